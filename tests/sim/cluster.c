@@ -14,7 +14,7 @@
 #define BEGIN_NS (3 * NS_PER_S) /* without faults, so that there is a cluster */
 #define SLICE_NS (500 * NS_PER_MS)
 #define LOOK_NS (5 * NS_PER_S) /* how often processes are looked at while the checker is at it */
-#define WISHES_MAX 5
+#define REQUESTED_MAX 5
 #define CUT_NODES 2
 #define CUT_NS (2 * NS_PER_S)
 #define FREEZE_NS (3500 * NS_PER_MS) /* longer than a client waits for one server */
@@ -64,27 +64,29 @@ static void rack_outage(struct world *w)
 			sim_node_crash(w->nodes[i].node, rng_chance(&w->rng, 0.5));
 }
 
-void world_wish(struct world *w, enum wish wish, unsigned client, unsigned waits)
+void world_request_fault(struct world *w, enum requested_fault fault, unsigned client,
+			 unsigned waits)
 {
-	if (w->wish != WISH_NONE || w->wishes >= WISHES_MAX)
+	if (w->requested != REQUEST_NONE || w->requested_count >= REQUESTED_MAX)
 		return;
-	w->wishes++;
-	w->wish = wish;
-	w->wish_node = w->clients[client].node;
-	w->wish_waits = sim_node_waits(w->wish_node) + waits;
+	w->requested_count++;
+	w->requested = fault;
+	w->requested_node = w->clients[client].node;
+	w->requested_waits = sim_node_waits(w->requested_node) + waits;
 }
 
-static bool wish_is_due(void *arg)
+static bool request_is_due(void *arg)
 {
 	const struct world *w = arg;
-	return (w->wish != WISH_NONE && sim_node_waits(w->wish_node) >= w->wish_waits) ||
+	return (w->requested != REQUEST_NONE &&
+		sim_node_waits(w->requested_node) >= w->requested_waits) ||
 	       (w->cut_ns != 0 && sim_now_ns(w->sim) >= w->cut_ns);
 }
 
 static void cut_off(struct world *w)
 {
 	for (int i = 0; i < CUT_NODES; i++)
-		sim_net_cut(w->sim, w->wish_node, any_node(w)->node, true);
+		sim_net_cut(w->sim, w->requested_node, any_node(w)->node, true);
 	w->cut_ns = sim_now_ns(w->sim) + CUT_NS + rng_below(&w->rng, 2 * CUT_NS);
 }
 
@@ -102,20 +104,20 @@ static void freeze(struct world *w)
 }
 
 /* It goes on where it was, with what it knew then: its leases are others', its chunks were taken for orphans. */
-static void put_to_sleep(struct world *w, struct sim_node *who)
+static void put_to_sleep(struct world *w, struct sim_node *n)
 {
 	uint64_t left_ns = w->end_ns - min_u64(w->end_ns, sim_now_ns(w->sim));
-	if (left_ns < SLEEP_NS || w->slept == w->plan.sleepers || who == w->sleeper)
+	if (left_ns < SLEEP_NS || w->slept == w->plan.sleepers || n == w->sleeper)
 		return;
-	sim_node_pause(who, SLEEP_NS + rng_below(&w->rng, left_ns - SLEEP_NS + 1));
-	w->sleeper = who;
+	sim_node_pause(n, SLEEP_NS + rng_below(&w->rng, left_ns - SLEEP_NS + 1));
+	w->sleeper = n;
 	w->slept++;
 }
 
-static void wish_grant(struct world *w, struct node_place *victim)
+static void request_carry_out(struct world *w, struct node_place *victim)
 {
 	if (w->frozen != NULL && sim_now_ns(w->sim) >= w->cut_ns) {
-		sim_net_cut(w->sim, w->wish_node, w->frozen, true);
+		sim_net_cut(w->sim, w->requested_node, w->frozen, true);
 		w->frozen = NULL;
 		w->cut_ns = w->thaw_ns + NS_PER_S;
 		return;
@@ -125,19 +127,19 @@ static void wish_grant(struct world *w, struct node_place *victim)
 		w->cut_ns = 0;
 		return;
 	}
-	if (w->wish == WISH_POWER) {
+	if (w->requested == REQUEST_POWER) {
 		blackout(w);
 		if (!w->over && w->plan.disks == 1 && !sim_node_lost(victim->node) &&
 		    rng_chance(&w->rng, 0.5))
 			sim_node_lose(victim->node);
-	} else if (w->wish == WISH_CUT) {
+	} else if (w->requested == REQUEST_CUT) {
 		cut_off(w);
-	} else if (w->wish == WISH_SLEEP) {
-		put_to_sleep(w, w->wish_node);
+	} else if (w->requested == REQUEST_SLEEP) {
+		put_to_sleep(w, w->requested_node);
 	} else {
 		freeze(w);
 	}
-	w->wish = WISH_NONE;
+	w->requested = REQUEST_NONE;
 }
 
 /* It comes back with what it had, which has been replaced, moved and deleted meanwhile. */
@@ -154,9 +156,9 @@ static void send_away(struct world *w, const struct node_place *victim)
 static void put_one_to_sleep(struct world *w)
 {
 	bool janitor = rng_chance(&w->rng, 0.7);
-	const struct role *who = janitor ? &w->janitors[rng_below(&w->rng, w->plan.janitors)]
-					 : &w->clients[rng_below(&w->rng, w->plan.clients)];
-	put_to_sleep(w, who->node);
+	const struct role *role = janitor ? &w->janitors[rng_below(&w->rng, w->plan.janitors)]
+					  : &w->clients[rng_below(&w->rng, w->plan.clients)];
+	put_to_sleep(w, role->node);
 }
 
 /* More than any encoding bears. */
@@ -178,12 +180,12 @@ static void faulty_time(struct world *w)
 	if (!w->over)
 		victim_set(w, victim, disk, true);
 	w->working = true;
-	w->wishes = 0;
+	w->requested_count = 0;
 	sim_faults_resume(w->sim);
 	while (sim_now_ns(w->sim) < w->end_ns && !model_violated(&w->model)) {
 		bounds_look(w);
-		if (sim_run_until(w->sim, wish_is_due, w, SLICE_NS)) {
-			wish_grant(w, victim);
+		if (sim_run_until(w->sim, request_is_due, w, SLICE_NS)) {
+			request_carry_out(w, victim);
 			continue;
 		}
 		if (!w->away && !w->over && w->plan.absences && rng_chance(&w->rng, 0.2))
@@ -201,7 +203,7 @@ static void faulty_time(struct world *w)
 		victim_set(w, victim, disk, false);
 	sim_faults_pause(w->sim);
 	w->working = false;
-	w->wish = WISH_NONE;
+	w->requested = REQUEST_NONE;
 	w->cut_ns = 0;
 	w->frozen = NULL;
 	w->rests++;
@@ -218,7 +220,7 @@ static bool clients_rest(void *arg)
 		if (w->plan.holds && w->holder_rested != w->rests)
 			return false;
 		for (unsigned i = 0; i < WORKERS; i++)
-			if (w->desks[c][i].rested != w->rests)
+			if (w->worker_states[c][i].rested != w->rests)
 				return false;
 	}
 	return true;
@@ -227,7 +229,7 @@ static bool clients_rest(void *arg)
 static bool check_ended(void *arg)
 {
 	const struct world *w = arg;
-	return w->rack_wish || (w->checked && !sim_node_running(w->checker.node));
+	return w->rack_loss_requested || (w->checked && !sim_node_running(w->checker.node));
 }
 
 /* Machines that are gone, or may turn out to have lost a disk for good, get new ones beside them: without, there
@@ -255,7 +257,7 @@ static void lose_rack(struct world *w)
 		if (w->nodes[i].rack == rack && !sim_node_lost(w->nodes[i].node))
 			sim_node_lose(w->nodes[i].node);
 	replace_lost(w);
-	w->rack_wish = false;
+	w->rack_loss_requested = false;
 }
 
 /* Each life ends at some wait. They have more of them when they work. */
@@ -293,8 +295,8 @@ void world_heal(struct world *w)
 	bool ended = false;
 	while (!ended && sim_now_ns(w->sim) < end_ns) {
 		bounds_look(w);
-		ended = sim_run_until(w->sim, check_ended, w, LOOK_NS) && !w->rack_wish;
-		if (w->rack_wish)
+		ended = sim_run_until(w->sim, check_ended, w, LOOK_NS) && !w->rack_loss_requested;
+		if (w->rack_loss_requested)
 			lose_rack(w);
 	}
 	if (!ended)
@@ -362,7 +364,7 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 	for (; w->round <= w->plan.rounds && !model_violated(&w->model); w->round++) {
 		for (unsigned c = 0; c < w->plan.clients; c++)
 			for (unsigned i = 0; i < WORKERS; i++)
-				w->desks[c][i].done = 0;
+				w->worker_states[c][i].done = 0;
 		w->last = w->round == w->plan.rounds;
 		faulty_time(w);
 		world_heal(w);

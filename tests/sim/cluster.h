@@ -81,7 +81,7 @@ struct plan {
 	bool compacts;        /* blocks that are mostly dead are written anew */
 	bool policy;          /* what is sealed gets the last of the encodings by and by */
 	unsigned method;      /* enum janitor_method */
-	bool hasty;           /* janitors come round every other second */
+	bool fast_janitors;   /* janitors come round every other second */
 	bool strikes;         /* power fails when somebody was just told that it is done */
 	bool freezes;         /* a server stands still when somebody renames */
 	bool cuts;            /* somebody who writes is cut off from some nodes */
@@ -125,7 +125,7 @@ struct role {
 };
 
 /* The files of one worker, and how far it is. */
-struct desk {
+struct worker_state {
 	struct model_file files[FILES_MAX];
 	unsigned count;
 	struct model_dir dirs[DIRS_MAX]; /* but those at the top */
@@ -137,7 +137,7 @@ struct desk {
 };
 
 /* Faults at a moment that matters, which only who works knows. */
-enum wish { WISH_NONE, WISH_POWER, WISH_FREEZE, WISH_CUT, WISH_SLEEP };
+enum requested_fault { REQUEST_NONE, REQUEST_POWER, REQUEST_FREEZE, REQUEST_CUT, REQUEST_SLEEP };
 
 struct world {
 	struct sim *sim;
@@ -150,7 +150,7 @@ struct world {
 	struct role checker, watcher;
 	struct node_place nodes[NODES_MAX];
 	unsigned node_count;
-	struct desk desks[CLIENTS_MAX][WORKERS];
+	struct worker_state worker_states[CLIENTS_MAX][WORKERS];
 	struct shared_log logs[SHARED_LOGS];
 	unsigned shared_rested[CLIENTS_MAX], holder_rested;
 	struct contest *contest;
@@ -160,10 +160,10 @@ struct world {
 	unsigned rests;                      /* so many times until now */
 	bool last;                           /* no round follows */
 	bool quota_set, policy_set;
-	unsigned drained_round; /* in which a node was last to be emptied */
-	enum wish wish;         /* granted when this node has waited so often: */
-	struct sim_node *wish_node;
-	uint64_t wish_waits;
+	unsigned drained_round;         /* in which a node was last to be emptied */
+	enum requested_fault requested; /* granted when this node has waited so often: */
+	struct sim_node *requested_node;
+	uint64_t requested_waits;
 	uint64_t refused; /* reads of the checker */
 	struct fixed fixed;
 	unsigned slept;           /* so many processes were put to sleep in this round, */
@@ -173,7 +173,7 @@ struct world {
 	uint64_t cut_ns;          /* until when somebody is cut off; 0: nobody */
 	struct sim_node *frozen;  /* a server; then cut_ns is when the client is cut off from it, */
 	uint64_t thaw_ns;         /* and until then it stands still */
-	unsigned wishes;          /* so many in this round yet */
+	unsigned requested_count; /* so many in this round yet */
 	uint64_t texts;           /* next content */
 	struct rng rng;           /* of the scenario itself */
 	void (*client)(void *role); /* what clients run */
@@ -181,7 +181,7 @@ struct world {
 	/* The checker's: */
 	bool checked;
 	unsigned fresh;                /* files that it has written */
-	bool rack_wish;                /* a rack is to be lost now */
+	bool rack_loss_requested;      /* a rack is to be lost now */
 	char lacking[VIOLATION_BYTES]; /* what is not converged yet, */
 	uint64_t lacking_disk;         /* and which disk it names; 0: none */
 	bool lacking_media;            /* it is a chunk on the wrong media */
@@ -208,7 +208,8 @@ void world_free(struct world *w);
 /* Clients come to rest, and the checker looks at everything. */
 void world_heal(struct world *w);
 /* The next fault, when the client has waited so often. Nothing when there were enough in this round. */
-void world_wish(struct world *w, enum wish wish, unsigned client, unsigned waits);
+void world_request_fault(struct world *w, enum requested_fault fault, unsigned client,
+			 unsigned waits);
 
 /* cluster_work.c */
 void client_main(void *role);
@@ -217,9 +218,9 @@ const struct fabric_options *world_fabric(void);
 int world_engine(struct world *w, struct engine **out);
 /* One operation by its name, by the first worker of a client; what an earlier life was at is left. */
 void work_one(struct world *w, struct engine *e, unsigned client, const char *name);
-void work_leave(struct world *w, unsigned client);
+void work_set_in_doubt(struct world *w, unsigned client);
 int world_meta(struct world *w, const char *tenant, struct rt_pool *pool, struct meta_client **out);
-struct model_file *desk_file(struct world *w, unsigned client, unsigned worker, unsigned i);
+struct model_file *worker_file(struct world *w, unsigned client, unsigned worker, unsigned i);
 /* Reads a file from its beginning; *bytes is the caller's to free. */
 int64_t world_read(struct engine *e, const char *path, uint8_t **bytes, uint64_t room);
 

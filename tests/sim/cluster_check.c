@@ -36,13 +36,13 @@
 #define DEAD_PAGE 16
 #define WORSE_LOOKS 3
 #define CACHES_NS (2500 * NS_PER_MS)
-#define EMPTY_NS (60 * NS_PER_S) /* that a node has to be emptied */
-#define HOPE_NS (60 * NS_PER_S)  /* for a damaged disk to come back */
-#define LAME_NS (300 * NS_PER_S) /* without a new drive in a pool, */
-#define STUCK_NS (60 * NS_PER_S) /* when that has been in the way for so long */
+#define EMPTY_NS (60 * NS_PER_S)       /* that a node has to be emptied */
+#define HOPE_NS (60 * NS_PER_S)        /* for a damaged disk to come back */
+#define SHORT_POOL_NS (300 * NS_PER_S) /* without a new drive in a pool, */
+#define STUCK_NS (60 * NS_PER_S)       /* when that has been in the way for so long */
 #define CHUNKS_MAX 100000
 
-struct bears {
+struct block_seen {
 	uint32_t most;  /* good chunks, ever */
 	uint32_t worse; /* looks in a row at which there were fewer */
 	/* Where each chunk was seen, last time it was good. */
@@ -97,15 +97,15 @@ static void order_online(struct checker *k, uint64_t disk)
  * drive alone knew of a late change, chunks there cannot be deleted without it. */
 static bool pool_is_stuck(struct checker *k, const struct node_place *n)
 {
-	const struct lame *l = &k->lame[n->index];
+	const struct short_pool *l = &k->short_pools[n->index];
 	uint64_t now_ns = rt_now_ns();
-	return members_lost(n) > 0 && l->lack[0] != '\0' && now_ns > k->begin_ns + LAME_NS &&
+	return members_lost(n) > 0 && l->lack[0] != '\0' && now_ns > k->begin_ns + SHORT_POOL_NS &&
 	       now_ns - l->since_ns >= STUCK_NS;
 }
 
 static void pool_give_up(struct checker *k, const struct node_place *n)
 {
-	struct lame *l = &k->lame[n->index];
+	struct short_pool *l = &k->short_pools[n->index];
 	if (l->gone)
 		return;
 	k->world->out->given_up++;
@@ -135,10 +135,10 @@ void operate(struct checker *k)
 			bool failed = disk != NULL && disk->health == CLUSTER_FAILED;
 			bool hopeless = failed && world_disk_damaged(n, d) &&
 					rt_now_ns() > k->begin_ns + HOPE_NS;
-			bool lame = pool_is_stuck(k, n);
-			if (lame)
+			bool stuck = pool_is_stuck(k, n);
+			if (stuck)
 				pool_give_up(k, n);
-			if (disk_is_lost(n, d) || hopeless || lame)
+			if (disk_is_lost(n, d) || hopeless || stuck)
 				(void)meta_client_want_disk(&k->root, id, CLUSTER_GONE);
 			else if (failed)
 				order_online(k, id);
@@ -148,7 +148,7 @@ void operate(struct checker *k)
 
 /* --- convergence ------------------------------------------------------------------------------- */
 
-bool lacks(struct world *w, uint64_t disk, const char *fmt, ...)
+bool not_converged(struct world *w, uint64_t disk, const char *fmt, ...)
 {
 	va_list args;
 	w->lacking_disk = disk;
@@ -176,11 +176,11 @@ static bool records_agree(struct world *w)
 	struct meta_check_report report;
 	int rc = world_meta_check(w, &report);
 	if (rc < 0)
-		lacks(w, 0, "the check of the metadata does not run: %s", err_name(rc));
+		not_converged(w, 0, "the check of the metadata does not run: %s", err_name(rc));
 	else if (report.errors > 0)
-		lacks(w, 0, "the check of the metadata finds: %.180s", report.first);
+		not_converged(w, 0, "the check of the metadata finds: %.180s", report.first);
 	else if (report.garbage > 0)
-		lacks(w, 0, "%lu rows of garbage in the metadata", report.garbage);
+		not_converged(w, 0, "%lu rows of garbage in the metadata", report.garbage);
 	return rc == 0 && report.errors == 0 && report.garbage == 0;
 }
 
@@ -189,13 +189,13 @@ static bool map_is_well(struct checker *k)
 	struct cluster *map;
 	int rc = meta_client_map(&k->root, 0, &map);
 	if (rc < 0)
-		return lacks(k->world, 0, "no map: %s", err_name(rc));
+		return not_converged(k->world, 0, "no map: %s", err_name(rc));
 	map_for_each(&map->disks, it) {
 		const struct cluster_disk *d = it.value;
 		enum cluster_state s = cluster_disk_state(map, d);
 		if (s != CLUSTER_ONLINE && s != CLUSTER_GONE)
-			return lacks(k->world, d->id, "disk %lu is %s", d->id,
-				     cluster_state_name(s));
+			return not_converged(k->world, d->id, "disk %lu is %s", d->id,
+					     cluster_state_name(s));
 	}
 	return true;
 }
@@ -254,24 +254,24 @@ static int chunk_look(struct checker *k, const struct meta_block_at *at, uint32_
 	return st.len == shape_stored_len(&s, (int)i, b->length) ? 0 : -ERANGE;
 }
 
-static struct bears *bears_of(struct checker *k, const struct meta_block *b)
+static struct block_seen *block_seen_of(struct checker *k, const struct meta_block *b)
 {
-	struct bears *e = map_get(&k->bears, b->id);
-	if (e == NULL) {
-		e = calloc(1, sizeof(*e));
-		if (e == NULL || map_put(&k->bears, b->id, e) < 0)
+	struct block_seen *seen = map_get(&k->blocks_seen, b->id);
+	if (seen == NULL) {
+		seen = calloc(1, sizeof(*seen));
+		if (seen == NULL || map_put(&k->blocks_seen, b->id, seen) < 0)
 			abort();
 	}
-	if (e->chunk_block != b->chunk_block) /* it may have another encoding now */
-		*e = (struct bears){.chunk_block = b->chunk_block};
-	return e;
+	if (seen->chunk_block != b->chunk_block) /* it may have another encoding now */
+		*seen = (struct block_seen){.chunk_block = b->chunk_block};
+	return seen;
 }
 
-static void bears_forget(struct checker *k)
+static void blocks_seen_forget(struct checker *k)
 {
-	map_for_each(&k->bears, it)
+	map_for_each(&k->blocks_seen, it)
 		free(it.value);
-	map_fini(&k->bears);
+	map_fini(&k->blocks_seen);
 }
 
 static int block_get(struct checker *k, const struct meta_block_at *at, struct arena *a,
@@ -314,15 +314,15 @@ static void chunk_went(struct checker *k, const struct meta_block_at *at, uint32
  * How many good chunks a block has may grow while all is quiet, and not shrink. A chunk that moves while it is looked
  * at is missed; so a block counts as worse when it was so at several looks in a row.
  */
-static void bears_note(struct checker *k, struct bears *e, const struct meta_block *b,
-		       uint32_t good)
+static void block_seen_note(struct checker *k, struct block_seen *seen, const struct meta_block *b,
+			    uint32_t good)
 {
-	e->worse = good < e->most ? e->worse + 1 : 0;
-	e->most = good > e->most ? good : e->most;
-	if (e->worse >= WORSE_LOOKS)
+	seen->worse = good < seen->most ? seen->worse + 1 : 0;
+	seen->most = good > seen->most ? good : seen->most;
+	if (seen->worse >= WORSE_LOOKS)
 		model_violation(&k->world->model, "I10",
 				"block %016lx had %u good chunks, and has %u; %.120s", b->id,
-				e->most, good, k->world->lacking);
+				seen->most, good, k->world->lacking);
 }
 
 static uint32_t racks_of(struct checker *k, const struct meta_block *b)
@@ -376,16 +376,17 @@ static bool media_is_kept(struct checker *k, const struct meta_block *b)
 	struct cluster *map;
 	int rc = meta_client_map(&k->root, NS_PER_S, &map);
 	if (rc < 0)
-		return lacks(k->world, 0, "no map: %s", err_name(rc));
+		return not_converged(k->world, 0, "no map: %s", err_name(rc));
 	if (racks_with(map, b->media) < b->chunk_count)
 		return true;
 	for (size_t i = 0; i < b->chunk_count; i++) {
 		const struct cluster_disk *d = cluster_disk(map, b->chunks[i].disk);
 		if (d == NULL || d->media == b->media)
 			continue;
-		lacks(k->world, 0, "block %016lx (%s) is of %s: chunk %zu is on disk %lu, of %s",
-		      b->id, b->encoding, cluster_media_name(b->media), i, d->id,
-		      cluster_media_name(d->media));
+		not_converged(k->world, 0,
+			      "block %016lx (%s) is of %s: chunk %zu is on disk %lu, of %s", b->id,
+			      b->encoding, cluster_media_name(b->media), i, d->id,
+			      cluster_media_name(d->media));
 		k->world->lacking_media = true;
 		return false;
 	}
@@ -398,28 +399,28 @@ static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 	uint32_t good = 0;
 	bool whole = true;
 	if (b->state != META_BLOCK_SEALED)
-		return lacks(k->world, 0, "block %016lx of %lu bytes is not sealed", b->id,
-			     b->length);
-	struct bears *e = bears_of(k, b);
+		return not_converged(k->world, 0, "block %016lx of %lu bytes is not sealed", b->id,
+				     b->length);
+	struct block_seen *seen = block_seen_of(k, b);
 	for (uint32_t i = 0; i < b->chunk_count; i++) {
 		int rc = chunk_look(k, at, i);
-		if (rc == -ENOENT && (!k->world->plan.pools || e->disk[i] == b->chunks[i].disk))
+		if (rc == -ENOENT && (!k->world->plan.pools || seen->disk[i] == b->chunks[i].disk))
 			chunk_went(k, at, i);
-		e->disk[i] = rc == 0 ? b->chunks[i].disk : 0;
+		seen->disk[i] = rc == 0 ? b->chunks[i].disk : 0;
 		struct chunk_id id = {b->chunk_block, i};
 		uint64_t key = chunk_key(b->chunks[i].disk, id);
 		good += rc == 0;
 		if (rc != 0)
-			whole = lacks(k->world, b->chunks[i].disk,
-				      "block %016lx (%s): chunk %u on disk %lu: %s", b->id,
-				      b->encoding, i, b->chunks[i].disk, err_name(rc));
+			whole = not_converged(k->world, b->chunks[i].disk,
+					      "block %016lx (%s): chunk %u on disk %lu: %s", b->id,
+					      b->encoding, i, b->chunks[i].disk, err_name(rc));
 		(void)map_put(&k->wanted, key, k);
 	}
-	bears_note(k, e, b, good);
+	block_seen_note(k, seen, b, good);
 	/* More racks than chunks are there again, and pools are where they have to be. */
 	if (whole && strncmp(b->encoding, "mlec", 4) != 0 && !is_apart(k, b))
-		whole = lacks(k->world, 0, "block %016lx (%s): two chunks in one rack", b->id,
-			      b->encoding);
+		whole = not_converged(k->world, 0, "block %016lx (%s): two chunks in one rack",
+				      b->id, b->encoding);
 	return whole && media_is_kept(k, b);
 }
 
@@ -432,7 +433,8 @@ static bool blocks_are_whole(struct checker *k)
 		struct meta_block_at at[32];
 		int64_t n = meta_client_blocks(&k->root, &w, &a, at, ARRAY_LEN(at));
 		if (n < 0) {
-			whole = lacks(k->world, 0, "blocks are not listed: %s", err_name((int)n));
+			whole = not_converged(k->world, 0, "blocks are not listed: %s",
+					      err_name((int)n));
 			break;
 		}
 		for (int64_t i = 0; i < n; i++)
@@ -459,17 +461,19 @@ static bool disk_has_no_orphan(struct checker *k, uint64_t disk)
 		call_init(&c, engine_fabric(k->engine));
 		n = disk_use(&c, disk, &u);
 		if (n < 0)
-			return lacks(k->world, disk, "disk %lu: %s", disk, err_name((int)n));
+			return not_converged(k->world, disk, "disk %lu: %s", disk,
+					     err_name((int)n));
 		u.node.timeout_ns = 10 * NS_PER_S;
 		n = node_list(&u.node, disk, &at, ids, LIST_PAGE);
 		disk_end(&c, &u, n < 0 ? (int)n : 0, 0);
 		if (n < 0)
-			return lacks(k->world, disk, "disk %lu: %s", disk, err_name((int)n));
+			return not_converged(k->world, disk, "disk %lu: %s", disk,
+					     err_name((int)n));
 		for (int64_t i = 0; i < n; i++)
 			if (map_get(&k->wanted, chunk_key(disk, ids[i])) == NULL)
-				return lacks(k->world, disk,
-					     "chunk %016lx.%u on disk %lu is an orphan",
-					     ids[i].block, ids[i].index, disk);
+				return not_converged(k->world, disk,
+						     "chunk %016lx.%u on disk %lu is an orphan",
+						     ids[i].block, ids[i].index, disk);
 	} while (n > 0);
 	return true;
 }
@@ -500,13 +504,13 @@ static void quota_at_rest(struct checker *k)
 }
 
 /* Whether there are pools without a drive, and it is late. */
-static bool lame_matter(const struct checker *k)
+static bool short_pools_matter(const struct checker *k)
 {
 	const struct world *w = k->world;
 	unsigned lost = 0;
 	for (unsigned i = 0; i < w->node_count; i++)
 		lost += members_lost(&w->nodes[i]);
-	return lost > 0 && rt_now_ns() + STUCK_NS > k->begin_ns + LAME_NS;
+	return lost > 0 && rt_now_ns() + STUCK_NS > k->begin_ns + SHORT_POOL_NS;
 }
 
 /* Whether chunks on a disk are to be deleted, and have not been. It may not even list them: those that have them are
@@ -532,7 +536,7 @@ static bool disk_has_dead(struct checker *k, uint64_t disk)
 
 /* What is lacking because of each of them: what names it, a chunk there that no record wants, or one that it does not
  * delete. (Records of chunks that cannot be deleted are garbage for as long.) */
-static void lame_look(struct checker *k)
+static void short_pools_look(struct checker *k)
 {
 	struct world *w = k->world;
 	char lacking[VIOLATION_BYTES];
@@ -540,7 +544,7 @@ static void lame_look(struct checker *k)
 	memcpy(lacking, w->lacking, sizeof(lacking));
 	for (unsigned i = 0; i < w->node_count; i++) {
 		const struct node_place *n = &w->nodes[i];
-		struct lame *l = &k->lame[i];
+		struct short_pool *l = &k->short_pools[i];
 		bool named = members_lost(n) > 0 && disk == world_disk_id(n, 0);
 		if (members_lost(n) > 0 && !named)
 			named = !disk_has_no_orphan(k, world_disk_id(n, 0)) ||
@@ -560,11 +564,11 @@ static bool is_converged(struct checker *k)
 	map_init(&k->wanted, CHUNKS_MAX);
 	/* I10 is seen by looking all the time; else it is enough to look when the rest is well. */
 	bool well = records_agree(k->world) && map_is_well(k);
-	bool lame = lame_matter(k);
-	bool whole = (well || k->world->plan.kills || lame) && blocks_are_whole(k);
+	bool stuck = short_pools_matter(k);
+	bool whole = (well || k->world->plan.kills || stuck) && blocks_are_whole(k);
 	bool converged = well && whole && no_orphans(k);
-	if (lame && !converged)
-		lame_look(k);
+	if (stuck && !converged)
+		short_pools_look(k);
 	return converged;
 }
 
@@ -773,7 +777,7 @@ static int write_fresh(struct checker *k, unsigned n)
 
 static void racks_look(struct checker *k, const struct meta_block_at *at)
 {
-	if (map_get(&k->bears, at->block.id) == NULL && !is_apart(k, &at->block))
+	if (map_get(&k->blocks_seen, at->block.id) == NULL && !is_apart(k, &at->block))
 		model_violation(&k->world->model, "I9", "block %016lx (%s): two chunks in one rack",
 				at->block.id, at->block.encoding);
 }
@@ -800,7 +804,7 @@ static int checker_open(struct checker *k, struct world *w)
 	size_t n = 0;
 	*k = (struct checker){.world = w, .begin_ns = rt_now_ns()};
 	map_init(&k->wanted, CHUNKS_MAX);
-	map_init(&k->bears, CHUNKS_MAX);
+	map_init(&k->blocks_seen, CHUNKS_MAX);
 	rt_pool_init(&k->pool, 64 * MIB);
 	world_addrs(w, text, sizeof(text));
 	world_addrs(w, all, sizeof(all));
@@ -854,11 +858,11 @@ void checker_main(void *arg)
 	if (rc == 0 && !w->over) {
 		settle(&k);
 		if (w->plan.rack_lost && w->last && !model_violated(&w->model)) {
-			w->rack_wish = true;
-			while (w->rack_wish && rt_sleep_ns(NS_PER_MS) == 0)
+			w->rack_loss_requested = true;
+			while (w->rack_loss_requested && rt_sleep_ns(NS_PER_MS) == 0)
 				;
-			bears_forget(&k);
-			map_init(&k.bears, CHUNKS_MAX);
+			blocks_seen_forget(&k);
+			map_init(&k.blocks_seen, CHUNKS_MAX);
 			check_contents(&k);
 			k.begin_ns = rt_now_ns();
 			settle(&k);
@@ -867,7 +871,7 @@ void checker_main(void *arg)
 	if (w->last)
 		contest_check(w);
 	map_fini(&k.wanted);
-	bears_forget(&k);
+	blocks_seen_forget(&k);
 	meta_client_close(k.meta);
 	engine_close(k.engine);
 	rt_pool_fini(&k.pool);

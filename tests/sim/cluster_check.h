@@ -16,7 +16,7 @@
 #define TRIES 12 /* of whatever may be late */
 
 /* A pool that lacks a drive. */
-struct lame {
+struct short_pool {
 	char lack[VIOLATION_BYTES]; /* in the way of the cluster being whole; empty: nothing */
 	uint64_t since_ns;
 	bool gone; /* given up */
@@ -29,15 +29,15 @@ struct checker {
 	struct meta_client *meta;
 	struct meta_call root;
 	uint64_t begin_ns;
-	struct map wanted; /* hash of (disk, chunk) -> itself */
-	struct map bears;  /* block -> struct bears */
-	struct lame lame[NODES_MAX];
+	struct map wanted;      /* hash of (disk, chunk) -> itself */
+	struct map blocks_seen; /* block -> struct block_seen */
+	struct short_pool short_pools[NODES_MAX];
 };
 
 /* What an operator does for machines and disks that need one. */
 void operate(struct checker *k);
 /* Remembers what is not converged yet, with the disk that it names or 0, and is false. */
-bool lacks(struct world *w, uint64_t disk, const char *fmt, ...) PRINTF(3, 4);
+bool not_converged(struct world *w, uint64_t disk, const char *fmt, ...) PRINTF(3, 4);
 /* disk_begin, also for a disk that came after the engine's map. */
 int disk_use(struct call *c, uint64_t disk, struct disk_use *u);
 

@@ -88,10 +88,10 @@ static bool find_dir(struct checker *k, const char *path, bool *found)
 	return rc == 0 || rc == -ENOENT;
 }
 
-static void look_at_dirs(struct checker *k, const struct desk *desk)
+static void look_at_dirs(struct checker *k, const struct worker_state *state)
 {
-	for (unsigned i = 0; i < desk->dir_count; i++) {
-		const struct model_dir *d = &desk->dirs[i];
+	for (unsigned i = 0; i < state->dir_count; i++) {
+		const struct model_dir *d = &state->dirs[i];
 		bool found, twin_found = false;
 		if (find_dir(k, d->path, &found) &&
 		    (d->twin == NULL || find_dir(k, d->twin->path, &twin_found)))
@@ -104,11 +104,11 @@ void check_contents(struct checker *k)
 	struct world *w = k->world;
 	for (unsigned c = 0; c < w->plan.clients; c++)
 		for (unsigned i = 0; i < WORKERS; i++)
-			look_at_dirs(k, &w->desks[c][i]);
+			look_at_dirs(k, &w->worker_states[c][i]);
 	for (unsigned c = 0; c < w->plan.clients; c++)
 		for (unsigned i = 0; i < WORKERS; i++)
-			for (unsigned n = 0; n < w->desks[c][i].count; n++) {
-				const struct model_file *f = desk_file(w, c, i, n);
+			for (unsigned n = 0; n < w->worker_states[c][i].count; n++) {
+				const struct model_file *f = worker_file(w, c, i, n);
 				bool a, b;
 				if (model_violated(&w->model))
 					return;
@@ -170,8 +170,8 @@ void check_logs_end(struct checker *k)
 	uint64_t size;
 	for (unsigned c = 0; c < w->plan.clients; c++)
 		for (unsigned i = 0; i < WORKERS; i++)
-			for (unsigned n = 0; n < w->desks[c][i].count; n++) {
-				struct model_file *f = desk_file(w, c, i, n);
+			for (unsigned n = 0; n < w->worker_states[c][i].count; n++) {
+				struct model_file *f = worker_file(w, c, i, n);
 				if (!f->log || f->sealed || f->state == MODEL_GONE)
 					continue;
 				int rc = end_log(k, f->path, &size);

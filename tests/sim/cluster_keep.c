@@ -62,14 +62,14 @@ static bool block_is_kept(struct checker *k, const struct cluster *map, uint64_t
 	struct meta_call m = call_meta(&c);
 	int rc = meta_client_block_get(&m, &block, 1, &a, &b);
 	if (rc < 0)
-		kept = lacks(k->world, 0, "block %016lx: %s", block, err_name(rc));
+		kept = not_converged(k->world, 0, "block %016lx: %s", block, err_name(rc));
 	bool open = rc == 0 && b.state == META_BLOCK_OPEN && b.length > 0 && b.epoch == FIRST_EPOCH;
 	for (uint32_t i = 0; open && i < b.chunk_count; i++) {
 		rc = copy_look(k, &b, i);
 		if (rc < 0 && !disk_rots(k->world, map, b.chunks[i].disk))
-			kept = lacks(k->world, 0,
-				     "block %016lx is open, and copy %u on disk %lu: %s", block, i,
-				     b.chunks[i].disk, err_name(rc));
+			kept = not_converged(k->world, 0,
+					     "block %016lx is open, and copy %u on disk %lu: %s",
+					     block, i, b.chunks[i].disk, err_name(rc));
 	}
 	arena_fini(&a);
 	return kept;

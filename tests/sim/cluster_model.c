@@ -84,9 +84,9 @@ void model_end(struct model *m, struct model_file *f, enum model_state now)
 	model_note(m, "%s is %s", f->path, now == MODEL_THERE ? "there" : "gone");
 }
 
-void model_leave(struct model *m, struct model_file *f, int rc)
+void model_set_in_doubt(struct model *m, struct model_file *f, int rc)
 {
-	f->left = true;
+	f->in_doubt = true;
 	f->changes++;
 	model_note(m, "%s is in doubt: %s", f->path, err_name(rc));
 }
@@ -107,8 +107,8 @@ void model_rename_begin(struct model *m, struct model_file *from, struct model_f
 void model_rename_end(struct model *m, struct model_file *from, struct model_file *to, int rc)
 {
 	if (rc != 0) {
-		model_leave(m, from, rc);
-		model_leave(m, to, rc);
+		model_set_in_doubt(m, from, rc);
+		model_set_in_doubt(m, to, rc);
 		return;
 	}
 	from->twin = NULL;
@@ -129,7 +129,7 @@ void model_replace_begin(struct model *m, struct model_file *f, uint64_t text, u
 void model_replace_end(struct model *m, struct model_file *f, int rc)
 {
 	if (rc != 0) {
-		model_leave(m, f, rc);
+		model_set_in_doubt(m, f, rc);
 		return;
 	}
 	f->alt = false;
@@ -139,18 +139,18 @@ void model_replace_end(struct model *m, struct model_file *f, int rc)
 	model_end(m, f, MODEL_THERE);
 }
 
-void model_over_begin(struct model *m, struct model_file *from, struct model_file *to)
+void model_rename_onto_begin(struct model *m, struct model_file *from, struct model_file *to)
 {
 	from->onto = to;
 	model_begin(m, from, "rename from");
 	model_replace_begin(m, to, from->text, from->size);
 }
 
-void model_over_end(struct model *m, struct model_file *from, struct model_file *to, int rc)
+void model_rename_onto_end(struct model *m, struct model_file *from, struct model_file *to, int rc)
 {
 	model_replace_end(m, to, rc);
 	if (rc != 0) {
-		model_leave(m, from, rc);
+		model_set_in_doubt(m, from, rc);
 		return;
 	}
 	from->onto = NULL;
@@ -270,10 +270,10 @@ void model_check_onto(struct model *m, const struct model_file *f, bool there, c
 
 void model_check_dir(struct model *m, const struct model_dir *d, bool found, bool twin_found)
 {
-	if (d->left && d->twin != NULL && found == twin_found)
+	if (d->in_doubt && d->twin != NULL && found == twin_found)
 		model_violation(m, "I6", "%s was moved to %s: %s", d->path, d->twin->path,
 				found ? "both are there" : "neither is there");
-	if (!d->left && found != d->there)
+	if (!d->in_doubt && found != d->there)
 		model_violation(m, d->there ? "I1" : "I3", "%s is %s, and is %sfound", d->path,
 				d->there ? "there" : "gone", found ? "" : "not ");
 }
@@ -281,7 +281,7 @@ void model_check_dir(struct model *m, const struct model_dir *d, bool found, boo
 void model_check_stat(struct model *m, const struct model_file *before, const struct model_file *f,
 		      uint64_t size, bool sealed)
 {
-	if (before->changes != f->changes || f->left || f->alt)
+	if (before->changes != f->changes || f->in_doubt || f->alt)
 		return;
 	if (before->state == MODEL_GONE)
 		model_violation(m, "I3", "%s is gone, and has a size", f->path);

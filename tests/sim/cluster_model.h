@@ -41,7 +41,7 @@ struct model_file {
 	char path[MODEL_PATH_MAX];
 	enum model_state state;
 	bool log, sealed;
-	bool left; /* an outcome is not known: nobody changes it any more */
+	bool in_doubt; /* an outcome is not known: nobody changes it any more */
 	/* What it holds: contents[version]. While it is replaced, and when that is in doubt (alt), the next too. */
 	struct {
 		uint64_t text, size;
@@ -61,7 +61,7 @@ struct model_file {
 struct model_dir {
 	char path[MODEL_PATH_MAX];
 	bool there;
-	bool left; /* an outcome is not known: nobody changes it any more */
+	bool in_doubt; /* an outcome is not known: nobody changes it any more */
 	/* While it is moved, and when that is in doubt: exactly one of both is there. */
 	struct model_dir *twin;
 };
@@ -85,14 +85,14 @@ static inline bool model_violated(const struct model *m)
 void model_begin(struct model *m, struct model_file *f, const char *what);
 /* It ended: with this state, or its outcome is not known. */
 void model_end(struct model *m, struct model_file *f, enum model_state now);
-void model_leave(struct model *m, struct model_file *f, int rc);
+void model_set_in_doubt(struct model *m, struct model_file *f, int rc);
 
 void model_rename_begin(struct model *m, struct model_file *from, struct model_file *to);
 void model_rename_end(struct model *m, struct model_file *from, struct model_file *to, int rc);
 
 /* A rename onto a file that is there. */
-void model_over_begin(struct model *m, struct model_file *from, struct model_file *to);
-void model_over_end(struct model *m, struct model_file *from, struct model_file *to, int rc);
+void model_rename_onto_begin(struct model *m, struct model_file *from, struct model_file *to);
+void model_rename_onto_end(struct model *m, struct model_file *from, struct model_file *to, int rc);
 
 /* Not more than VERSIONS_MAX - 1 times. */
 void model_replace_begin(struct model *m, struct model_file *f, uint64_t text, uint64_t size);

@@ -20,10 +20,10 @@ static void top_path(const struct worker *k, char side, char out[MODEL_PATH_MAX]
 
 static struct model_dir *dir_pick(struct worker *k)
 {
-	struct desk *d = k->desk;
+	struct worker_state *d = k->state;
 	for (int i = 0; i < DIR_PICKS && d->dir_count > 0; i++) {
 		struct model_dir *dir = &d->dirs[rng_below(&k->rng, d->dir_count)];
-		if (dir->there && !dir->left)
+		if (dir->there && !dir->in_doubt)
 			return dir;
 	}
 	return NULL;
@@ -52,7 +52,7 @@ static bool is_in(const char *path, const char *dir)
 
 struct model_file *file_new(struct worker *k, const char *dir)
 {
-	struct desk *d = k->desk;
+	struct worker_state *d = k->state;
 	char drawn[MODEL_PATH_MAX];
 	if (d->count == FILES_MAX)
 		return NULL;
@@ -102,8 +102,8 @@ static void rename_to(struct worker *k, struct model_file *f, bool move, unsigne
 	for (int rc = 0; rc == 0 && times > 0; times--) {
 		struct model_file *back = f;
 		if (times > 1 && k->world->plan.freezes && rng_chance(&k->rng, 0.2))
-			world_wish(k->world, WISH_FREEZE, k->client,
-				   8 + (unsigned)rng_below(&k->rng, 16));
+			world_request_fault(k->world, REQUEST_FREEZE, k->client,
+					    8 + (unsigned)rng_below(&k->rng, 16));
 		rc = rename_once(k, f, to);
 		f = to;
 		to = back;
@@ -124,7 +124,7 @@ void op_move(struct worker *k)
 		rename_to(k, f, true, 1);
 }
 
-void op_swing(struct worker *k)
+void op_rename_back(struct worker *k)
 {
 	struct model_file *f = file_any(k);
 	if (f != NULL && f->sealed)
@@ -132,17 +132,17 @@ void op_swing(struct worker *k)
 }
 
 /* Onto another file, which is replaced by it. */
-void op_over(struct worker *k)
+void op_rename_onto(struct worker *k)
 {
 	struct model *m = &k->world->model;
 	struct model_file *f = file_pick(k, false, true), *to = file_pick(k, false, true);
 	if (f == NULL || to == NULL || f == to || to->version + 2 >= VERSIONS_MAX)
 		return;
 	struct model_file was = *f;
-	model_over_begin(m, f, to);
+	model_rename_onto_begin(m, f, to);
 	int rc = rename_call(k, f->path, to->path);
 	model_check_refusal(m, &was, "rename", rc);
-	model_over_end(m, f, to, rc);
+	model_rename_onto_end(m, f, to, rc);
 }
 
 void op_remove(struct worker *k)
@@ -161,7 +161,7 @@ void op_remove(struct worker *k)
 	if (rc == 0)
 		model_end(&k->world->model, f, MODEL_GONE);
 	else
-		model_leave(&k->world->model, f, rc);
+		model_set_in_doubt(&k->world->model, f, rc);
 }
 
 /* --- directories ------------------------------------------------------------------------------ */
@@ -188,19 +188,19 @@ int names_prepare(struct worker *k)
 		if (rc < 0)
 			return rc;
 	}
-	k->desk->ready = true;
+	k->state->ready = true;
 	return 0;
 }
 
 static struct model_dir *dir_new(struct worker *k)
 {
-	struct desk *d = k->desk;
+	struct worker_state *d = k->state;
 	char top[MODEL_PATH_MAX];
 	if (d->dir_count == DIRS_MAX)
 		return NULL;
 	struct model_dir *dir = &d->dirs[d->dir_count++];
 	top_path(k, (char)('a' + rng_below(&k->rng, 2)), top);
-	*dir = (struct model_dir){.left = true};
+	*dir = (struct model_dir){.in_doubt = true};
 	snprintf(dir->path, sizeof(dir->path), "%.20s/d%u", top, d->dir_count);
 	return dir;
 }
@@ -217,7 +217,7 @@ void op_dir_make(struct worker *k)
 	if (rc != 0)
 		return;
 	dir->there = true;
-	dir->left = false;
+	dir->in_doubt = false;
 	k->world->model.acknowledged++;
 	work_write(k, dir->path);
 }
@@ -226,13 +226,13 @@ void op_dir_make(struct worker *k)
 static int dir_files(struct worker *k, const struct model_dir *dir,
 		     struct model_file *files[DIR_FILES_MAX])
 {
-	struct desk *d = k->desk;
+	struct worker_state *d = k->state;
 	int n = 0;
 	for (unsigned i = 0; i < d->count; i++) {
 		struct model_file *f = &d->files[i];
 		if (f->state == MODEL_GONE || !is_in(f->path, dir->path))
 			continue;
-		if (f->state != MODEL_THERE || f->left || f->size != f->size_max ||
+		if (f->state != MODEL_THERE || f->in_doubt || f->size != f->size_max ||
 		    n == DIR_FILES_MAX)
 			return -1;
 		files[n++] = f;
@@ -247,12 +247,12 @@ void op_dir_move(struct worker *k)
 	struct model_file *files[DIR_FILES_MAX], *to_files[DIR_FILES_MAX];
 	struct model_dir *dir = dir_pick(k);
 	int n = dir == NULL ? -1 : dir_files(k, dir, files);
-	if (n < 0 || k->desk->count + (unsigned)n > FILES_MAX)
+	if (n < 0 || k->state->count + (unsigned)n > FILES_MAX)
 		return;
 	struct model_dir *to = dir_new(k);
 	if (to == NULL)
 		return;
-	dir->left = true;
+	dir->in_doubt = true;
 	dir->twin = to;
 	to->twin = dir;
 	for (int i = 0; i < n; i++) {
@@ -271,7 +271,7 @@ void op_dir_move(struct worker *k)
 	if (rc == 0) {
 		dir->there = false;
 		to->there = true;
-		dir->left = to->left = false;
+		dir->in_doubt = to->in_doubt = false;
 		dir->twin = to->twin = NULL;
 		m->acknowledged++;
 	}
@@ -288,7 +288,7 @@ void op_dir_remove(struct worker *k)
 	int n = dir == NULL ? -1 : dir_files(k, dir, files);
 	if (n < 0)
 		return;
-	dir->left = true;
+	dir->in_doubt = true;
 	work_call(k->engine, &c, &o);
 	int rc = engine_remove(&c, dir->path);
 	rt_background();
@@ -299,7 +299,7 @@ void op_dir_remove(struct worker *k)
 	if (rc == 0)
 		dir->there = false;
 	if (rc == 0 || rc == -ENOTEMPTY)
-		dir->left = false;
+		dir->in_doubt = false;
 }
 
 /* --- listing ---------------------------------------------------------------------------------- */
@@ -317,7 +317,7 @@ static void check_listed(struct worker *k, const char *path, bool there, bool go
 static void note_listed(struct worker *k, const char *path, unsigned files[FILES_MAX],
 			unsigned dirs[DIRS_MAX])
 {
-	const struct desk *d = k->desk;
+	const struct worker_state *d = k->state;
 	for (unsigned f = 0; f < d->count; f++)
 		if (strcmp(d->files[f].path, path) == 0) {
 			files[f]++;
@@ -334,7 +334,7 @@ static void note_listed(struct worker *k, const char *path, unsigned files[FILES
 /* A directory that only this worker changes. */
 void op_list(struct worker *k)
 {
-	const struct desk *d = k->desk;
+	const struct worker_state *d = k->state;
 	struct terrane_cursor at = {0};
 	struct terrane_entry page[8];
 	unsigned files[FILES_MAX] = {0}, dirs[DIRS_MAX] = {0};
@@ -366,7 +366,7 @@ void op_list(struct worker *k)
 	for (unsigned i = 0; i < d->dir_count; i++) {
 		const struct model_dir *in = &d->dirs[i];
 		if (is_in(in->path, dir))
-			check_listed(k, in->path, in->there && !in->left, !in->there && !in->left,
-				     dirs[i]);
+			check_listed(k, in->path, in->there && !in->in_doubt,
+				     !in->there && !in->in_doubt, dirs[i]);
 	}
 }

@@ -31,7 +31,7 @@ struct contest {
 	struct history history;
 	uint32_t ids;
 	/* Removing what one has removed already succeeds: so only who made or moved a file removes it, and once. */
-	bool left[CONTEST_VALUES];
+	bool removed[CONTEST_VALUES];
 	bool ready; /* the directories are there */
 };
 
@@ -147,7 +147,7 @@ static void contest_remove(struct shared_worker *s, unsigned key, uint32_t value
 	struct meta_call c = {.client = s->meta};
 	struct history_item is = {.check = HISTORY_IS, .key = key, .value = value};
 	struct history_op op = contest_op(s, is, 0);
-	t->left[value] = true;
+	t->removed[value] = true;
 	size_t i = history_begin(&t->history, &op);
 	contest_told(t, i, meta_client_remove(&c, dir_of(key), name_of(key), file_id(value), 0));
 }
@@ -205,7 +205,7 @@ static void contest_step(struct shared_worker *s)
 		contest_rename(s, key,
 			       (key + 1 + (unsigned)(rt_random_u64() % (CONTEST_KEYS - 1))) %
 				       CONTEST_KEYS);
-	else if (seen > 0 && seen % CLIENTS_MAX == s->client && !t->left[seen])
+	else if (seen > 0 && seen % CLIENTS_MAX == s->client && !t->removed[seen])
 		contest_remove(s, key, (uint32_t)seen);
 }
 

@@ -26,7 +26,7 @@ struct watch {
 };
 
 /* What a disk should have. */
-struct shelf_watch {
+struct disk_watch {
 	struct watch *watch;
 	const struct node_place *node;
 	uint64_t disk;
@@ -84,9 +84,9 @@ static void named_answer(struct watch *h, const struct named *n, int rc)
 				n->disk);
 }
 
-static void shelf_watch(void *arg)
+static void disk_watch(void *arg)
 {
-	struct shelf_watch *s = arg;
+	struct disk_watch *s = arg;
 	struct watch *h = s->watch;
 	unsigned at = s->node->index;
 	char addr[32];
@@ -103,15 +103,15 @@ static void shelf_watch(void *arg)
 		named_answer(h, &s->named[i], s->rcs[i]);
 }
 
-static void block_add(struct shelf_watch *shelves, size_t n, const struct meta_block_at *at)
+static void block_add(struct disk_watch *disks, size_t n, const struct meta_block_at *at)
 {
 	const struct meta_block *b = &at->block;
 	if (b->state != META_BLOCK_SEALED)
 		return;
 	for (uint32_t i = 0; i < b->chunk_count; i++)
 		for (size_t d = 0; d < n; d++)
-			if (shelves[d].disk == b->chunks[i].disk && shelves[d].count < NAMED_MAX)
-				shelves[d].named[shelves[d].count++] =
+			if (disks[d].disk == b->chunks[i].disk && disks[d].count < NAMED_MAX)
+				disks[d].named[disks[d].count++] =
 					(struct named){.tenant = at->tenant,
 						       .block = b->id,
 						       .id = {b->chunk_block, i},
@@ -119,7 +119,7 @@ static void block_add(struct shelf_watch *shelves, size_t n, const struct meta_b
 						       .release_count = b->release_count};
 }
 
-static int records_read(struct watch *h, struct shelf_watch *shelves, size_t n)
+static int records_read(struct watch *h, struct disk_watch *disks, size_t n)
 {
 	int64_t rc = 0;
 	for (uint64_t index = 0; rc >= 0 && index < meta_gc_partitions(h->meta); index++)
@@ -129,7 +129,7 @@ static int records_read(struct watch *h, struct shelf_watch *shelves, size_t n)
 			arena_init(&a, 4 * MIB);
 			rc = meta_blocks(h->meta, index, &at, &a, found, PAGE);
 			for (int64_t i = 0; i < rc; i++)
-				block_add(shelves, n, &found[i]);
+				block_add(disks, n, &found[i]);
 			arena_fini(&a);
 		}
 	return rc < 0 ? (int)rc : 0;
@@ -139,26 +139,25 @@ static void look(struct watch *h)
 {
 	struct world *w = h->world;
 	size_t n = 0;
-	AUTO_FREE struct shelf_watch *shelves =
-		calloc((size_t)NODES_MAX * DISKS_MAX, sizeof(*shelves));
-	if (shelves == NULL)
+	AUTO_FREE struct disk_watch *disks = calloc((size_t)NODES_MAX * DISKS_MAX, sizeof(*disks));
+	if (disks == NULL)
 		abort();
 	for (unsigned i = 0; i < w->node_count; i++)
 		for (unsigned d = 0; d < w->plan.disks; d++) {
 			uint64_t disk = world_disk_id(&w->nodes[i], d);
 			if (!world_disk_sound(w, disk))
 				continue;
-			shelves[n].watch = h;
-			shelves[n].node = &w->nodes[i];
-			shelves[n++].disk = disk;
+			disks[n].watch = h;
+			disks[n].node = &w->nodes[i];
+			disks[n++].disk = disk;
 		}
-	if (records_read(h, shelves, n) < 0)
+	if (records_read(h, disks, n) < 0)
 		return;
 	struct rt_group g;
 	rt_group_init(&g);
 	for (size_t i = 0; i < n; i++)
-		if (shelves[i].count > 0)
-			(void)rt_group_spawn(&g, "shelf", shelf_watch, &shelves[i]);
+		if (disks[i].count > 0)
+			(void)rt_group_spawn(&g, "watch", disk_watch, &disks[i]);
 	rt_group_join(&g);
 }
 

@@ -27,9 +27,9 @@ const struct fabric_options *world_fabric(void)
 	return &o;
 }
 
-struct model_file *desk_file(struct world *w, unsigned client, unsigned worker, unsigned i)
+struct model_file *worker_file(struct world *w, unsigned client, unsigned worker, unsigned i)
 {
-	return &w->desks[client][worker].files[i];
+	return &w->worker_states[client][worker].files[i];
 }
 
 /* --- calls ------------------------------------------------------------------------------------ */
@@ -79,10 +79,10 @@ int64_t world_read(struct engine *e, const char *path, uint8_t **bytes, uint64_t
 
 struct model_file *file_pick(struct worker *k, bool log, bool sealed)
 {
-	struct desk *d = k->desk;
+	struct worker_state *d = k->state;
 	for (int i = 0; i < PICKS && d->count > 0; i++) {
 		struct model_file *f = &d->files[rng_below(&k->rng, d->count)];
-		if (f->state == MODEL_THERE && !f->left && f->log == log && f->sealed == sealed)
+		if (f->state == MODEL_THERE && !f->in_doubt && f->log == log && f->sealed == sealed)
 			return f;
 	}
 	return NULL;
@@ -90,13 +90,13 @@ struct model_file *file_pick(struct worker *k, bool log, bool sealed)
 
 struct model_file *file_any(struct worker *k)
 {
-	struct desk *d = k->desk;
+	struct worker_state *d = k->state;
 	const struct fixed *x = &k->world->fixed;
 	if (x->set)
 		return file_pick(k, x->log, !x->log);
 	for (int i = 0; i < 8 && d->count > 0; i++) {
 		struct model_file *f = &d->files[rng_below(&k->rng, d->count)];
-		if (f->state == MODEL_THERE && !f->left)
+		if (f->state == MODEL_THERE && !f->in_doubt)
 			return f;
 	}
 	return NULL;
@@ -135,7 +135,8 @@ static int write_whole(struct worker *k, const char *path, unsigned flags, uint6
 	o.media = media_draw(k);
 	AUTO_FREE uint8_t *bytes = text_new(text, 0, size);
 	if (k->world->plan.cuts && rng_chance(&k->rng, 0.2))
-		world_wish(k->world, WISH_CUT, k->client, 4 + (unsigned)rng_below(&k->rng, 30));
+		world_request_fault(k->world, REQUEST_CUT, k->client,
+				    4 + (unsigned)rng_below(&k->rng, 30));
 	work_call(k->engine, &c, &o);
 	int rc = engine_create(&c, path, flags, &o, &h);
 	if (rc < 0)
@@ -151,7 +152,7 @@ static int write_whole(struct worker *k, const char *path, unsigned flags, uint6
 	rc = close_file(k->engine, h);
 	/* While a chunk of it is on its way, which others make good meanwhile. */
 	if (rc == 0 && *late > before && k->world->plan.sleepers > 0)
-		world_wish(k->world, WISH_SLEEP, k->client, 0);
+		world_request_fault(k->world, REQUEST_SLEEP, k->client, 0);
 	return rc;
 }
 
@@ -177,10 +178,10 @@ void work_write(struct worker *k, const char *dir)
 	if (rc == 0)
 		model_end(&k->world->model, f, MODEL_THERE);
 	else
-		model_leave(&k->world->model, f, rc);
+		model_set_in_doubt(&k->world->model, f, rc);
 }
 
-static void op_whole(struct worker *k)
+static void op_write(struct worker *k)
 {
 	work_write(k, NULL);
 }
@@ -223,7 +224,7 @@ static void op_pack(struct worker *k)
 		if (rc == 0 || small[i].result == 0)
 			model_end(&k->world->model, files[i], MODEL_THERE);
 		else
-			model_leave(&k->world->model, files[i], rc);
+			model_set_in_doubt(&k->world->model, files[i], rc);
 		free(bytes[i]);
 	}
 }
@@ -244,7 +245,7 @@ static void append_some(struct worker *k, struct model_file *f, struct efile *h)
 		rc = engine_append(&c, h, &iov, 1, NULL);
 		model_append_end(&k->world->model, f, rc);
 		if (rc == 0 && k->world->plan.strikes && rng_chance(&k->rng, 0.1))
-			world_wish(k->world, WISH_POWER, k->client, 0);
+			world_request_fault(k->world, REQUEST_POWER, k->client, 0);
 		rt_background();
 	}
 	if (rc < 0 || rng_chance(&k->rng, 0.2))
@@ -267,7 +268,7 @@ static void op_log(struct worker *k)
 	int rc = engine_create(&c, f->path, TERRANE_LOG, &o, &h);
 	rt_background();
 	if (rc < 0) {
-		model_leave(&k->world->model, f, rc);
+		model_set_in_doubt(&k->world->model, f, rc);
 		return;
 	}
 	model_end(&k->world->model, f, MODEL_THERE);
@@ -322,12 +323,12 @@ static void op_seal(struct worker *k)
 		f->sealed = true;
 		k->world->model.acknowledged++;
 	} else {
-		model_leave(&k->world->model, f, rc);
+		model_set_in_doubt(&k->world->model, f, rc);
 	}
 }
 
 /* What is sealed takes no more. */
-static void op_try_sealed(struct worker *k)
+static void op_append_sealed(struct worker *k)
 {
 	struct call c;
 	struct efile *h;
@@ -350,8 +351,8 @@ static void op_try_sealed(struct worker *k)
 static const struct model_file *file_of_anybody(struct worker *k)
 {
 	struct world *w = k->world;
-	const struct desk *d =
-		&w->desks[rng_below(&k->rng, w->plan.clients)][rng_below(&k->rng, WORKERS)];
+	const struct worker_state *d =
+		&w->worker_states[rng_below(&k->rng, w->plan.clients)][rng_below(&k->rng, WORKERS)];
 	return d->count == 0 ? NULL : &d->files[rng_below(&k->rng, d->count)];
 }
 
@@ -428,12 +429,15 @@ static const struct {
 	unsigned weight;
 	void (*run)(struct worker *k);
 } ops[] = {
-	{"whole", 6, op_whole},      {"pack", 2, op_pack},      {"log", 3, op_log},
-	{"append", 4, op_append},    {"seal", 2, op_seal},      {"sealed", 1, op_try_sealed},
-	{"rename", 3, op_rename},    {"move", 3, op_move},      {"remove", 3, op_remove},
-	{"read", 8, op_read},        {"batch", 2, op_batch},    {"stat", 2, op_stat},
-	{"replace", 2, op_replace},  {"swing", 1, op_swing},    {"list", 2, op_list},
-	{"over", 2, op_over},        {"mkdir", 2, op_dir_make}, {"dir", 2, op_dir_move},
+	{"write", 6, op_write},      {"pack", 2, op_pack},
+	{"log", 3, op_log},          {"append", 4, op_append},
+	{"seal", 2, op_seal},        {"append-sealed", 1, op_append_sealed},
+	{"rename", 3, op_rename},    {"move", 3, op_move},
+	{"remove", 3, op_remove},    {"read", 8, op_read},
+	{"batch", 2, op_batch},      {"stat", 2, op_stat},
+	{"replace", 2, op_replace},  {"rename-back", 1, op_rename_back},
+	{"list", 2, op_list},        {"rename-onto", 2, op_rename_onto},
+	{"mkdir", 2, op_dir_make},   {"move-dir", 2, op_dir_move},
 	{"rmdir", 1, op_dir_remove},
 };
 
@@ -458,14 +462,14 @@ static void op_any(struct worker *k)
 	uint64_t begin_ns = awake_ns(k);
 	if (bug_planted(BUG_REAL_CLOCK))
 		(void)rt_sleep_ns((uint64_t)clock() % 1000 + 1);
-	k->desk->busy = true;
+	k->state->busy = true;
 	uint64_t acknowledged = k->world->model.acknowledged;
 	ops[i].run(k);
 	if (k->world->model.acknowledged > acknowledged && k->world->plan.strikes &&
 	    rng_chance(&k->rng, 0.03))
-		world_wish(k->world, WISH_POWER, k->client, 0);
+		world_request_fault(k->world, REQUEST_POWER, k->client, 0);
 	rt_background();
-	k->desk->busy = rt_cancelled();
+	k->state->busy = rt_cancelled();
 	uint64_t took_ns = awake_ns(k) - begin_ns;
 	if (took_ns > UINT64_C(1) * PARTS_MAX * OP_TIMEOUT_MS * NS_PER_MS + CALL_SLACK_NS)
 		model_violation(&k->world->model, "I11", "%s took %lu s, its time is %u s",
@@ -473,34 +477,35 @@ static void op_any(struct worker *k)
 }
 
 /* What an earlier life was at is not known any more. */
-static void leave_busy(struct worker *k)
+static void set_in_doubt(struct worker *k)
 {
-	struct desk *d = k->desk;
+	struct worker_state *d = k->state;
 	for (unsigned i = 0; i < d->count; i++) {
 		struct model_file *f = &d->files[i];
-		if (!f->left && (f->state == MODEL_MAYBE || f->alt))
-			model_leave(&k->world->model, f, -ECANCELED);
+		if (!f->in_doubt && (f->state == MODEL_MAYBE || f->alt))
+			model_set_in_doubt(&k->world->model, f, -ECANCELED);
 	}
 	d->busy = false;
 }
 
 static struct worker first_worker(struct world *w, struct engine *e, unsigned client)
 {
-	struct worker k = {.world = w, .engine = e, .client = client, .desk = &w->desks[client][0]};
+	struct worker k = {
+		.world = w, .engine = e, .client = client, .state = &w->worker_states[client][0]};
 	rng_init(&k.rng, rt_random_u64());
 	return k;
 }
 
-void work_leave(struct world *w, unsigned client)
+void work_set_in_doubt(struct world *w, unsigned client)
 {
 	struct worker k = first_worker(w, NULL, client);
-	leave_busy(&k);
+	set_in_doubt(&k);
 }
 
 void work_one(struct world *w, struct engine *e, unsigned client, const char *name)
 {
 	struct worker k = first_worker(w, e, client);
-	if (!k.desk->ready && names_prepare(&k) < 0)
+	if (!k.state->ready && names_prepare(&k) < 0)
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
 		if (strcmp(ops[i].name, name) == 0)
@@ -513,16 +518,16 @@ static void worker_main(void *arg)
 	struct worker *k = arg;
 	struct world *w = k->world;
 	rng_init(&k->rng, rt_random_u64());
-	leave_busy(k);
-	int rc = k->desk->ready ? 0 : names_prepare(k);
+	set_in_doubt(k);
+	int rc = k->state->ready ? 0 : names_prepare(k);
 	while (rc == 0 && !rt_cancelled()) {
-		if (w->working && !model_violated(&w->model) && k->desk->done < w->plan.ops_max) {
+		if (w->working && !model_violated(&w->model) && k->state->done < w->plan.ops_max) {
 			op_any(k);
-			k->desk->done++;
+			k->state->done++;
 			rc = rt_sleep_ns(rng_below(&k->rng, w->plan.pause_ns));
 		} else {
 			if (!w->working)
-				k->desk->rested = w->rests;
+				k->state->rested = w->rests;
 			rc = rt_sleep_ns(200 * NS_PER_MS);
 		}
 	}
@@ -584,7 +589,7 @@ void client_main(void *arg)
 					     .engine = e,
 					     .client = r->index,
 					     .number = i,
-					     .desk = &w->desks[r->index][i]};
+					     .state = &w->worker_states[r->index][i]};
 		rc = rt_group_spawn(&g, "worker", worker_main, &workers[i]);
 	}
 	if (rc == 0)

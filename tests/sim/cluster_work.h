@@ -15,7 +15,7 @@ struct worker {
 	struct world *world;
 	struct engine *engine;
 	unsigned client, number;
-	struct desk *desk;
+	struct worker_state *state;
 	struct rng rng;
 };
 
@@ -33,8 +33,8 @@ struct model_file *file_new(struct worker *k, const char *dir);
 int names_prepare(struct worker *k); /* makes the directories at the top */
 void op_rename(struct worker *k);
 void op_move(struct worker *k);
-void op_swing(struct worker *k);
-void op_over(struct worker *k);
+void op_rename_back(struct worker *k);
+void op_rename_onto(struct worker *k);
 void op_remove(struct worker *k);
 void op_list(struct worker *k);
 void op_dir_make(struct worker *k);

@@ -79,7 +79,7 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 	p->compacts = p->quota_bytes == 0 || rng_chance(&r, 0.5);
 	p->policy = rng_chance(&r, 0.3);
 	p->method = (unsigned)rng_below(&r, JANITOR_R_ALL + 1);
-	p->hasty = rng_chance(&r, 0.3);
+	p->fast_janitors = rng_chance(&r, 0.3);
 	p->strikes = rng_chance(&r, 0.3);
 	p->freezes = rng_chance(&r, 0.3);
 	p->kills = rng_chance(&r, 0.3);
@@ -316,7 +316,7 @@ static void janitor_main(void *arg)
 	struct world *w = r->world;
 	char text[SERVERS_MAX][32];
 	const char *addrs[SERVERS_MAX];
-	bool hasty = w->plan.hasty;
+	bool fast = w->plan.fast_janitors;
 	for (unsigned i = 0; i < w->plan.servers; i++) {
 		snprintf(text[i], sizeof(text[i]), "s%u:%u", i, META_PORT);
 		addrs[i] = text[i];
@@ -326,14 +326,14 @@ static void janitor_main(void *arg)
 		.addr_count = w->plan.servers,
 		.grace_ns = w->plan.grace_ns,
 		.lease_ns = 10 * NS_PER_S,
-		.round_ns = (hasty ? 1 : 7) * NS_PER_S,
-		.look_ns = (hasty ? 2 : 14) * NS_PER_S,
-		.orphan_ns = (hasty ? 2 : 16) * NS_PER_S,
-		.delay_ns = (hasty ? 4 : 12) * NS_PER_S,
+		.round_ns = (fast ? 1 : 7) * NS_PER_S,
+		.look_ns = (fast ? 2 : 14) * NS_PER_S,
+		.orphan_ns = (fast ? 2 : 16) * NS_PER_S,
+		.delay_ns = (fast ? 4 : 12) * NS_PER_S,
 		.scrub_ns = 90 * NS_PER_S,
 		.disk_bytes_per_s = 1000000000,
 		.rack_bytes_per_s = 10000000000,
-		.survey_ns = (hasty ? 6 : 15) * NS_PER_S,
+		.survey_ns = (fast ? 6 : 15) * NS_PER_S,
 		.dead_percent = w->plan.compacts ? 50 : 100, /* all of it: never */
 		.method = (enum janitor_method)w->plan.method,
 		.fabric = *world_fabric(),

@@ -39,7 +39,7 @@ struct failure {
 };
 
 /* Shared by all processes of a run. */
-struct board {
+struct totals {
 	atomic_uint_fast64_t next; /* of the seeds, or of the places of a list, in their order */
 	atomic_uint_fast64_t done;
 	atomic_uint_fast64_t failed;
@@ -57,7 +57,7 @@ struct board {
 
 struct run {
 	const struct options *options;
-	struct board *board;
+	struct totals *totals;
 	double start_s;
 	bool measures; /* the first row of a list, before all else */
 };
@@ -76,14 +76,14 @@ static bool is_single(const struct options *o)
 
 static void add_failure(struct run *r, uint64_t seed, const char *what)
 {
-	uint64_t i = atomic_fetch_add(&r->board->failed, 1);
+	uint64_t i = atomic_fetch_add(&r->totals->failed, 1);
 	if (i < FAILURES_MAX) {
-		r->board->failures[i].seed = seed;
-		snprintf(r->board->failures[i].what, sizeof(r->board->failures[i].what), "%s",
+		r->totals->failures[i].seed = seed;
+		snprintf(r->totals->failures[i].what, sizeof(r->totals->failures[i].what), "%s",
 			 what);
 	}
 	if (r->options->hunt)
-		atomic_store(&r->board->stop, true);
+		atomic_store(&r->totals->stop, true);
 	else if (!is_single(r->options)) /* of many: not only at the end */
 		fprintf(stderr, "\rseed %" PRIu64 " failed: %s\n", seed, what);
 }
@@ -99,8 +99,8 @@ static uint64_t list_depth(const struct run *r)
 {
 	uint64_t depth = 0;
 	for (unsigned i = 0; i < r->options->scenario->row; i++)
-		if (atomic_load(&r->board->lengths[i]) > depth)
-			depth = atomic_load(&r->board->lengths[i]);
+		if (atomic_load(&r->totals->lengths[i]) > depth)
+			depth = atomic_load(&r->totals->lengths[i]);
 	return depth;
 }
 
@@ -108,7 +108,7 @@ static uint64_t list_places(const struct run *r)
 {
 	uint64_t places = r->options->scenario->row;
 	for (unsigned i = 0; i < r->options->scenario->row; i++)
-		places += atomic_load(&r->board->lengths[i]);
+		places += atomic_load(&r->totals->lengths[i]);
 	return places;
 }
 
@@ -126,7 +126,7 @@ static bool list_seed(const struct run *r, uint64_t index, uint64_t *seed)
 {
 	uint64_t row = r->options->scenario->row, spread = r->options->spread;
 	uint64_t column = index % row, n = index / row;
-	uint64_t length = atomic_load(&r->board->lengths[column]);
+	uint64_t length = atomic_load(&r->totals->lengths[column]);
 	bool more = spread > 0 ? n < spread : n < list_depth(r);
 	if (spread > 0)
 		n = spread_depth(column, length, n, spread);
@@ -146,7 +146,7 @@ static void watchdog(time_t seconds)
 	setitimer(ITIMER_PROF, &t, NULL);
 }
 
-struct scene {
+struct seed_run {
 	struct run *run;
 	uint64_t seed;
 	struct sim *sim;
@@ -156,10 +156,10 @@ struct scene {
 /* The last events, and what clients did and were told; of a run of many seeds for the first few that fail. */
 static void write_end(const void *ctx, FILE *f)
 {
-	const struct scene *at = ctx;
+	const struct seed_run *at = ctx;
 	const struct options *o = at->run->options;
 	uint64_t n = min_u64(at->result->note_count, SCENARIO_NOTES);
-	if (!is_single(o) && (o->hunt || atomic_fetch_add(&at->run->board->shown, 1) >= SHOWN_MAX))
+	if (!is_single(o) && (o->hunt || atomic_fetch_add(&at->run->totals->shown, 1) >= SHOWN_MAX))
 		return;
 	if (!is_single(o))
 		fprintf(f, "the end of seed %" PRIu64 ":\n", at->seed);
@@ -168,7 +168,7 @@ static void write_end(const void *ctx, FILE *f)
 		fprintf(f, "%s\n", at->result->notes[i % SCENARIO_NOTES]);
 }
 
-static void print_end(const struct scene *at)
+static void print_end(const struct seed_run *at)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -200,25 +200,25 @@ static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violati
 	options_config(r->options, seed, &config, &input);
 	struct sim *s = sim_open(&config);
 	struct scenario_result result = {0};
-	const struct scene at = {r, seed, s, &result};
+	const struct seed_run at = {r, seed, s, &result};
 	death_expect(write_end, &at);
 	r->options->scenario->run(s, &input, &result);
 	if (r->options->die != NULL)
 		die(r->options->die);
 	uint64_t hash = sim_trace_hash(s);
 	if (count) {
-		atomic_fetch_add(&r->board->simulated_ms, sim_now_ns(s) / NS_PER_MS);
-		atomic_fetch_add(&r->board->steps, sim_steps(s));
-		atomic_fetch_add(&r->board->operations, result.operations);
-		atomic_fetch_add(&r->board->refused, result.refused);
-		atomic_fetch_add(&r->board->unjudged, result.unjudged);
-		atomic_fetch_add(&r->board->given_up, result.given_up);
+		atomic_fetch_add(&r->totals->simulated_ms, sim_now_ns(s) / NS_PER_MS);
+		atomic_fetch_add(&r->totals->steps, sim_steps(s));
+		atomic_fetch_add(&r->totals->operations, result.operations);
+		atomic_fetch_add(&r->totals->refused, result.refused);
+		atomic_fetch_add(&r->totals->unjudged, result.unjudged);
+		atomic_fetch_add(&r->totals->given_up, result.given_up);
 		for (int f = 0; f < SIM_FAULT_COUNT; f++)
-			atomic_fetch_add(&r->board->faults[f],
+			atomic_fetch_add(&r->totals->faults[f],
 					 sim_fault_count(s, (enum sim_fault)f));
 	}
 	if (count && r->measures)
-		atomic_store(&r->board->lengths[(seed - 1) % r->options->scenario->row],
+		atomic_store(&r->totals->lengths[(seed - 1) % r->options->scenario->row],
 			     result.length);
 	else if (count && result.nothing && is_list(r) && result.violation[0] == '\0')
 		snprintf(result.violation, sizeof(result.violation),
@@ -232,7 +232,7 @@ static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violati
 }
 
 /* Of a hunt: what fails without the bug too is no find of it. */
-static bool fails_anyway(struct run *r, uint64_t seed)
+static bool fails_without_bug(struct run *r, uint64_t seed)
 {
 	char violation[256] = "";
 #ifdef TERRANE_PLANTED_BUGS
@@ -256,16 +256,16 @@ static void run_seed(struct run *r, uint64_t seed)
 	if (violation[0] == '\0' && rng_chance(&pick, r->options->repeat)) {
 		char again[256];
 		uint64_t second = run_once(r, seed, false, again);
-		atomic_fetch_add(&r->board->repeated, 1);
+		atomic_fetch_add(&r->totals->repeated, 1);
 		if (second != hash)
 			snprintf(violation, sizeof(violation),
 				 "I12: the same seed gave two traces: %016" PRIx64
 				 " and %016" PRIx64,
 				 hash, second);
 	}
-	if (violation[0] != '\0' && !fails_anyway(r, seed))
+	if (violation[0] != '\0' && !fails_without_bug(r, seed))
 		add_failure(r, seed, violation);
-	atomic_fetch_add(&r->board->done, 1);
+	atomic_fetch_add(&r->totals->done, 1);
 }
 
 /* --- workers --------------------------------------------------------------------------------- */
@@ -298,7 +298,7 @@ static void work_begin(const struct options *o)
 /* The next one, or 0 for none; false: there are no more. */
 static bool seed_next(struct run *r, uint64_t *seed)
 {
-	uint64_t index = atomic_fetch_add(&r->board->next, 1);
+	uint64_t index = atomic_fetch_add(&r->totals->next, 1);
 	if (is_list(r) && !r->measures)
 		return list_seed(r, index, seed);
 	*seed = index;
@@ -309,7 +309,7 @@ static void work(struct run *r, atomic_uint_fast64_t *at)
 {
 	work_begin(r->options);
 	death_watch();
-	while (!atomic_load(&r->board->stop) && !time_is_up(r)) {
+	while (!atomic_load(&r->totals->stop) && !time_is_up(r)) {
 		uint64_t seed;
 		if (!seed_next(r, &seed))
 			break;
@@ -339,7 +339,7 @@ static void worker_start(struct run *r, struct worker *w)
 }
 
 /* Of a hunt: whether what a worker died of happens without the bug too, found out in a process of its own. */
-static bool dies_anyway(struct run *r, uint64_t seed)
+static bool dies_without_bug(struct run *r, uint64_t seed)
 {
 	int status;
 	if (!r->options->hunt)
@@ -349,7 +349,7 @@ static bool dies_anyway(struct run *r, uint64_t seed)
 	if (pid == 0) {
 		work_begin(r->options);
 		watchdog(SEED_SECONDS_MAX);
-		_exit(fails_anyway(r, seed) ? 1 : 0);
+		_exit(fails_without_bug(r, seed) ? 1 : 0);
 	}
 	return pid < 0 || waitpid(pid, &status, 0) < 0 || status != 0;
 }
@@ -367,20 +367,20 @@ static bool worker_ended(struct run *r, struct worker *w, int status)
 	else
 		snprintf(what, sizeof(what), "the process exited with %d", WEXITSTATUS(status));
 	uint64_t place = atomic_load(w->place), seed = place - (place > 0);
-	if (!dies_anyway(r, seed))
+	if (!dies_without_bug(r, seed))
 		add_failure(r, seed, what);
-	atomic_fetch_add(&r->board->done, 1);
-	return !atomic_load(&r->board->stop) && place != 0;
+	atomic_fetch_add(&r->totals->done, 1);
+	return !atomic_load(&r->totals->stop) && place != 0;
 }
 
 static void show_progress(const struct run *r)
 {
 	double s = now_s() - r->start_s;
-	uint64_t done = atomic_load(&r->board->done);
+	uint64_t done = atomic_load(&r->totals->done);
 	uint64_t total =
 		is_list(r) ? list_places(r) : r->options->seed_last - r->options->seed_first + 1;
 	fprintf(stderr, "\r%" PRIu64 "/%" PRIu64 " seeds, %" PRIu64 " failed, %.0f/s, %.0f s ",
-		done, total, (uint64_t)atomic_load(&r->board->failed), (double)done / s, s);
+		done, total, (uint64_t)atomic_load(&r->totals->failed), (double)done / s, s);
 	fflush(stderr);
 }
 
@@ -429,15 +429,15 @@ static void print_failures(const struct run *r, uint64_t failed)
 		printf("at commit %s\n", commit);
 	for (uint64_t i = 0; i < failed && i < FAILURES_MAX; i++)
 		printf("FAILED seed %" PRIu64 ": %s\n  replay: ./dev sim --seeds %" PRIu64 "%s\n",
-		       r->board->failures[i].seed, r->board->failures[i].what,
-		       r->board->failures[i].seed, r->options->replay);
+		       r->totals->failures[i].seed, r->totals->failures[i].what,
+		       r->totals->failures[i].seed, r->options->replay);
 	if (failed > FAILURES_MAX)
 		printf("... and %" PRIu64 " more\n", failed - FAILURES_MAX);
 }
 
 static void print_text(const struct run *r, double seconds)
 {
-	struct board *b = r->board;
+	struct totals *b = r->totals;
 	uint64_t done = atomic_load(&b->done);
 	uint64_t failed = atomic_load(&b->failed);
 	double simulated_s = (double)atomic_load(&b->simulated_ms) / 1e3;
@@ -476,7 +476,7 @@ static void print_text(const struct run *r, double seconds)
 
 static void print_json(const struct run *r, double seconds)
 {
-	struct board *b = r->board;
+	struct totals *b = r->totals;
 	json_t *faults = json_object();
 	for (int f = 0; f < SIM_FAULT_COUNT; f++)
 		json_object_set_new(faults, sim_fault_table[f].name,
@@ -520,35 +520,35 @@ static void run_alone(const struct options *o, uint64_t seed, char violation[VIO
 static uint64_t run_seeds(struct run *r)
 {
 	const struct options *o = r->options;
-	size_t bytes = sizeof(struct board) + o->jobs * sizeof(atomic_uint_fast64_t);
+	size_t bytes = sizeof(struct totals) + o->jobs * sizeof(atomic_uint_fast64_t);
 	void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED) {
 		perror("sim: mmap");
 		exit(1);
 	}
-	r->board = shared;
+	r->totals = shared;
 	r->start_s = now_s();
 	if (is_list(r)) {
 		r->measures = true;
-		atomic_store(&r->board->next, 1);
-		run_workers(r, (atomic_uint_fast64_t *)(r->board + 1));
+		atomic_store(&r->totals->next, 1);
+		run_workers(r, (atomic_uint_fast64_t *)(r->totals + 1));
 		r->measures = false;
 	}
-	atomic_store(&r->board->next, is_list(r) ? 0 : o->seed_first);
-	run_workers(r, (atomic_uint_fast64_t *)(r->board + 1));
+	atomic_store(&r->totals->next, is_list(r) ? 0 : o->seed_first);
+	run_workers(r, (atomic_uint_fast64_t *)(r->totals + 1));
 	double seconds = now_s() - r->start_s;
-	if (o->scenario->refuses && !o->hunt && atomic_load(&r->board->refused) == 0 &&
-	    atomic_load(&r->board->done) >= REFUSED_SEEDS)
+	if (o->scenario->refuses && !o->hunt && atomic_load(&r->totals->refused) == 0 &&
+	    atomic_load(&r->totals->done) >= REFUSED_SEEDS)
 		add_failure(r, o->seed_last, "no read of all these seeds was refused");
 	if (!o->hunt &&
-	    atomic_load(&r->board->unjudged) > 1 + atomic_load(&r->board->done) / UNJUDGED_PART)
+	    atomic_load(&r->totals->unjudged) > 1 + atomic_load(&r->totals->done) / UNJUDGED_PART)
 		add_failure(r, o->seed_last, "too many histories were not judged");
-	uint64_t failed = atomic_load(&r->board->failed);
+	uint64_t failed = atomic_load(&r->totals->failed);
 	if (o->plants)
 		printf("%-20s %s%6" PRIu64 " seeds  %s\n", bug_name(o->bug),
 		       failed > 0 ? "found after" : "NOT FOUND in",
-		       (uint64_t)atomic_load(&r->board->done),
-		       failed > 0 ? r->board->failures[0].what : "");
+		       (uint64_t)atomic_load(&r->totals->done),
+		       failed > 0 ? r->totals->failures[0].what : "");
 	else if (o->json)
 		print_json(r, seconds);
 	else

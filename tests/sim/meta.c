@@ -401,9 +401,9 @@ static void check_dir(struct client *c, unsigned dir)
 	for (unsigned i = 0; i < CLIENTS; i++)
 		for (unsigned j = 0; j < WORKERS; j++)
 			for (unsigned n = 0; n < NAMES; n++) {
-				struct client who = {.world = w, .index = i, .meta = c->meta};
+				struct client owner = {.world = w, .index = i, .meta = c->meta};
 				struct worker k = {
-					.client = &who, .state = &w->workers[i][j], .number = j};
+					.client = &owner, .state = &w->workers[i][j], .number = j};
 				check_name(&k, dir, n);
 				known += w->workers[i][j].id[dir][n] != 0;
 			}

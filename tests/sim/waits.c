@@ -28,14 +28,14 @@ _Static_assert(NODES - CHUNKS < 2, "one of two nodes must have a chunk of any bl
 #define DONE_NS (300 * NS_PER_S)
 #define LOOK_NS (500 * NS_PER_MS)
 
-enum who {
-	WHO_ITSELF,
-	WHO_SERVER,
-	WHO_NODE,
-	WHO_NODE_POWER,
-	WHO_OTHER,
-	WHO_OTHER_POWER,
-	WHO_COUNT
+enum dying {
+	DYING_WORKER,
+	DYING_SERVER,
+	DYING_NODE_0,
+	DYING_NODE_0_POWER,
+	DYING_NODE_1,
+	DYING_NODE_1_POWER,
+	DYING_COUNT
 };
 
 #define TWO_BLOCKS (BLOCK_BYTES + 20000)
@@ -62,7 +62,7 @@ struct operation {
 
 struct wait_place {
 	const struct operation *operation;
-	enum who who;
+	enum dying dying;
 	uint64_t nth;
 	/* How far it is, whoever dies. */
 	bool ready, begun, done;
@@ -140,7 +140,7 @@ static void write_some(struct world *w, struct wait_place *p)
 {
 	for (int i = 0; i < 2; i++) {
 		fixed_set(w, false, i == 0 ? "rs:2+1" : "r3", TWO_BLOCKS);
-		work_one(w, p->engine, 0, "whole");
+		work_one(w, p->engine, 0, "write");
 		work_one(w, p->engine, 0, "log");
 	}
 }
@@ -172,7 +172,7 @@ static void pack_remove(struct world *w, struct wait_place *p)
 {
 	fixed_set(w, false, "rs:2+1", 0);
 	work_one(w, p->engine, 0, "pack");
-	for (unsigned n = w->desks[0][0].count; n > 1; n--)
+	for (unsigned n = w->worker_states[0][0].count; n > 1; n--)
 		work_one(w, p->engine, 0, "remove");
 	while (!any_block(p, block_is_half_dead) && rt_sleep_ns(LOOK_NS) == 0)
 		;
@@ -187,7 +187,7 @@ static bool none_is_half_dead(struct world *w, struct wait_place *p)
 static void copies_write(struct world *w, struct wait_place *p)
 {
 	fixed_set(w, false, "r3", TWO_BLOCKS);
-	work_one(w, p->engine, 0, "whole");
+	work_one(w, p->engine, 0, "write");
 	struct meta_call c = {.client = p->meta};
 	while (world_policy(&c, "rs:2+1") != 0 && rt_sleep_ns(LOOK_NS) == 0)
 		;
@@ -215,8 +215,8 @@ static const struct service policy = {.prepare = copies_write, .has_ended = none
 /* --- the list --------------------------------------------------------------------------------- */
 
 static const struct operation operations[] = {
-	{"whole", "rs:2+1", TWO_BLOCKS, false, NULL},
-	{"whole", "r3", 5000, false, NULL},
+	{"write", "rs:2+1", TWO_BLOCKS, false, NULL},
+	{"write", "r3", 5000, false, NULL},
 	{"pack", "rs:2+1", 0, false, NULL},
 	{"log", "r3", 0, false, NULL},
 	{"append", "r3", 0, true, NULL},
@@ -228,23 +228,23 @@ static const struct operation operations[] = {
 	{"rename", "r3", 0, true, NULL},
 	{"move", "rs:2+1", 0, false, NULL},
 	{"replace", "rs:2+1", TWO_BLOCKS, false, NULL},
-	{"over", "rs:2+1", 0, false, NULL},
+	{"rename-onto", "rs:2+1", 0, false, NULL},
 	{"mkdir", "r3", 5000, false, NULL},
-	{"dir", "rs:2+1", 0, false, NULL}, /* moved, with a file in it */
+	{"move-dir", "rs:2+1", 0, false, NULL}, /* moved, with a file in it */
 	{"repair", "rs:2+1", 0, false, &repair},
 	{"drain", "rs:2+1", 0, false, &drain},
 	{"collect", "rs:2+1", 0, false, &collect},
 	{"compact", "rs:2+1", 0, false, &compact},
 	{"policy", "rs:2+1", 0, false, &policy},
 };
-#define PAIRS (ARRAY_LEN(operations) * WHO_COUNT)
+#define PAIRS (ARRAY_LEN(operations) * DYING_COUNT)
 _Static_assert(PAIRS <= SCENARIO_ROW_MAX, "the runner keeps the length of every pair");
 
 static struct wait_place place_of(uint64_t seed)
 {
 	uint64_t at = seed > 0 ? seed - 1 : 0;
-	return (struct wait_place){.operation = &operations[at % PAIRS / WHO_COUNT],
-				   .who = (enum who)(at % WHO_COUNT),
+	return (struct wait_place){.operation = &operations[at % PAIRS / DYING_COUNT],
+				   .dying = (enum dying)(at % DYING_COUNT),
 				   .nth = at / PAIRS};
 }
 
@@ -257,7 +257,7 @@ static void prepare_place(struct world *w, struct wait_place *p)
 		o->service->prepare(w, p);
 	else
 		write_some(w, p);
-	if (strcmp(o->name, "dir") == 0)
+	if (strcmp(o->name, "move-dir") == 0)
 		work_one(w, p->engine, 0, "mkdir");
 	fixed_set(w, o->log, o->encoding, o->size);
 	p->ready = !rt_cancelled();
@@ -302,7 +302,7 @@ static void waits_client(void *arg)
 	p->meta = NULL;
 	rt_pool_init(&pool, 16 * MIB);
 	if (p->begun)
-		work_leave(w, 0);
+		work_set_in_doubt(w, 0);
 	int rc = world_engine(w, &p->engine);
 	if (rc == 0 && p->operation->service != NULL)
 		rc = world_meta(w, META_SYSTEM, &pool, &p->meta);
@@ -312,7 +312,7 @@ static void waits_client(void *arg)
 		if (!w->working) {
 			w->shared_rested[0] = w->rests;
 			for (unsigned i = 0; i < WORKERS; i++)
-				w->desks[0][i].rested = w->rests;
+				w->worker_states[0][i].rested = w->rests;
 		}
 	meta_client_close(p->meta);
 	engine_close(p->engine);
@@ -352,26 +352,27 @@ static void plan_fill(struct plan *p)
 				  .timeout_ns = 500 * NS_PER_MS}};
 }
 
-static struct sim_node *who_dies(struct world *w, const struct wait_place *p)
+static struct sim_node *dying_node(struct world *w, const struct wait_place *p)
 {
-	if (p->who == WHO_ITSELF)
+	if (p->dying == DYING_WORKER)
 		return p->operation->service != NULL ? w->janitors[0].node : w->clients[0].node;
-	if (p->who == WHO_SERVER)
+	if (p->dying == DYING_SERVER)
 		return w->servers[0].node;
-	return p->who < WHO_OTHER ? w->nodes[0].node : w->nodes[1].node;
+	return p->dying < DYING_NODE_1 ? w->nodes[0].node : w->nodes[1].node;
 }
 
 /* True when the process has died. */
-static bool cut_short(struct world *w, struct wait_place *p)
+static bool run_and_crash(struct world *w, struct wait_place *p)
 {
 	const struct operation *o = p->operation;
-	struct sim_node *n = who_dies(w, p);
+	struct sim_node *n = dying_node(w, p);
 	uint64_t lives = sim_node_lives(n), before = w->model.acknowledged;
 	uint64_t waits = sim_node_waits(n);
 	if (o->service != NULL && o->service->strike != NULL)
 		o->service->strike(w);
 	w->working = true;
-	sim_node_crash_at(n, p->nth, p->who == WHO_NODE_POWER || p->who == WHO_OTHER_POWER);
+	sim_node_crash_at(n, p->nth,
+			  p->dying == DYING_NODE_0_POWER || p->dying == DYING_NODE_1_POWER);
 	if (!sim_run_until(w->sim, is_done, p, DONE_NS))
 		model_violation(&w->model, "I11", "%s does not end when it is cut short", o->name);
 	sim_node_crash_at(n, 0, false);
@@ -401,11 +402,11 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 	if (!sim_run_until(sim, is_ready, &p, READY_NS))
 		model_violation(&w->model, "I11", "nothing begins");
 	else
-		out->nothing = !cut_short(w, &p);
+		out->nothing = !run_and_crash(w, &p);
 	if ((!out->nothing || p.nth == 0) && !model_violated(&w->model))
 		world_heal(w);
 	model_note(&w->model, "%s %s, who %d, wait %lu", p.operation->name,
-		   p.operation->encoding != NULL ? p.operation->encoding : "", (int)p.who, p.nth);
+		   p.operation->encoding != NULL ? p.operation->encoding : "", (int)p.dying, p.nth);
 	world_free(w);
 }
 

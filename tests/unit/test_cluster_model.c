@@ -237,8 +237,8 @@ static void i6_of_a_file_and_what_it_is_renamed_onto_one_is_there(void **state)
 	text_fill(7, 0, new, SIZE);
 	text_fill(8, 0, old, SIZE);
 	struct model_file f = there(7), to = there(8), before = to;
-	model_over_begin(&m, &f, &to);
-	model_over_end(&m, &f, &to, -ETIME);
+	model_rename_onto_begin(&m, &f, &to);
+	model_rename_onto_end(&m, &f, &to, -ETIME);
 	model_check_read(&m, &before, &to, SIZE, new, true);
 	model_check_read(&m, &before, &to, SIZE, old, true);
 	model_check_onto(&m, &f, true, old, SIZE);
@@ -255,8 +255,8 @@ static void i3_a_file_that_was_renamed_onto_another_is_gone(void **state)
 	(void)state;
 	clear();
 	struct model_file f = there(7), to = there(8);
-	model_over_begin(&m, &f, &to);
-	model_over_end(&m, &f, &to, 0);
+	model_rename_onto_begin(&m, &f, &to);
+	model_rename_onto_end(&m, &f, &to, 0);
 	text_fill(7, 0, bytes, SIZE);
 	model_check_read(&m, &to, &to, SIZE, bytes, true);
 	must_pass();
@@ -274,7 +274,7 @@ static void i6_directories_are_where_they_were_moved(void **state)
 	struct model_dir a = {.path = "/a", .there = true}, b = {.path = "/b"}, c = {.path = "/c"};
 	model_check_dir(&m, &a, true, false);
 	model_check_dir(&m, &b, false, false);
-	c.left = true;
+	c.in_doubt = true;
 	model_check_dir(&m, &c, true, false);
 	model_check_dir(&m, &c, false, false);
 	must_pass();
@@ -282,7 +282,7 @@ static void i6_directories_are_where_they_were_moved(void **state)
 	must_fire("I1");
 	model_check_dir(&m, &b, true, false);
 	must_fire("I3");
-	a.left = b.left = true;
+	a.in_doubt = b.in_doubt = true;
 	a.twin = &b;
 	b.twin = &a;
 	model_check_dir(&m, &a, true, false);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The shape of a box: its defaults, its checks, and box.ini. */
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -50,6 +51,7 @@ int box_path(const struct box *b, char out[BOX_PATH_MAX], const char *fmt, ...)
 	memcpy(out, b->dir, len);
 	out[len++] = '/';
 	va_start(args, fmt);
+	assert(b->dir[0] == '/'); /* set by find_dir or box_claim */
 	int n = vsnprintf(out + len, BOX_PATH_MAX - len, fmt, args);
 	va_end(args);
 	return n < 0 || len + (size_t)n >= BOX_PATH_MAX ? -ENAMETOOLONG : 0;
@@ -139,6 +141,7 @@ int64_t box_pool_count(const struct box_shape *s)
 	struct rs_shape local;
 	if (!box_local(s, &local))
 		return 0;
+	assert(scheme_valid(s->scheme)); /* check_pools set or checked it */
 	return s->scheme[2] == 'c' ? s->disks / (local.k + local.p) : 1;
 }
 
@@ -218,6 +221,7 @@ static int check_pools(struct box_shape *s, struct strbuf *err)
 static struct cluster_spread spread_of(const struct box_shape *s, int64_t domains,
 				       const struct encoding *e)
 {
+	assert(domains >= 1 && domains <= BOX_NODES_MAX && s->disks >= 1);
 	uint32_t disks[BOX_NODES_MAX] = {0};
 	struct cluster_spread out = {.width = cluster_width(e),
 				     .tolerance = cluster_tolerance(e),
@@ -249,6 +253,7 @@ static int choose_encoding(struct box_shape *s)
 {
 	char text[64];
 	int64_t disks = s->nodes * (s->disks - s->flash);
+	assert(s->racks >= 1 && s->nodes >= s->racks && disks >= 1);
 	if (box_pool_count(s) > 0)
 		return choose_mlec(s);
 	if (s->racks >= 6)
@@ -357,11 +362,13 @@ int box_settle(struct box_shape *s, struct strbuf *err)
 	if (!given(s->encoding) && choose_encoding(s) < 0)
 		return -ENOMEM;
 	rc = check_encoding(s, err);
+	assert(rc < 0 || (s->nodes >= s->racks && s->disks >= 1 && s->disks <= BOX_DISKS_MAX));
 	return rc;
 }
 
 bool box_role(const struct box *b, int64_t i, char out[BOX_NAME_MAX])
 {
+	assert(i >= 0 && i <= BOX_NODES_MAX + 2);
 	if (i == 0)
 		snprintf(out, BOX_NAME_MAX, "meta");
 	else if (i <= b->shape.nodes)
@@ -373,5 +380,6 @@ bool box_role(const struct box *b, int64_t i, char out[BOX_NAME_MAX])
 
 int64_t box_rack_of(const struct box_shape *s, int64_t node)
 {
+	assert(node >= 1 && node <= s->nodes);
 	return (node - 1) % s->racks + 1;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Formats the stores of a new box: the metadata, in a process of its own, and the disks of all nodes. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,6 +34,7 @@ static void add_trouble(void *ctx, uint64_t disk, const char *trouble)
 static int format_node(struct formatting *f, int64_t node)
 {
 	char path[256];
+	assert(node >= 1 && node <= f->box->shape.nodes);
 	struct node_role *role = malloc(sizeof(*role));
 	if (role == NULL)
 		return -ENOMEM;

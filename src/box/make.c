@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Makes the parts of a box: ports, folders, settings. */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,6 +45,7 @@ static bool port_free(int64_t port)
 static int choose_ports(struct box_shape *s, struct strbuf *err)
 {
 	int64_t count = 2 * (s->nodes + 1) + 1;
+	assert(count < PORT_LAST - PORT_FIRST);
 	for (int i = 0; i < PORT_TRIES; i++) {
 		uint32_t chance;
 		if (getrandom(&chance, sizeof(chance), 0) != sizeof(chance))
@@ -198,6 +200,7 @@ static int write_cluster(const struct box *b)
 
 static int write_shape(const struct box *b)
 {
+	assert(strlen(b->shape.cluster) == 32 && b->shape.port != 0);
 	AUTO_STRBUF struct strbuf t;
 	strbuf_init(&t, FILE_LIMIT);
 	int rc = conf_show(box_schema, box_schema_count, &b->shape, &t);
@@ -243,6 +246,7 @@ static int resume(struct box *b, struct strbuf *err)
 
 static int draw_id(struct box_shape *s)
 {
+	assert(s->cluster == NULL);
 	uint8_t raw[16];
 	if (getrandom(raw, sizeof(raw), 0) != sizeof(raw))
 		return -EIO;
@@ -306,6 +310,7 @@ static int make_done(const struct box *b)
 
 int box_make(struct box *b, struct strbuf *err)
 {
+	assert(b->shape.encoding != NULL && b->shape.metadata != NULL); /* settled */
 	int rc = make_files(b, err);
 	if (rc == 0)
 		rc = box_format(b, err);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The processes of a box: started as daemons, found by their pid files. */
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -98,6 +99,7 @@ static _Noreturn void become(const struct box *b, const char *log, bool daemon, 
 
 static int write_pid(const struct box *b, const char *name, pid_t pid)
 {
+	assert(pid > 1);
 	char path[BOX_PATH_MAX], part[BOX_PATH_MAX];
 	int rc = box_path(b, path, "run/%s.pid", name);
 	if (rc == 0)
@@ -115,6 +117,7 @@ static int write_pid(const struct box *b, const char *name, pid_t pid)
 
 pid_t box_spawn(const struct box *b, const char *name, char *const argv[])
 {
+	assert(name[0] != 0 && strchr(name, '/') == NULL);
 	char log[BOX_PATH_MAX];
 	int rc = box_path(b, log, "log/%s.log", name);
 	if (rc < 0)
@@ -193,6 +196,7 @@ int box_alive(const struct box *b)
 
 int box_stop(const struct box *b, unsigned patience_s)
 {
+	assert(patience_s <= UINT_MAX / 1000);
 	int found = each_process(b, SIGTERM, false);
 	for (unsigned ms = 0; ms < patience_s * 1000; ms += STEP_MS) {
 		if (each_process(b, 0, true) == 0)

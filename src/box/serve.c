@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* All roles of a box in one process, each a fiber of one loop. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ struct one {
 /* Ends all roles. Keeps the first reason: the ends of other roles follow from it. */
 static void stop_all(struct all *all, int rc, const char *why)
 {
+	assert(rc < 0);
 	if (all->rc < 0)
 		return;
 	log_error("box_stopping", "why=%s", why);
@@ -49,6 +51,7 @@ static void role_main(void *arg)
 {
 	struct one *o = arg;
 	struct all *all = o->all;
+	assert(o->i <= all->node_count + all->has_janitor);
 	AUTO_STRBUF struct strbuf why;
 	strbuf_init(&why, 4096);
 	if (o->i == 0) {
@@ -102,6 +105,7 @@ static int load_nodes(struct all *all, struct strbuf *err)
 			return rc;
 		all->node_count++;
 	}
+	assert(all->node_count == (size_t)all->box->shape.nodes);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "box/start.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -58,6 +59,7 @@ static int start_each(const struct box *b, struct box_started *out, struct strbu
 {
 	char name[BOX_NAME_MAX], path[BOX_PATH_MAX];
 	for (int64_t i = 0; box_role(b, i, name); i++) {
+		assert(i < (int64_t)ARRAY_LEN(out->found));
 		out->found[i] = box_pid(b, name) != 0;
 		if (out->found[i])
 			continue;
@@ -164,6 +166,7 @@ static bool all_ready(struct waiting *w)
 static void wait_main(void *arg)
 {
 	struct waiting *w = arg;
+	assert(w->box->shape.nodes < (int64_t)ARRAY_LEN(w->answered));
 	char addr[32];
 	snprintf(addr, sizeof(addr), "127.0.0.1:%ld", w->box->shape.port);
 	w->rc = meta_client_open(&w->client,
@@ -222,6 +225,7 @@ int box_wait(const struct box *b, struct box_started *started, struct strbuf *er
 		more.count += started->count;
 		*started = more;
 	}
+	assert(w.rc <= 0);
 	rc = rc < 0 ? rc : w.rc;
 	if (rc == -ECHILD || rc == -EAGAIN)
 		tell_dead(b, started, err);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "roles/janitor_role.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,13 @@ int janitor_role_load(struct janitor_role *r, const char *config, struct strbuf 
 
 void janitor_role_free(struct janitor_role *r)
 {
+	assert(r->janitor == NULL && r->http == NULL); /* janitor_role_main returned */
 	conf_free(janitor_conf_schema, janitor_conf_count, &r->conf);
 }
 
 static int open_janitor(struct janitor_role *r)
 {
+	assert(r->janitor == NULL && r->conf.metadata != NULL); /* loaded, and not running */
 	const struct janitor_conf *c = &r->conf;
 	const char *addrs[META_CLIENT_SERVERS_MAX];
 	size_t n = 0;
@@ -74,6 +77,7 @@ static void work(void *arg)
 
 static int work_until_stopped(struct janitor_role *r)
 {
+	assert(r->janitor != NULL && r->http == NULL);
 	struct rt_fiber *fiber;
 	if (r->conf.metrics[0] != 0) {
 		int rc = ops_http_open(

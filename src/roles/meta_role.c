@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "roles/meta_role.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,7 @@ int meta_role_load(struct meta_role *r, const char *config, struct strbuf *err)
 
 void meta_role_free(struct meta_role *r)
 {
+	assert(r->kv == NULL && r->http == NULL); /* meta_role_main returned */
 	conf_free(meta_conf_schema, meta_conf_count, &r->conf);
 }
 
@@ -63,6 +65,7 @@ static const char *or_null(const char *text)
 
 static int open_store(struct meta_role *r)
 {
+	assert(r->kv == NULL && r->mem == NULL);
 	const struct meta_conf *c = &r->conf;
 	bool only_existing = r->task == META_ROLE_CHECK;
 	switch ((enum meta_engine)c->engine) {
@@ -117,6 +120,7 @@ static int serve_health(void *ctx, struct strbuf *out)
 static int serve_ready(void *ctx, const char *addr, struct meta_service *service)
 {
 	struct meta_role *r = ctx;
+	assert(r->stage == STAGE_SERVE && r->http == NULL && service != NULL);
 	r->service = service;
 	if (r->conf.metrics[0] != 0) {
 		int rc = ops_http_open(&r->http, r->conf.metrics,
@@ -174,12 +178,14 @@ static int serve_store(struct meta_role *r)
 		.ended = serve_ended,
 		.ctx = r,
 	};
+	assert(r->task == META_ROLE_SERVE && r->kv != NULL);
 	r->stage = STAGE_SERVE;
 	return meta_serve(r->kv, &o);
 }
 
 static int format_store(struct meta_role *r)
 {
+	assert(r->task != META_ROLE_CHECK); /* a check changes nothing */
 	struct meta_options o = layer_options(&r->conf);
 	r->stage = STAGE_FORMAT;
 	return meta_format(r->kv, &o, &r->id, (enum place_kind)r->conf.network_place,
@@ -189,6 +195,7 @@ static int format_store(struct meta_role *r)
 /* Verifies the files of the engine, then checks the records in them. */
 static int check_store(struct meta_role *r)
 {
+	assert(r->task == META_ROLE_CHECK && r->kv != NULL);
 	struct meta *m = NULL;
 	struct meta_options o = layer_options(&r->conf);
 	uint64_t keys = 0;
@@ -254,6 +261,7 @@ static int store_failed(const struct meta_conf *c, int rc, struct strbuf *out)
 
 int meta_role_why(const struct meta_role *r, struct strbuf *out)
 {
+	assert(r->rc != 0);
 	const struct meta_conf *c = &r->conf;
 	switch (r->stage) {
 	case STAGE_STORE:

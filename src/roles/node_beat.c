@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "roles/node_beat.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,6 +56,7 @@ static enum cluster_state state_of(Terrane__Node__DiskState s)
 /* Returns the capacity of a disk; of a disk that is missing, and reports none, the last known one. */
 static uint64_t capacity_of(const struct node_beat *b, const Terrane__Node__DiskInfo *d)
 {
+	assert(b->disk_count <= META_MAP_NODE_DISKS_MAX);
 	if (d->total_bytes != 0)
 		return d->total_bytes;
 	for (size_t i = 0; i < b->disk_count; i++)
@@ -157,6 +159,7 @@ static int report(struct node_beat *b, uint64_t *beat_ns)
 static void beat_main(void *arg)
 {
 	struct node_beat *b = arg;
+	assert(rt_on_loop(b->loop));
 	uint64_t beat_ns = PAUSE_NS, pause_ns = PAUSE_NS;
 	bool registered = false;
 	rt_background();
@@ -166,6 +169,7 @@ static void beat_main(void *arg)
 			rc = registered ? report(b, &beat_ns) : enlist(b, &beat_ns);
 		if (rc == BEAT_STOP)
 			return;
+		assert(rc <= 0);
 		registered = rc == 0 || (registered && rc != -ENOENT && rc != -ESTALE);
 		pause_ns =
 			may_be_lifted(rc) ? min_u64(2 * pause_ns, REFUSED_PAUSE_MAX_NS) : PAUSE_NS;
@@ -210,6 +214,7 @@ static int connect_all(struct node_beat *b)
 
 int node_beat_open(struct node_beat **out, const struct node_beat_options *o)
 {
+	assert(o->node != 0 && o->addr[0] != 0 && o->metadata[0] != 0);
 	*out = NULL;
 	struct node_beat *b = calloc(1, sizeof(*b));
 	if (b == NULL)
@@ -235,6 +240,7 @@ void node_beat_close(struct node_beat *b)
 {
 	if (b == NULL)
 		return;
+	assert(rt_on_loop(b->loop)); /* it joins the fiber */
 	if (b->fiber != NULL) {
 		rt_cancel(b->fiber);
 		rt_join(b->fiber);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "roles/node_conf.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -128,6 +129,7 @@ static int next_word(struct value *v, char out[WORD_MAX])
 {
 	skip_blanks(v);
 	size_t n = word_len(v->at);
+	assert(v->at >= v->text && v->at + n < v->text + sizeof(v->text) && n < WORD_MAX);
 	memcpy(out, v->at, n);
 	out[n] = '\0';
 	v->at += n;
@@ -188,6 +190,7 @@ static int device_options(struct value *v, const struct node_conf *c, struct nod
 	char word[WORD_MAX];
 	d->sched = sched_preset(kinds[c->kind]);
 	d->is_flash = c->media == 1;
+	assert(d->sched != NULL); /* the schema allows presets only */
 	for (;;) {
 		if (next_option(v, "kind", word)) {
 			d->sched = sched_preset(word);
@@ -350,6 +353,7 @@ static int add_members(struct node_setup *s, const struct node_conf *c, size_t u
 			return -EINVAL;
 		}
 	}
+	assert(taken <= listed); /* check in add_pool: no pool occurs twice */
 	if (taken == listed)
 		return 0;
 	strbuf_puts(err, "[disks] a member or spare names a pool that is not configured");
@@ -396,6 +400,7 @@ static int check_unique(const struct node_setup *s, size_t folders, struct strbu
 	const struct node_disks_options *o = &s->options.disks;
 	for (size_t i = 0; i < folders; i++)
 		for (size_t k = 0; k < i; k++) {
+			assert(s->folders[i].path != NULL && s->folders[k].path != NULL);
 			bool path = strcmp(s->folders[i].path, s->folders[k].path) == 0;
 			if (!path && s->folders[i].disk != s->folders[k].disk)
 				continue;
@@ -444,6 +449,7 @@ static int add_group(struct node_setup *s, const struct node_conf *c, struct val
 
 static int parse_cluster(const char *text, uint64_t out[2], struct strbuf *err)
 {
+	assert(strlen(text) == 32); /* the schema allows no other length */
 	for (size_t i = 0; i < 2; i++) {
 		char half[17];
 		char *end = NULL;
@@ -516,6 +522,8 @@ static int setup_fill(struct node_setup *s, const struct node_conf *c, struct st
 		rc = check_unique(s, folders, err);
 	if (rc == 0)
 		rc = each_value(s, c, c->groups, "group", err, add_group);
+	assert(rc != 0 || (s->options.disks.disk_count == disks && s->flash_at == folders));
+	assert(rc != 0 || s->options.disks.weight_count == list_len(c->groups));
 	return rc;
 }
 

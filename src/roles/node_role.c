@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "roles/node_role.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "base/err.h"
@@ -23,6 +24,7 @@ int node_role_load(struct node_role *r, const char *config, struct strbuf *err)
 
 void node_role_free(struct node_role *r)
 {
+	assert(r->beat == NULL && r->http == NULL); /* node_role_main returned */
 	node_setup_fini(&r->setup);
 	conf_free(node_conf_schema, node_conf_count, &r->conf);
 }
@@ -89,6 +91,7 @@ static void role_ended(void *ctx)
 static int role_ready(void *ctx, struct node *n, const char *addr)
 {
 	struct node_role *r = ctx;
+	assert(n != NULL && r->http == NULL && r->beat == NULL);
 	r->node = n;
 	int rc = open_http(r);
 	if (rc == 0)
@@ -109,6 +112,7 @@ static int role_ready(void *ctx, struct node *n, const char *addr)
 void node_role_main(void *role)
 {
 	struct node_role *r = role;
+	assert(r->node == NULL && r->setup.options.listen != NULL);
 	struct node_serve_options o = r->setup.options;
 	o.ready = role_ready;
 	o.ended = role_ended;

@@ -25,6 +25,9 @@ from common import BUILD, CORES, ROOT, build, call, fixed_addresses, sanitizer_e
 
 FUZZ_SMOKE_S = 20  # wall time for all targets together
 FUZZ_TARGET_MIN_S, FUZZ_TARGET_MAX_S = 2, 5
+# The priority of builds, lint and simulation. Low enough to let tests go first that wait for an answer, high enough
+# to get a share of a core that another program keeps busy.
+BESIDE_NICE = 4
 # What the simulation stage runs, a case each: seeds that must hold and give the same trace twice, and
 # the planted bugs, each of which must be found within so many seeds.
 SIM = "build/sim/tests/sim/sim"
@@ -258,7 +261,7 @@ def run_stage(name, built, programs=()):
 
 def run_stages(names, programs):
     # The priority is the thread's own on Linux, and what it starts inherits it.
-    beside = ThreadPoolExecutor(1, initializer=os.nice, initargs=(19,))
+    beside = ThreadPoolExecutor(1, initializer=os.nice, initargs=(BESIDE_NICE,))
     total = Count()
     try:
         builds = {}

@@ -50,6 +50,7 @@ void sched_close(struct sched *s)
 	if (s == NULL)
 		return;
 	assert(s->queued == 0 && s->at_disk_count == 0);
+	assert(list_empty(&s->at_disk) && list_empty(&s->waiting));
 	for (uint32_t i = 0; i < s->group_count; i++)
 		free(s->groups[i]);
 	free(s->groups);
@@ -78,6 +79,7 @@ static void ahead_add(struct sched_turn *t, uint64_t cost_ns)
 
 static void ahead_drop(struct sched_turn *t)
 {
+	assert(t->group->ahead_ns >= t->cost_ns && t->sched->ahead_ns >= t->cost_ns);
 	t->group->ahead_ns -= t->cost_ns;
 	t->sched->ahead_ns -= t->cost_ns;
 	t->cost_ns = 0;
@@ -88,6 +90,8 @@ static void enqueue(struct sched_turn *t)
 	struct list *queue = &t->group->queue[t->request.class];
 	uint64_t left = t->request.off + t->request.bytes - t->off;
 
+	assert(!t->granted && list_empty(&t->link) && t->cost_ns == 0);
+	assert(t->off >= t->request.off && t->off <= t->request.off + t->request.bytes);
 	if (t->begun)
 		list_push_front(queue, &t->link);
 	else
@@ -103,6 +107,7 @@ static void enqueue(struct sched_turn *t)
 
 static void dequeue(struct sched_turn *t)
 {
+	assert(!t->granted && t->group->queued > 0 && t->sched->queued > 0);
 	list_remove(&t->link);
 	ahead_drop(t);
 	t->wait_ns += rt_now_ns() - t->since_ns;
@@ -116,6 +121,8 @@ static void dequeue(struct sched_turn *t)
 static void send_slice(struct sched *s, struct sched_turn *t, uint64_t now_ns)
 {
 	dequeue(t);
+	assert(s->at_disk_count < s->config.depth);
+	assert(t->off + t->len <= t->request.off + t->request.bytes);
 	sched_time_pass(s, now_ns);
 	t->follows = t->begun && s->last == t->serial;
 	t->begun = true;
@@ -148,6 +155,7 @@ static void take_back(struct sched_turn *t, int rc)
 	struct sched *s = t->sched;
 	uint64_t now_ns = rt_now_ns();
 
+	assert(t->granted && s->at_disk_count > 0);
 	sched_time_pass(s, now_ns);
 	uint64_t disk_ns = sched_time_claim(s, t, now_ns, rc != 0);
 	t->group->balance_ns += (int64_t)t->cost_ns - (int64_t)disk_ns;
@@ -163,11 +171,12 @@ static void take_back(struct sched_turn *t, int rc)
 		stats->disk_ns += disk_ns;
 		stats->bytes += rc == 0 ? t->len : 0;
 	}
+	assert(s->at_disk_count > 0 || s->unclaimed_ns == 0);
 	if (t->request.class == SCHED_GOLD)
 		s->gold_seen_ns = now_ns;
 }
 
-/* The request is over. */
+/* Counts the request as ended and sends the next ones. */
 static void conclude(struct sched_turn *t, int rc)
 {
 	for (int i = 0; i < 2; i++) {
@@ -181,6 +190,7 @@ static void conclude(struct sched_turn *t, int rc)
 		}
 	}
 	struct sched *s = t->sched;
+	assert(!t->granted && list_empty(&t->link));
 	t->sched = NULL;
 	dispatch(s);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,9 @@ static bool idle(const struct sched_group *g)
 
 static void group_init(struct sched *s, struct sched_group *g, const char *name, uint64_t hash)
 {
+	assert(strlen(name) <= SCHED_NAME_MAX);
 	*g = (struct sched_group){.name_hash = hash, .weight = SCHED_WEIGHT_DEFAULT};
-	memcpy(g->name, name, strlen(name) + 1); /* which is not too long: sched_name_check */
+	memcpy(g->name, name, strlen(name) + 1);
 	g->round = s->round;
 	g->balance_ns = sched_quota_ns(s, g);
 	g->turn = s->turns;
@@ -31,7 +33,8 @@ static void group_init(struct sched *s, struct sched_group *g, const char *name,
 		list_init(&g->queue[c]);
 }
 
-/* A place for one more: a new one, else that of the group which has been idle for longest. */
+/* Returns an entry for another group: a new one, else that of the group that has been idle the
+ * longest. NULL: none. */
 static struct sched_group *place(struct sched *s)
 {
 	struct sched_group *oldest = NULL;
@@ -50,7 +53,7 @@ static struct sched_group *place(struct sched *s)
 	return oldest;
 }
 
-/* NULL: no room. */
+/* NULL: no free entry. */
 static struct sched_group *find_or_add(struct sched *s, const char *name)
 {
 	uint64_t hash = hash64(name, strlen(name), 0);
@@ -108,6 +111,8 @@ int64_t sched_balance_ns(const struct sched *s, struct sched_group *g)
 	int64_t quota_ns = sched_quota_ns(s, g);
 	uint64_t rounds = s->round - g->round;
 
+	assert(g->round <= s->round);
+
 	g->round = s->round;
 	if (g->balance_ns < quota_ns && rounds > 0) {
 		uint64_t missing_ns = (uint64_t)(quota_ns - g->balance_ns);
@@ -142,6 +147,7 @@ void sched_disk_stats(const struct sched *s, struct sched_disk_stats *out)
 
 const struct sched_stats *sched_class_stats(const struct sched *s, enum sched_class class)
 {
+	assert(class < SCHED_CLASSES);
 	return &s->stats[class];
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside the scheduler; disk_sched.h has the rules.
+ * Private to the scheduler; disk_sched.h has the rules.
  *
- *   disk_sched.c          requests: how they come, go to the disk and leave
- *   disk_sched_pick.c     the rules: who goes next, with how much
- *   disk_sched_time.c     disk time: what is measured, what is estimated, who is charged
+ *   disk_sched.c          requests: queues, slices to the disk and back
+ *   disk_sched_pick.c     the rules: which request is next, and how long its slice is
+ *   disk_sched_time.c     disk time: measured, estimated, charged
  *   disk_sched_group.c    groups by name, their quotas; statistics
  *   disk_sched_reserve.c  reservations
  *   disk_sched_preset.c   defaults for kinds of disks
@@ -18,46 +18,46 @@ struct sched_group {
 	char name[SCHED_NAME_MAX + 1];
 	uint64_t name_hash;
 	uint32_t weight;
-	bool pinned;           /* its place is not reused */
-	uint64_t used;         /* when it last wanted something, as a number that grows */
-	int64_t balance_ns;    /* of its quota; below zero it owes */
-	uint64_t round;        /* the last one whose quota is in the balance */
-	uint64_t turn;         /* the number of the last turn it had */
-	uint64_t ahead_ns;     /* estimates of what it has waiting and at the disk, */
-	uint64_t reserved_ns;  /* and of what is reserved for it */
-	uint32_t reservations; /* also expired ones that nobody has taken out */
-	struct list link;      /* in sched.waiting while somebody of it waits */
+	bool pinned;           /* the entry is not reused */
+	uint64_t used;         /* value of sched.uses at its last request or reservation */
+	int64_t balance_ns;    /* unused quota; negative: debt */
+	uint64_t round;        /* last round whose quota is in the balance */
+	uint64_t turn;         /* number of its last turn */
+	uint64_t ahead_ns;     /* estimates of its requests in the queues and at the disk */
+	uint64_t reserved_ns;  /* estimates of its reservations */
+	uint32_t reservations; /* also expired ones that sched_expired has not removed */
+	struct list link;      /* in sched.waiting while queued > 0 */
 	uint32_t queued;
 	struct list queue[SCHED_CLASSES];
 	struct sched_stats stats[SCHED_CLASSES];
 };
 
 struct sched_promise {
-	struct sched_reservation r; /* id 0: the place is free */
-	struct list link;           /* in sched.promises or expired */
+	struct sched_reservation r; /* id 0: the entry is free */
+	struct list link;           /* in sched.promised or sched.expired */
 	struct sched_group *group;
 	uint64_t cost_ns;
 	bool expired;
 };
 
-/* Sums in which a request counts the less the longer ago it was. */
+/* Decaying sums: older requests have less weight. */
 struct sched_recent {
 	double busy_ns;     /* measured */
-	double position_ns; /* estimated for the same, as if one at a time */
+	double position_ns; /* estimated for the same requests, as if served one at a time */
 	double transfer_ns;
 };
 
 struct sched {
 	struct sched_config config;
-	struct sched_group **groups; /* the first is SCHED_GROUP_OTHER */
+	struct sched_group **groups; /* groups[0] is SCHED_GROUP_OTHER */
 	uint32_t group_count;
-	struct list waiting; /* groups that have something in a queue */
+	struct list waiting; /* groups with queued requests */
 	struct sched_stats stats[SCHED_CLASSES];
-	struct list at_disk; /* sched_turn, in the order in which they went */
+	struct list at_disk; /* struct sched_turn, in the order of sending */
 	uint32_t at_disk_count;
 	uint32_t queued;
-	uint64_t serial; /* of requests */
-	uint64_t last;   /* the serial of the request that last sent a slice */
+	uint64_t serial; /* of the newest request */
+	uint64_t last;   /* serial of the request that sent the last slice */
 	uint64_t round;
 	uint64_t turns;
 	uint64_t uses;
@@ -65,18 +65,19 @@ struct sched {
 	uint64_t gold_seen_ns;
 
 	/* time */
-	uint64_t clock_ns; /* up to when busy_ns is right */
+	uint64_t clock_ns; /* time up to which busy_ns is counted */
 	uint64_t busy_ns;
 	uint64_t unclaimed_ns;
-	uint64_t alone; /* the serial of the request that has had the disk to itself, or 0 */
+	/* serial of the request whose slice is alone at the disk since it was sent; 0: none */
+	uint64_t alone;
 	double position_ns[SCHED_KINDS];
 	double ns_per_byte[SCHED_KINDS];
 	struct sched_recent recent;
-	uint64_t ahead_ns; /* the sums over all groups */
+	uint64_t ahead_ns; /* sum over all groups */
 	uint64_t reserved_ns;
 
 	struct sched_promise *promises;
-	struct list promised; /* those that count, the first to expire first */
+	struct list promised; /* unexpired ones, the first to expire first */
 	struct list expired;
 	uint64_t promise_seq;
 	uint32_t promise_count;
@@ -86,20 +87,21 @@ struct sched {
 
 /* --- disk_sched_pick.c ----------------------------------------------------------------------------- */
 
-/* The request that goes to the disk now, with its off and len set; NULL when none may. */
+/* Returns the request that may send a slice now, with off and len set; NULL: none may. */
 struct sched_turn *sched_pick(struct sched *s, uint64_t now_ns);
 
 /* --- disk_sched_time.c ----------------------------------------------------------------------------- */
 
 void sched_time_init(struct sched *s);
 
-/* What so many bytes cost; follows: where the disk is already. */
+/* Returns the estimated cost. follows: the disk is already at the position. */
 uint64_t sched_cost_ns(const struct sched *s, enum sched_kind kind, uint64_t bytes, bool follows);
 
-/* Brings busy_ns up to now: call it before the number of those at the disk changes. */
+/* Counts busy_ns up to now. Called before at_disk_count changes. */
 void sched_time_pass(struct sched *s, uint64_t now_ns);
 
-/* What a slice that leaves the disk is charged; it is still counted as being there. */
+/* Returns the disk time that a slice is charged when it leaves the disk, and subtracts it from
+ * unclaimed_ns. Called while the slice is still counted in at_disk_count. */
 uint64_t sched_time_claim(struct sched *s, const struct sched_turn *t, uint64_t now_ns,
 			  bool failed);
 
@@ -107,16 +109,16 @@ uint64_t sched_time_claim(struct sched *s, const struct sched_turn *t, uint64_t 
 
 int sched_groups_init(struct sched *s);
 
-/* Never NULL: SCHED_GROUP_OTHER when there is no room. */
+/* Returns the group's entry; SCHED_GROUP_OTHER if there is no free one. Never NULL. */
 struct sched_group *sched_group_get(struct sched *s, const char *name);
 
-/* -EINVAL: too long. */
+/* -EINVAL: the name is too long. */
 int sched_name_check(const char *name);
 
-/* What a round gives. */
+/* Returns the quota of one round. */
 int64_t sched_quota_ns(const struct sched *s, const struct sched_group *g);
 
-/* With the quotas of all rounds until now. */
+/* Adds the quotas of the rounds since the last call and returns the balance. */
 int64_t sched_balance_ns(const struct sched *s, struct sched_group *g);
 
 /* --- disk_sched_reserve.c -------------------------------------------------------------------------- */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rules of disk_sched.h, by their numbers. Nothing here changes anything but quotas and slices. */
+/* The rules of disk_sched.h, by number. The functions of this file change only quotas and the
+ * length of slices. */
+#include <assert.h>
+
 #include "node/disk_sched_impl.h"
 
 static struct sched_turn *head(const struct sched_group *g, enum sched_class class)
@@ -8,16 +11,18 @@ static struct sched_turn *head(const struct sched_group *g, enum sched_class cla
 	return first != NULL ? list_entry(first, struct sched_turn, link) : NULL;
 }
 
-/* The first of the highest class, of a group in which somebody waits. */
+/* Returns the first request of the highest class of a group in sched.waiting. */
 static struct sched_turn *head_of_all(const struct sched_group *g)
 {
 	enum sched_class c = SCHED_GOLD;
+	assert(g->queued > 0);
 	while (list_empty(&g->queue[c]))
 		c++;
 	return head(g, c);
 }
 
-/* Rule 2: the request that has begun, the first to have come first; NULL. */
+/* Rule 2: returns the oldest request that has begun and whose group owes less than a quota;
+ * NULL: none. */
 static struct sched_turn *begun(struct sched *s)
 {
 	int64_t debt_ns = (int64_t)s->config.quota_ns;
@@ -35,8 +40,9 @@ static struct sched_turn *begun(struct sched *s)
 	return best;
 }
 
-/* Whether a has more left of its quota than b, as a part of it; of equals, the one whose last turn is
- * longer ago. So groups of any weights use theirs up side by side, not one after the other. */
+/* Reports whether group a has a larger unused part of its quota than b, or the same and an
+ * earlier last turn. By comparing parts, groups of different weights use up their quotas
+ * together, not one after the other. */
 static bool goes_before(const struct sched *s, struct sched_group *a, struct sched_group *b)
 {
 	double left_a = (double)sched_balance_ns(s, a) / (double)sched_quota_ns(s, a);
@@ -44,8 +50,8 @@ static bool goes_before(const struct sched *s, struct sched_group *a, struct sch
 	return left_a != left_b ? left_a > left_b : a->turn < b->turn;
 }
 
-/* Rule 1: the first of the group whose turn it is among those within their quota. Of one class and
- * those above it only; NULL when there is none. */
+/* Rule 1: of the groups within their quota whose first request has class `lowest` or a higher
+ * one, returns the first request of the group that is next; NULL: none. */
 static struct sched_turn *within_quota(struct sched *s, enum sched_class lowest)
 {
 	struct sched_turn *best = NULL;
@@ -61,13 +67,14 @@ static struct sched_turn *within_quota(struct sched *s, enum sched_class lowest)
 	return best;
 }
 
-/* As many rounds as it takes until somebody who waits is within its quota. */
+/* Begins as many rounds as are needed until a waiting group is within its quota. */
 static void begin_round(struct sched *s)
 {
 	uint64_t rounds = UINT64_MAX;
 	struct sched_group *g;
 
 	list_for_each_entry(g, &s->waiting, link) {
+		assert(sched_balance_ns(s, g) <= 0);
 		uint64_t owed_ns = (uint64_t)-sched_balance_ns(s, g);
 		rounds = min_u64(rounds, owed_ns / (uint64_t)sched_quota_ns(s, g) + 1);
 	}
@@ -87,7 +94,7 @@ static struct sched_turn *whose_turn(struct sched *s)
 	return t;
 }
 
-/* Rule 3: whether t is done in time after another. */
+/* Rule 3: reports whether t meets its deadline if `other` goes first, by estimate. */
 static bool has_time_after(const struct sched_turn *t, const struct sched_turn *other,
 			   uint64_t now_ns)
 {
@@ -159,7 +166,8 @@ static bool blocked(struct sched *s, const struct sched_turn *t, uint64_t now_ns
 {
 	if (t->request.class == SCHED_GOLD)
 		return false;
-	/* Rule 7: when nothing is at the disk, the first alone can hold, and then Gold goes. */
+	/* Rule 7 holds: when nothing is at the disk, only gold_impatient_here can be true, and
+	 * then a Gold request is sent. */
 	return gold_impatient_here(s, now_ns) || gold_impatient_at_disk(s, now_ns) ||
 	       capped(s, t, about);
 }
@@ -185,9 +193,10 @@ struct sched_turn *sched_pick(struct sched *s, uint64_t now_ns)
 	if (s->queued == 0 || s->at_disk_count >= s->config.depth)
 		return NULL;
 	struct sched_turn *t = cede(s, whose_turn(s), now_ns);
-	/* Who is blocked keeps its claim: nobody beyond its quota goes meanwhile, only Gold does. */
+	/* A blocked request stays next: until it is sent only Gold within its quota goes. */
 	if (blocked(s, t, now_ns, about))
 		t = within_quota(s, SCHED_GOLD);
+	assert(t != NULL || s->at_disk_count > 0);
 	if (t != NULL)
 		cut_slice(s, t, about);
 	return t;

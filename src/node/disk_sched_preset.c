@@ -3,7 +3,8 @@
 
 #include "node/disk_sched.h"
 
-/* One at a time beside Gold, and none with Gold at the disk: an arm can only be in one place. */
+/* While Gold is active one request of another class at a time, and none while Gold is at the
+ * disk: the disk has one arm. */
 const struct sched_config sched_hdd = {
 	.depth = 8,
 	.other_depth = 1,
@@ -24,7 +25,7 @@ const struct sched_config sched_hdd = {
 	.lanes = 1,
 };
 
-/* Two slices keep the way to the host full while the next one is read from the cells. */
+/* Two slices keep the link to the host busy while the disk reads the next one from its cells. */
 const struct sched_config sched_sata = {
 	.depth = 32,
 	.other_depth = 2,
@@ -74,7 +75,8 @@ const struct sched_config *sched_preset(const char *name)
 	return strcmp(name, "nvme") == 0 ? &sched_nvme : NULL;
 }
 
-#define POOL_REQUEST_BYTES (2 * MIB) /* of one that its other_ahead_ns must have room for */
+#define POOL_REQUEST_BYTES \
+	(2 * MIB) /* size of the requests for which other_ahead_ns must have room */
 
 struct sched_config sched_for_pool(const struct sched_config *disk, uint32_t members, uint32_t k,
 				   uint32_t p)

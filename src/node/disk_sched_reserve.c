@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reservations: promises of disk time. All live equally long, so the list of those that count is in
- * the order in which they expire. Every call first lets go of those whose time is over.
+ * Reservations: promises of disk time. All have the same life, so the list of the valid ones is in
+ * the order of expiry. Every call first moves the expired ones to their own list.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -23,8 +24,11 @@ int sched_reserve_init(struct sched *s)
 	return 0;
 }
 
+/* Stops counting the disk time of a promise. */
 static void count_no_more(struct sched *s, struct sched_promise *p)
 {
+	assert(!p->expired && !list_empty(&p->link));
+	assert(p->group->reserved_ns >= p->cost_ns && s->reserved_ns >= p->cost_ns);
 	list_remove(&p->link);
 	p->group->reserved_ns -= p->cost_ns;
 	s->reserved_ns -= p->cost_ns;
@@ -45,9 +49,11 @@ static void expire(struct sched *s)
 	}
 }
 
-/* Its place is free again. */
+/* Frees the entry of a promise that no list holds and returns its reservation. */
 static void forget(struct sched *s, struct sched_promise *p, struct sched_reservation *out)
 {
+	assert(p->r.id != 0 && list_empty(&p->link) && p->group->reservations > 0);
+	assert(s->promise_count > 0 && s->promised_bytes >= p->r.bytes);
 	*out = p->r;
 	p->group->reservations--;
 	s->promise_count--;
@@ -55,15 +61,15 @@ static void forget(struct sched *s, struct sched_promise *p, struct sched_reserv
 	p->r.id = 0;
 }
 
-/* --- yes or no -------------------------------------------------------------------------------- */
+/* --- granting -------------------------------------------------------------------------------- */
 
-/* The lower the class, the less of the time ahead is for it. */
+/* A lower class may use a smaller part of reserve_ahead_ns. */
 static uint64_t limit_ns(const struct sched *s, enum sched_class class)
 {
 	return s->config.reserve_ahead_ns / 4 * (4 - (uint64_t) class);
 }
 
-/* The weight of all groups that want something, with this one. */
+/* Returns the sum of the weights of this group and of all groups with requests or reservations. */
 static uint64_t weight_wanting(const struct sched *s, const struct sched_group *g)
 {
 	uint64_t sum = 0;
@@ -75,7 +81,8 @@ static uint64_t weight_wanting(const struct sched *s, const struct sched_group *
 	return sum;
 }
 
-/* How much too much that would be, by the disk's time and by the group's share of it; 0: it is fine. */
+/* Returns by how much the reservation would exceed the disk's time or the group's share of it;
+ * 0: it fits. */
 static uint64_t excess_ns(const struct sched *s, const struct sched_group *g, uint64_t cost_ns,
 			  enum sched_class class)
 {
@@ -86,7 +93,7 @@ static uint64_t excess_ns(const struct sched *s, const struct sched_group *g, ui
 	double over_all = all - limit, over_own = (own - limit * share) / share;
 	double over = over_all > over_own ? over_all : over_own;
 
-	/* One that is too large for any limit goes when there is nothing else. */
+	/* A reservation larger than every limit is granted when the disk has nothing else to do. */
 	if (over <= 0 || s->ahead_ns + s->reserved_ns == 0)
 		return 0;
 	return (uint64_t)over + 1;
@@ -132,6 +139,7 @@ int sched_reserve(struct sched *s, const char *group, enum sched_class class, ui
 	p->group = g;
 	p->cost_ns = cost_ns;
 	p->expired = false;
+	assert(p->r.id != 0 && list_empty(&p->link));
 	list_push_back(&s->promised, &p->link);
 	g->reservations++;
 	g->reserved_ns += cost_ns;

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Disk time; disk_sched.h says how it is handed out and why.
+ * Disk time; disk_sched.h says how it is charged and why.
  *
- * Invariant: busy_ns is the sum of what was claimed and unclaimed_ns, and unclaimed_ns is 0 when
- * nothing is at the disk.
+ * Invariant: busy_ns is the sum of all claims and unclaimed_ns, and unclaimed_ns is 0 when nothing
+ * is at the disk.
  *
- * An estimate has two parts, position and transfer. Three things about them are learnt.
- * - The constants, for each kind of request, from those that had the disk to themselves: each is moved by the part it had in
- *   the estimate, a LEARN-th of the error at a time, and never further than LEARN_RANGE times from
- *   where it began, so that a disk that answers from a cache for a while does not make them absurd; but
- *   names may cost nothing.
- * - The gain: what positions cost by the clock, by what they would one at a time. A disk that has many
- *   requests goes to the nearest, or to several places at once; it transfers no faster for that. Over
- *   about the last SPAN requests it is (measured time - transfers) / positions. Were it a factor of
- *   whole estimates, those who read much would be charged less because others seek little.
- * - The scale, by which the sum of estimates differs from the measured time even so: 1, but for a disk
- *   that is faster or slower than it can be by its constants.
+ * An estimate has two parts, position and transfer. Three values are learnt.
+ * - The constants of each kind of request, from slices that were alone at the disk. Each slice
+ *   corrects a constant by a LEARN-th of the error, in proportion to its part of the estimate. A
+ *   constant stays within a factor of LEARN_RANGE of its initial value, so that a disk that answers
+ *   from its cache for a while does not distort it. The position of SCHED_NAMES alone may fall to 1
+ *   ns.
+ * - The gain: the measured cost of positions divided by their cost one at a time. A disk with many
+ *   requests serves the nearest first, or several at once, but its transfers get no faster. Over
+ *   about the last SPAN requests the gain is (measured time - transfers) / positions. It is not
+ *   applied to transfers: otherwise groups that read large ranges would be charged less because
+ *   others seek little.
+ * - The scale: the measured time divided by the sum of the estimates with the gain. It is 1 unless
+ *   the disk is faster or slower than the bounds of the constants allow.
  */
+#include <assert.h>
+
 #include "node/disk_sched_impl.h"
 
 #define LEARN 32.0
@@ -55,7 +59,7 @@ void sched_time_init(struct sched *s)
 		s->position_ns[k] = (double)c->position_ns;
 		s->ns_per_byte[k] = first_ns_per_byte(c, k);
 	}
-	/* As if there had been a few reads. */
+	/* Start as after four reads of 1 MiB. */
 	s->recent.position_ns = 4 * (double)c->position_ns + 1;
 	s->recent.transfer_ns = 4 * (double)MIB * s->ns_per_byte[SCHED_READ];
 	s->recent.busy_ns = s->recent.position_ns / c->lanes + s->recent.transfer_ns;
@@ -63,6 +67,7 @@ void sched_time_init(struct sched *s)
 
 uint64_t sched_cost_ns(const struct sched *s, enum sched_kind kind, uint64_t bytes, bool follows)
 {
+	assert(kind < SCHED_KINDS);
 	double position_ns = follows ? 0 : s->position_ns[kind] * gain(&s->recent);
 	double transfer_ns = (double)bytes * s->ns_per_byte[kind];
 	return (uint64_t)((position_ns + transfer_ns) * scale(&s->recent)) + 1;
@@ -70,6 +75,7 @@ uint64_t sched_cost_ns(const struct sched *s, enum sched_kind kind, uint64_t byt
 
 void sched_time_pass(struct sched *s, uint64_t now_ns)
 {
+	assert(s->at_disk_count > 0 || s->unclaimed_ns == 0);
 	if (s->at_disk_count > 0 && now_ns > s->clock_ns) {
 		uint64_t span_ns = now_ns - s->clock_ns;
 		s->busy_ns += span_ns;
@@ -114,6 +120,7 @@ uint64_t sched_time_claim(struct sched *s, const struct sched_turn *t, uint64_t 
 		learn(s, t, now_ns - t->since_ns);
 	if (s->at_disk_count > 1)
 		claim_ns = min_u64(claim_ns, t->cost_ns);
+	assert(s->at_disk_count > 0 && claim_ns <= s->unclaimed_ns);
 	s->unclaimed_ns -= claim_ns;
 	remember(&s->recent, t->follows ? 0 : s->position_ns[t->request.kind],
 		 (double)t->len * s->ns_per_byte[t->request.kind]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The set of disks, and who uses one while others would open it anew. */
+/* The set of disks: opening and closing, use counts, states and orders. */
 #include "node/disks.h"
 
 #include <assert.h>
@@ -93,9 +93,10 @@ static void open_main(void *arg)
 	}
 }
 
-/* Side by side: each waits for its own device. */
+/* Opens the disks in parallel, because each waits for its own device. */
 static int open_all(struct node_disks *set)
 {
+	assert(set->starting && !set->closing);
 	struct opening o = {.set = set};
 	struct rt_group g;
 
@@ -134,7 +135,8 @@ int node_disks_open(struct node_disks *set, const struct node_disks_options *o)
 void disk_shut(struct node_disk *d)
 {
 	rebuild_stop(d);
-	assert(d->users == 0);
+	assert(d->users == 0 && !d->closing && !d->rebuild.running);
+	assert(list_empty(&d->changes) && d->read_bytes == 0 && d->write_bytes == 0);
 	store_close(d->store);
 	d->store = d->pool = d->cache = NULL;
 }
@@ -186,13 +188,14 @@ int node_disk_use(struct node_disks *set, uint64_t disk, struct node_disk **out)
 	}
 	if (d->store == NULL)
 		return -ENODEV;
+	assert(!d->closing && (d->spec->mem || !d->spec->pool || d->pool != NULL));
 	d->users++;
 	return 0;
 }
 
 void node_disk_done(struct node_disk *d)
 {
-	assert(d->users > 0);
+	assert(d->users > 0 && d->store != NULL);
 	if (--d->users == 0)
 		rt_cond_broadcast(&d->idle);
 }
@@ -210,10 +213,11 @@ int disk_reopen(struct node_disk *d)
 	while (d->users > 0 && rc == 0)
 		rc = rt_cond_wait(&d->idle);
 	if (rc == 0) {
-		assert(!d->rebuild.running);
+		assert(!d->rebuild.running && d->closing && d->users == 0);
+		assert(list_empty(&d->changes));
 		store_close(d->store);
 		d->store = d->pool = d->cache = NULL;
-		/* The space that was set aside went with the store. */
+		/* The store that set space aside for them is closed. */
 		sched_reservations_drop(d->sched);
 		rc = disk_open(d);
 	}
@@ -224,10 +228,13 @@ int disk_reopen(struct node_disk *d)
 
 /* --- states ----------------------------------------------------------------------------------- */
 
+/* Calls store_info, which may hang, and stores the result. */
 static void gauge_main(void *arg)
 {
 	struct node_disk *d = arg, *used;
 	struct store_info info = {.state = STORE_FAILED};
+
+	assert(d->gauge.asking);
 
 	rt_background();
 	if (node_disk_use(d->owner, d->spec->disk, &used) == 0) {
@@ -265,11 +272,11 @@ static int reopen_by_order(struct node_disk *d)
 {
 	int rc = disk_reopen(d);
 
-	/* Why it cannot be opened is in its trouble. */
+	/* d->trouble has the reason. */
 	return rc == 0 || rc == -ENOMEM || rc == -ECANCELED || rc == -ETIME ? rc : -ENODEV;
 }
 
-/* An order to a disk that is open. -ENODEV: it must be opened anew for it. */
+/* Carries out an order on an open disk. -ENODEV: the disk must be reopened. */
 static int obey(struct node_disk *d, enum store_state state)
 {
 	struct node_disk *used;
@@ -280,12 +287,12 @@ static int obey(struct node_disk *d, enum store_state state)
 		return rc;
 	if (d->spec->pool && state == STORE_ONLINE)
 		rc = pool_take_back(d);
-	/* To order a disk failed nothing is asked of it: it may hang. */
+	/* The order "failed" must not call store_info: the disk may hang. */
 	if (state != STORE_FAILED)
 		store_info(d->store, &info);
 	if (rc == -EAGAIN || info.state == STORE_FAILED)
 		rc = -ENODEV;
-	/* Another was given while this one waited. */
+	/* Another order was given while this one waited. */
 	if (d->ordered != state)
 		rc = -EBUSY;
 	if (rc == 0)
@@ -299,11 +306,12 @@ int node_disk_control(struct node_disk *d, enum store_state state)
 	if (state != STORE_ONLINE && state != STORE_DRAINING && state != STORE_FAILED)
 		return -EINVAL;
 	uint64_t order = ++d->orders;
+	assert(order > 0);
 	d->ordered = state;
 	int rc = obey(d, state);
 	if (rc == -ENODEV)
 		rc = state == STORE_FAILED ? 0 : reopen_by_order(d);
-	/* Another may have been given meanwhile, and the last one counts. */
+	/* If another order was given while this one waited, that one decides. */
 	if (rc == 0 && d->ordered == state)
 		d->obeyed = state;
 	else if (rc != 0 && order == d->orders)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside disks: what its files know of each other.
+ * Private to disks: shared by its files.
  *
- *   disks.c         the set of disks, who uses one, orders
- *   disks_open.c    from folders to stores
- *   disks_keeper.c  what happens by itself: probes, disks that come and go
- *   disks_pool.c    members given up, replaced and taken back
+ *   disks.c         the set of disks, use counts, orders
+ *   disks_open.c    opens folders as stores
+ *   disks_keeper.c  automatic work: probes, disks that appear and vanish
+ *   disks_pool.c    members: give up, replace, return
  *   disks_rebuild.c rebuilds
  */
 #ifndef NODE_DISKS_IMPL_H
@@ -13,34 +13,39 @@
 
 #include "node/disks.h"
 
-/* Opens the store of a folder, with the speed it should have. Sets slot->store and trouble. */
+/* Opens the store of a folder, with its emulated drive. Sets slot->store, or slot->trouble on
+ * error. */
 int slot_open(struct node_disk *d, struct node_slot *slot);
-/* A slot that nobody but us has: closes its store. */
+/* Closes the store of a slot that no pool has taken. */
 void slot_close(struct node_slot *slot);
-/* Whether a store has no chunk: 1, 0 or an error. */
+/* Returns 1 if the store has no chunk, 0 if it has, or an error. */
 int store_is_empty(struct store *s);
 
-/* Opens the disk's store; on error the disk is absent and d->trouble says why. */
+/* Opens the disk's store. On error the disk stays absent and d->trouble has the reason. */
 int disk_open(struct node_disk *d);
 
-/* Closes it, when nobody uses it any more, and opens it again. Waits. */
+/* Waits until the disk has no users, closes it and opens it again. */
 int disk_reopen(struct node_disk *d);
-/* For the end: closes it. Nobody may use it. */
+/* Closes the disk for good. It may have no users. */
 void disk_shut(struct node_disk *d);
 
-/* Is the disk in the folder the one that it must be, and not another than was there before? 1, 0, or an error
- * when it cannot be told now. */
+/* Compares the superblock in the folder with the configuration and with the disk that was opened
+ * there before. 1: the same disk; 0: another one or none; an error: the superblock cannot be
+ * read now. */
 int slot_is_ours(const struct node_slot *slot);
 
-/* The keeper's round for a pool that is in use. Returns whether it must be opened anew. */
+/* The keeper's check of the members of a pool. The caller uses the disk. Returns whether the
+ * disk must be reopened. */
 bool pool_keep(struct node_disk *d);
-/* Puts all members back that are there. The pool is in use. */
+/* Returns all failed members that are present to the pool. The caller uses the disk. -EAGAIN:
+ * the disk must be reopened. */
 int pool_take_back(struct node_disk *d);
-/* Starts a rebuild when one is due. */
+/* Starts a rebuild if one is due and none runs. */
 void rebuild_when_due(struct node_disk *d);
-/* Ends the rebuild under way, if any. Waits. */
+/* Cancels a running rebuild and waits until it has ended. */
 void rebuild_stop(struct node_disk *d);
 
+/* The keeper's fiber. */
 void keeper_main(void *disk);
 
 #endif

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What happens by itself: disks that come back, are probed, or are no longer what they were. Each disk has a
- * keeper, and each look at a folder a fiber of its own: a device that hangs holds up neither other disks nor
- * the other members of its pool.
+ * Automatic work: reopens disks that are back, probes suspect ones and fails swapped ones. Each
+ * disk has a keeper, and each check of a folder runs in its own fiber, so that a device that hangs
+ * delays neither other disks nor other members of its pool.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 
@@ -31,7 +32,7 @@ int slot_is_ours(const struct node_slot *slot)
 	       (slot->created_wall_ns == 0 || slot->created_wall_ns == is.created_wall_ns);
 }
 
-/* A store that says so itself has lost its device; others have failed by their errors. */
+/* Reports whether a failed store has lost its device. Other stores failed because of errors. */
 static bool has_vanished(struct store *s)
 {
 	struct chunk_stat st;
@@ -46,8 +47,8 @@ static void store_keep(struct node_slot *slot, struct store *s)
 	store_info(s, &info);
 	if (info.state == STORE_SUSPECT && store_control(s, STORE_ONLINE) == 0)
 		info.state = STORE_ONLINE;
-	/* A folder that was swapped under an open disk: what is written there would be another disk's.
-	 * That it cannot be read now is for the store to find out. */
+	/* The folder was swapped under an open disk: writes would go to another disk. An error
+	 * of the check is ignored, because the store detects unreadable folders itself. */
 	if (info.state != STORE_FAILED && slot_is_ours(slot) == 0) {
 		log_error("disk_swapped", "disk=%" PRIu64 " path=%s", slot->folder->disk,
 			  LOG_QUOTE(slot->folder->path));
@@ -65,10 +66,12 @@ static void check_main(void *arg)
 	struct node_disk *d = slot->disk, *used;
 	uint32_t m = (uint32_t)(slot - d->slots);
 
+	assert(m < d->spec->folder_count);
+
 	rt_background();
 	if (node_disk_use(d->owner, d->spec->disk, &used) == 0) {
 		struct store *s = d->store;
-		/* A disk is not judged by the folder of the one whose place it takes. */
+		/* While a member is replaced, its folder is not that of the disk in its place. */
 		if (d->spec->pool)
 			s = slot->changing ? NULL : store_pool_member_use(d->pool, m);
 		if (s != NULL)
@@ -80,6 +83,7 @@ static void check_main(void *arg)
 		}
 		node_disk_done(d);
 	}
+	assert(slot->checking);
 	slot->checking = false;
 	rt_cond_broadcast(&d->checked);
 }
@@ -94,7 +98,8 @@ static void check_start(struct node_disk *d, struct node_slot *slot)
 		slot->checking = false;
 }
 
-/* When the first of those that have not been waited for long enough will have been; 0: there is none. */
+/* Returns the time at which the patience with the last started running check ends; 0: no check
+ * is to be waited for. */
 static uint64_t checks_until_ns(const struct node_disk *d)
 {
 	uint64_t now = rt_now_ns(), until = 0;
@@ -107,7 +112,7 @@ static uint64_t checks_until_ns(const struct node_disk *d)
 	return until;
 }
 
-/* Looks at all folders, side by side. Those that hang keep the state they had. */
+/* Checks all folders in parallel. A folder that hangs keeps its last state. */
 static int check_all(struct node_disk *d)
 {
 	uint64_t until;
@@ -125,7 +130,7 @@ static int check_all(struct node_disk *d)
 
 /* --- one disk --------------------------------------------------------------------------------- */
 
-/* Its folder is there again, as it was: what failed only because it was not may be opened. */
+/* Reports whether a disk that failed because its folder was missing has the same folder again. */
 static bool plain_is_back(struct node_disk *d)
 {
 	return !d->spec->pool && d->slots[0].gone && !d->slots[0].checking &&
@@ -154,9 +159,11 @@ static void expire_reservations(struct node_disk *d)
 {
 	struct sched_reservation r;
 
-	while (sched_expired(d->sched, &r))
+	while (sched_expired(d->sched, &r)) {
+		assert(r.bytes <= STORE_CHUNK_MAX);
 		if (d->store != NULL)
 			(void)store_reserve(d->store, -(int64_t)r.bytes);
+	}
 }
 
 void keeper_main(void *arg)

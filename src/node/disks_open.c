@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From folders to stores. Everything that is wrong with a folder ends here, as words in its slot. */
+/* Opens folders as stores. An error of a folder is kept as text in its slot. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,17 +21,17 @@ static const char *open_trouble(int rc)
 {
 	switch (rc) {
 	case -ENOENT:
-		return "there is no disk of ours in the folder";
+		return "the folder has no superblock: no disk was formatted in it";
 	case -ENOTEMPTY:
 		return "the folder holds other files and was not formatted";
 	case -EBADMSG:
 		return "the superblock is damaged";
 	case -EOPNOTSUPP:
-		return "formatted by a later version";
+		return "formatted by a newer version of Terrane";
 	case -EPERM:
-		return "a disk of another cluster";
+		return "the disk belongs to another cluster";
 	case -ESTALE:
-		return "a disk of this cluster that belongs elsewhere";
+		return "the disk belongs to another place of this cluster";
 	case -EBUSY:
 		return "open in another process";
 	default:
@@ -38,8 +39,9 @@ static const char *open_trouble(int rc)
 	}
 }
 
-/* The words of a refused disk say whose it is. */
-static void slot_say(struct node_slot *slot, int rc)
+/* Sets slot->trouble to the text of an error; for a disk in the wrong place it names the disk
+ * and its node. */
+static void slot_explain(struct node_slot *slot, int rc)
 {
 	struct super is;
 
@@ -53,12 +55,12 @@ static void slot_say(struct node_slot *slot, int rc)
 
 static int folder_format(const struct node_disks_options *o, const struct node_folder *f)
 {
-	struct super who = {.cluster = {o->cluster[0], o->cluster[1]},
-			    .node = o->node,
-			    .disk = f->disk,
-			    .created_wall_ns = rt_wall_ns(),
-			    .fan_bits = o->fan_bits != 0 ? o->fan_bits : FAN_BITS_DEFAULT};
-	int rc = store_dir_format(f->path, &who);
+	struct super super = {.cluster = {o->cluster[0], o->cluster[1]},
+			      .node = o->node,
+			      .disk = f->disk,
+			      .created_wall_ns = rt_wall_ns(),
+			      .fan_bits = o->fan_bits != 0 ? o->fan_bits : FAN_BITS_DEFAULT};
+	int rc = store_dir_format(f->path, &super);
 
 	if (rc == 0)
 		log_info("disk_formatted", "disk=%" PRIu64 " path=%s", f->disk, LOG_QUOTE(f->path));
@@ -85,7 +87,7 @@ static int folder_open(struct node_disk *d, struct node_slot *slot, bool format,
 	return rc != 0 ? rc : store_dir_open(f->path, &want, out);
 }
 
-/* Which disk it is, so that another one in the same folder is known for another. */
+/* Remembers the format time of the disk, to detect another disk in the same folder later. */
 static void slot_remember(struct node_slot *slot)
 {
 	struct super is;
@@ -99,6 +101,7 @@ static int slot_open_or_format(struct node_disk *d, struct node_slot *slot, bool
 	struct store *dir = NULL;
 	int rc = folder_open(d, slot, format, &dir);
 
+	assert(slot->disk == d && slot->folder != NULL);
 	slot->store = NULL;
 	if (rc == 0 && d->spec->emulate != NULL && slot != &d->flash)
 		rc = store_throttle_open_take(dir, d->spec->emulate, &slot->store);
@@ -115,7 +118,7 @@ static int slot_open_or_format(struct node_disk *d, struct node_slot *slot, bool
 	if (dir != NULL && slot->store == NULL)
 		store_close(dir);
 	slot->store = NULL;
-	slot_say(slot, rc);
+	slot_explain(slot, rc);
 	if (slot->down_ns == 0) {
 		slot->down_ns = rt_now_ns();
 		log_warn("disk_absent", "disk=%" PRIu64 " path=%s err=%s why=%s",
@@ -130,7 +133,7 @@ int slot_open(struct node_disk *d, struct node_slot *slot)
 	return slot_open_or_format(d, slot, d->owner->options.format_all && d->owner->starting);
 }
 
-/* May an empty folder become a disk, when all that belongs to it is as empty? */
+/* Reports whether empty folders may be formatted: only at the start, and if the option is set. */
 static bool may_format(const struct node_disk *d)
 {
 	return d->owner->options.format && d->owner->starting;
@@ -153,7 +156,8 @@ int store_is_empty(struct store *s)
 
 /* --- pools ------------------------------------------------------------------------------------ */
 
-/* A spare that took a member's place earlier is the member now. */
+/* Swaps a spare that replaced a member in an earlier run with the member's slot, if its pool
+ * record is newer than that of the disk in the member's folder. */
 static void pool_open_spares(struct node_disk *d)
 {
 	const struct node_disk_spec *spec = d->spec;
@@ -168,6 +172,7 @@ static void pool_open_spares(struct node_disk *d)
 			slot_close(spare);
 			continue;
 		}
+		assert(spare->store != NULL);
 		struct node_slot *slot = &d->slots[is.member];
 		bool has = slot->store != NULL && store_pool_identify(slot->store, &own) == 0 &&
 			   own.pool == spec->disk;
@@ -179,7 +184,7 @@ static void pool_open_spares(struct node_disk *d)
 			 spec->disk, is.member, spare->folder->disk);
 		slot_close(slot);
 		struct node_slot now = *spare;
-		/* Who looks at it knows the place. */
+		/* A running check refers to the slot, so its state stays with the slot. */
 		now.checking = slot->checking;
 		now.checking_ns = slot->checking_ns;
 		*spare = *slot;
@@ -188,7 +193,7 @@ static void pool_open_spares(struct node_disk *d)
 	}
 }
 
-/* Whether a store holds no chunk but records of a pool: 1, 0 or an error. */
+/* Returns 1 if the store holds only pool records, 0 if it has a chunk, or an error. */
 static int has_records_only(struct store *s)
 {
 	struct store_cursor at = {0};
@@ -202,21 +207,22 @@ static int has_records_only(struct store *s)
 	return n < 0 ? (int)n : 1;
 }
 
-/* All members are there and none holds anything, but for what a format that was cut short has left. */
+/* Reports whether all members are present, hold only pool records, and at least one holds none:
+ * then the pool was never formatted, or a format was interrupted. */
 static bool pool_is_new(struct node_disk *d)
 {
-	bool unmade = false;
+	bool incomplete = false;
 
 	for (uint32_t m = 0; m < d->spec->folder_count; m++) {
 		struct store *s = d->slots[m].store;
 		if (s == NULL || has_records_only(s) != 1)
 			return false;
-		unmade = unmade || store_is_empty(s) == 1;
+		incomplete = incomplete || store_is_empty(s) == 1;
 	}
-	return unmade;
+	return incomplete;
 }
 
-/* No folder of the pool is a member of it yet: those that are empty may become disks. */
+/* Reports whether empty folders may become members: no present folder has a pool record. */
 static bool pool_may_format(struct node_disk *d)
 {
 	if (!may_format(d))
@@ -224,7 +230,7 @@ static bool pool_may_format(struct node_disk *d)
 	for (uint32_t m = 0; m < d->spec->folder_count; m++) {
 		struct store *s = d->slots[m].store;
 		struct store_pool_place is;
-		/* What cannot be read may be one. */
+		/* A folder that cannot be read may have a record. */
 		if (s != NULL ? store_pool_identify(s, &is) != -ENOENT
 			      : slot_is_ours(&d->slots[m]) != 0)
 			return false;
@@ -245,14 +251,15 @@ static void slots_format(struct node_disk *d)
 static int pool_assemble(struct node_disk *d, const struct store_pool_shape *shape,
 			 struct store **members)
 {
+	assert(shape->members == d->spec->folder_count && d->store == NULL);
 	for (uint32_t m = 0; m < shape->members; m++)
 		members[m] = d->slots[m].store;
-	bool leave = may_format(d) || (d->owner->options.format_all && d->owner->starting);
+	bool allowed = may_format(d) || (d->owner->options.format_all && d->owner->starting);
 	int rc = 0;
-	if (leave && pool_is_new(d)) {
+	if (allowed && pool_is_new(d)) {
 		rc = store_pool_format(shape, members);
 		d->fresh = rc == 0;
-		/* It has lived: who is empty is to replace a member. */
+		/* The pool already exists, so the empty disk is a replacement. */
 		if (rc == -EEXIST)
 			rc = 0;
 	}
@@ -268,19 +275,19 @@ static const char *pool_trouble(int rc)
 {
 	switch (rc) {
 	case -ENODATA:
-		return "no member has a record of the pool";
+		return "no member has a pool record";
 	case -EBADMSG:
-		return "the members were made with another shape";
+		return "the pool records have another shape than the configuration";
 	case -ESTALE:
-		return "members are in each other's places, or of another pool";
+		return "members are in each other's places or belong to another pool";
 	case -EINVAL:
-		return "no pool can have this shape";
+		return "the shape of the pool is invalid";
 	default:
 		return err_text(rc);
 	}
 }
 
-/* Opening waits for many small syncs: all members do it at once. */
+/* Opening a member waits for many small syncs, so members are opened in parallel. */
 struct opening {
 	struct node_disk *disk;
 	uint32_t next;
@@ -314,6 +321,7 @@ static int pool_open(struct node_disk *d)
 
 	if (members == NULL)
 		return -ENOMEM;
+	assert(d->store == NULL && d->pool == NULL);
 	shape.id = d->spec->disk;
 	shape.members = d->spec->folder_count;
 	slots_open(d);
@@ -324,7 +332,7 @@ static int pool_open(struct node_disk *d)
 	for (uint32_t m = 0; m < shape.members; m++) {
 		if (rc != 0)
 			slot_close(&d->slots[m]);
-		/* From now on they are the pool's: store_pool_member() knows. */
+		/* The pool owns the stores now, see store_pool_member(). */
 		d->slots[m].store = NULL;
 	}
 	if (rc != 0)
@@ -336,6 +344,7 @@ static int pool_open(struct node_disk *d)
 
 static int plain_open(struct node_disk *d)
 {
+	assert(d->store == NULL && d->spec->folder_count == 1);
 	bool format = may_format(d) || (d->owner->options.format_all && d->owner->starting);
 	int rc = slot_open_or_format(d, &d->slots[0], format);
 
@@ -362,7 +371,7 @@ static int mem_open(struct node_disk *d)
 	return rc;
 }
 
-/* What is read to fill the cache is Bronze traffic of the disk, like any other. */
+/* Runs a read that fills the cache as Bronze traffic of the disk. */
 static int fill_pace(void *ctx, uint64_t bytes, void (*work)(void *arg), void *arg)
 {
 	struct node_disk *d = ctx;
@@ -381,7 +390,7 @@ static int fill_pace(void *ctx, uint64_t bytes, void (*work)(void *arg), void *a
 	return 0;
 }
 
-/* The disk serves without its cache when there is none. */
+/* Opens the cache in front of the disk. On error the disk works without it. */
 static void cache_open(struct node_disk *d)
 {
 	struct store_flash_options o = {.capacity_bytes = d->spec->flash_bytes,
@@ -391,6 +400,7 @@ static void cache_open(struct node_disk *d)
 	struct store *cache = NULL;
 
 	bool format = d->fresh && may_format(d);
+	assert(d->store != NULL && d->cache == NULL);
 	if (d->spec->flash == NULL)
 		return;
 	if ((format ? slot_open_or_format(d, &d->flash, true) : slot_open(d, &d->flash)) != 0)
@@ -417,6 +427,7 @@ int disk_open(struct node_disk *d)
 				  err_name(rc), LOG_QUOTE(d->trouble));
 		return rc;
 	}
+	assert(d->store != NULL && (d->spec->mem || !d->spec->pool || d->pool == d->store));
 	d->trouble[0] = 0;
 	cache_open(d);
 	if (d->ordered != STORE_ONLINE)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Members of pools that are given up, replaced and taken back.
+ * Members of pools: give up, replace and return.
  *
- * What the keeper may do by itself is bounded by what can be undone. To put a member back loses nothing. To
- * give one up, or to have a spare take its place, sends its rows elsewhere: that is right when the disk is
- * dead, and the code can still bear it. When more members are out than that, it is not disks that died, but
- * something they share, and every one of them is needed again.
+ * The keeper returns a present member at any time, because that loses nothing. Giving up a member,
+ * or replacing it by a spare, rebuilds its rows elsewhere. That is right if the disk is lost and no
+ * more members are out than the code tolerates. If more are out, the disks probably did not fail:
+ * something they share did, and the pool needs each of them again.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 
 /* --- by order --------------------------------------------------------------------------------- */
 
-/* It is due in any case: the keeper starts it when it cannot be started now. */
+/* Starts a rebuild. -EAGAIN is no error: the rebuild stays due, and the keeper starts it later. */
 static int start_rebuild(struct node_disk *d)
 {
 	int rc = node_pool_start_rebuild(d);
@@ -37,6 +38,7 @@ static void members_unlock(struct node_disk *d)
 
 static int give_up(struct node_disk *d, uint32_t member)
 {
+	assert(rt_mutex_held(&d->members));
 	int rc = store_pool_give_up(d->pool, member);
 
 	return rc != 0 ? rc : start_rebuild(d);
@@ -51,6 +53,7 @@ int node_pool_give_up(struct node_disk *d, uint32_t member)
 		return rc;
 	rc = give_up(d, member);
 	if (rc == 0) {
+		assert(member < d->spec->folder_count);
 		d->slots[member].ordered_out = true;
 		d->slots[member].may_return = false;
 	}
@@ -58,7 +61,7 @@ int node_pool_give_up(struct node_disk *d, uint32_t member)
 	return rc;
 }
 
-/* A folder takes the place of a member's, which takes the other's. */
+/* Exchanges the folders of two slots. */
 static void slots_swap(struct node_slot *slot, struct node_slot *other)
 {
 	const struct node_folder *old = slot->folder;
@@ -70,10 +73,13 @@ static void slots_swap(struct node_slot *slot, struct node_slot *other)
 	other->created_wall_ns = created;
 }
 
-/* The member is there, in the store of this slot, which is the pool's now. */
-static void member_is_in(struct node_disk *d, uint32_t member, struct node_slot *from)
+/* Updates the slots after the pool took the store of `from` as the member. */
+static void member_joined(struct node_disk *d, uint32_t member, struct node_slot *from)
 {
 	struct node_slot *slot = &d->slots[member];
+
+	assert(member < d->spec->folder_count && rt_mutex_held(&d->members));
+	assert(!slot->changing);
 
 	if (from != slot)
 		slots_swap(slot, from);
@@ -85,9 +91,10 @@ static void member_is_in(struct node_disk *d, uint32_t member, struct node_slot 
 	slot->swapped = slot->gone = slot->may_return = slot->ordered_out = false;
 }
 
-/* Puts what is in a folder into the place of a member, when it is an empty disk. */
+/* Replaces a member by the disk in the folder of `from`, which must be empty: else -ENOTEMPTY. */
 static int put_in_place(struct node_disk *d, uint32_t member, struct node_slot *from)
 {
+	assert(!d->slots[member].changing && rt_mutex_held(&d->members));
 	int rc = slot_open(d, from);
 
 	if (rc != 0)
@@ -103,7 +110,7 @@ static int put_in_place(struct node_disk *d, uint32_t member, struct node_slot *
 		slot_close(from);
 		return rc;
 	}
-	member_is_in(d, member, from);
+	member_joined(d, member, from);
 	return 0;
 }
 
@@ -150,15 +157,16 @@ int node_pool_renew(struct node_disk *d, uint32_t member)
 	return rc;
 }
 
-/* --- members that come back ------------------------------------------------------------------- */
+/* --- members that return ------------------------------------------------------------------- */
 
+/* Returns the member whose disk is in the folder of `from`. -ENOENT: another disk or none is there; -EAGAIN: the disk must be reopened; -ESTALE: another disk has replaced the member. */
 static int return_from(struct node_disk *d, uint32_t member, struct node_slot *from)
 {
 	int ours = slot_is_ours(from);
 
 	if (ours != 1)
 		return ours < 0 ? ours : -ENOENT;
-	/* Who failed is still open, and its folder locked. */
+	/* The store of a failed member is still open and holds the lock of its folder. */
 	int rc = from == &d->slots[member] ? store_pool_close_failed(d->pool, member) : 0;
 	uint64_t down_ns = from->down_ns;
 	if (rc == 0)
@@ -174,17 +182,17 @@ static int return_from(struct node_disk *d, uint32_t member, struct node_slot *f
 		from->down_ns = down_ns;
 		if (rc == -ESTALE)
 			snprintf(from->trouble, sizeof(from->trouble),
-				 "another disk has taken its place since");
+				 "another disk has replaced this member");
 		return rc;
 	}
-	member_is_in(d, member, from);
+	member_joined(d, member, from);
 	if (was_out)
 		d->rebuild.due = d->rebuild.ended + (d->rebuild.running ? 2 : 1);
 	(void)start_rebuild(d);
 	return 0;
 }
 
-/* From its folder; or from that of a spare that had taken its place. */
+/* Returns a member from its own folder, or from the folder of a spare that had replaced it. */
 static int member_return(struct node_disk *d, uint32_t member)
 {
 	int rc = return_from(d, member, &d->slots[member]);
@@ -205,7 +213,7 @@ int pool_take_back(struct node_disk *d)
 	for (uint32_t m = 0; m < d->spec->folder_count; m++) {
 		if (member_state(d, m) != STORE_FAILED)
 			continue;
-		/* The keeper puts these back, one after the other. */
+		/* The keeper returns given-up members, one after the other. */
 		if (store_pool_given_up(d->pool, m))
 			d->slots[m].may_return = true;
 		else
@@ -223,7 +231,8 @@ static bool is_down(struct node_disk *d, uint32_t m)
 	return store_pool_member(d->pool, m) == NULL || d->slots[m].state == STORE_FAILED;
 }
 
-/* Members whose rows are out of reach, or not all rebuilt, and that share chunks with this one. */
+/* Counts the members that can share chunks with this one and whose rows are unreachable or not
+ * all rebuilt. */
 static uint32_t members_out(struct node_disk *d, uint32_t member)
 {
 	uint32_t width = d->spec->shape.k + d->spec->shape.p, n = 0;
@@ -238,11 +247,12 @@ static uint32_t members_out(struct node_disk *d, uint32_t member)
 	return n;
 }
 
-static void member_gone(struct node_disk *d, uint32_t m)
+/* Replaces or gives up a member that is out for give_up_ns, if the code tolerates it. */
+static void member_expire(struct node_disk *d, uint32_t m)
 {
 	struct node_slot *slot = &d->slots[m];
 	bool was_gone = slot->gone || store_pool_member(d->pool, m) == NULL;
-	/* Not that of the round: it may have been found down since that began. */
+	/* Not the begin of the keeper's round: the member may have been found down after that. */
 	uint64_t now_ns = rt_now_ns();
 
 	if (slot->down_ns == 0)
@@ -265,9 +275,10 @@ static void member_gone(struct node_disk *d, uint32_t m)
 }
 
 /*
- * When one that was given up returns, rows that were put elsewhere meanwhile are sought on it, and missing
- * until they are rebuilt. So one at a time, after a rebuild that left out nothing it could do, and only
- * while the code bears it beside those that are down.
+ * Reports whether a given-up member may return. After the return, the pool looks for the member's
+ * rows on it, so rows that were written elsewhere since are missing until they are rebuilt. So one
+ * member returns at a time, only after a rebuild that did all it could, and only while the code
+ * tolerates it in addition to the members that are down.
  */
 static bool may_take_back(struct node_disk *d)
 {
@@ -281,8 +292,10 @@ static bool may_take_back(struct node_disk *d)
 		(b->last_rc == -ENODATA && b->progress.failed == 0));
 }
 
-/* Of those given up: what the keeper gave up because it was not there, and what is missed now. */
-static bool wants_back(struct node_disk *d, uint32_t m)
+/* Reports whether a member that is down should return. A given-up one returns if the keeper gave
+ * it up while its folder was missing, or if chunks are lost without it and no operator gave it
+ * up. */
+static bool should_return(struct node_disk *d, uint32_t m)
 {
 	const struct node_slot *slot = &d->slots[m];
 
@@ -296,17 +309,19 @@ static bool members_keep(struct node_disk *d)
 {
 	bool reopen = false;
 
+	assert(rt_mutex_held(&d->members));
+
 	for (uint32_t m = 0; m < d->spec->folder_count; m++) {
 		if (!is_down(d, m)) {
 			d->slots[m].down_ns = 0;
 			continue;
 		}
-		int rc = wants_back(d, m) ? member_return(d, m) : -ENOENT;
+		int rc = should_return(d, m) ? member_return(d, m) : -ENOENT;
 		reopen = reopen || rc == -EAGAIN;
 		if (rc == 0 || rc == -EAGAIN)
 			continue;
 		if (!store_pool_given_up(d->pool, m) || d->spec->spare_count > 0)
-			member_gone(d, m);
+			member_expire(d, m);
 	}
 	return reopen;
 }

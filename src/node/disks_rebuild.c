@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rebuilds of pools: in the background, as Bronze traffic, and never while the disk is being closed. */
+/* Rebuilds of pools. They run in the background as Bronze traffic, and never while the disk is
+ * being closed. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 
@@ -7,15 +9,16 @@
 #include "base/log.h"
 #include "node/disks_impl.h"
 
-#define RETRY_NS (60 * NS_PER_S) /* before a rebuild that failed in part is tried again */
-#define LOST_RETRY_NS (600 * NS_PER_S)
+#define RETRY_NS (60 * NS_PER_S)       /* pause after a rebuild with errors */
+#define LOST_RETRY_NS (600 * NS_PER_S) /* pause after a rebuild that found lost chunks */
 #define CHUNK_GUESS_BYTES (1 * MIB)
 #define BUSY_PAUSE_NS (20 * NS_PER_MS)
 #define PARALLEL_MIN 8
 #define PARALLEL_MAX 128
 
-/* One after the other: who is let through pays ahead what the last chunk cost, so that those who wait do not come
- * all at once. */
+/* Waits until the limits let the next chunk start. Each chunk that starts pays in advance what
+ * the last one cost, so that waiting chunks do not all start together. charge_rate corrects the
+ * payment. */
 static int await_rate(struct node_disk *d, uint64_t *paid_ns)
 {
 	struct node_rebuild *b = &d->rebuild;
@@ -27,9 +30,9 @@ static int await_rate(struct node_disk *d, uint64_t *paid_ns)
 }
 
 /*
- * Bytes that each member moves for each byte that is rebuilt. A chunk that lacks w rows has k read and w
- * written: in a clustered pool each member has at most one of them, so that the busiest moves one row for w; else
- * they are spread over all.
+ * Returns the bytes that each member moves for each rebuilt byte. A chunk that lacks w rows has k
+ * rows read and w written. In a clustered pool each member has at most one of them, so the busiest
+ * member moves one row for w rebuilt ones. In other pools they are spread over all members.
  */
 static double member_load(const struct node_disk *d, double lacking)
 {
@@ -45,18 +48,20 @@ static double cost_ns(double bytes, uint64_t bytes_per_s)
 	return bytes_per_s == 0 ? 0 : bytes / (double)bytes_per_s * (double)NS_PER_S;
 }
 
-/* What was moved since the last time is paid for before the next chunk. Chunks run side by side: what has been
- * charged for one of them is not charged for another. */
+/* Charges the limits for the progress since the last call, and takes back the payment in
+ * advance. Chunks run in parallel: charged_rows and charged_bytes make sure that no progress is
+ * charged twice. */
 static void charge_rate(struct node_disk *d, uint64_t paid_ns)
 {
 	const struct node_disks_options *o = &d->owner->options;
 	struct node_rebuild *b = &d->rebuild;
+	assert(b->progress.bytes >= b->charged_bytes && b->progress.rebuilt >= b->charged_rows);
 	double moved = (double)(b->progress.bytes - b->charged_bytes);
 	double rows = (double)(b->progress.rebuilt - b->charged_rows);
 
 	b->next_ns -= min_u64(paid_ns, b->next_ns);
 	if (rows <= 0) {
-		b->last_cost_ns = 0; /* those that need nothing wait for nobody */
+		b->last_cost_ns = 0; /* chunks without lost rows are not delayed */
 		return;
 	}
 	b->charged_bytes = b->progress.bytes;
@@ -67,7 +72,7 @@ static void charge_rate(struct node_disk *d, uint64_t paid_ns)
 	b->next_ns = max_u64(b->next_ns, rt_now_ns()) + b->last_cost_ns;
 }
 
-/* Around each chunk of a rebuild: Bronze, like any other. */
+/* Runs the work on one chunk when the limits allow it, as a Bronze request of the disk. */
 static int rebuild_pace(void *ctx, void (*work)(void *arg), void *arg)
 {
 	struct node_disk *d = ctx;
@@ -93,8 +98,9 @@ static int rebuild_pace(void *ctx, void (*work)(void *arg), void *arg)
 }
 
 /*
- * Chunks at a time. Each keeps k + 1 members busy, by chance some of them twice and others not at all: about
- * three for each member are needed until hardly one is idle.
+ * Returns the number of chunks to rebuild at a time. Each chunk keeps k + 1 members busy, and by
+ * chance some members have several chunks and others none: about three for each member are needed
+ * to keep nearly all busy.
  */
 static uint32_t rebuild_parallel(const struct node_disk *d)
 {
@@ -109,6 +115,7 @@ static void rebuild_once(struct node_disk *d)
 {
 	struct node_rebuild *b = &d->rebuild;
 
+	assert(b->running && d->users > 0 && d->pool != NULL);
 	b->again = false;
 	b->charged_rows = b->charged_bytes = 0;
 	store_pool_set_pace(d->pool, rebuild_pace, d);
@@ -117,7 +124,7 @@ static void rebuild_once(struct node_disk *d)
 	b->rows += b->progress.rebuilt;
 	b->bytes += b->progress.bytes;
 	b->retry_ns = rt_now_ns() + (b->last_rc == -ENODATA ? LOST_RETRY_NS : RETRY_NS);
-	/* It did not fail: the disk is opened anew. */
+	/* Cancelled because the disk is being reopened: start again without a pause. */
 	if (b->last_rc == -ECANCELED)
 		b->retry_ns = 0;
 	log_info("rebuild_ended",
@@ -135,15 +142,18 @@ static void rebuild_main(void *arg)
 	do {
 		rebuild_once(d);
 	} while (b->again && !b->stopping && !rt_cancelled());
+	assert(b->running);
 	b->running = false;
 	rt_cond_broadcast(&b->changed);
 	node_disk_done(d);
 }
 
-/* The fiber that ended is joined by whoever starts or stops the next. */
+/* Joins the fiber of the last rebuild. Called before the next one starts or when it is stopped. */
 static void rebuild_join(struct node_disk *d)
 {
 	struct rt_fiber *f = d->rebuild.fiber;
+
+	assert(f == NULL || f != rt_self());
 
 	d->rebuild.fiber = NULL;
 	if (f != NULL)
@@ -162,13 +172,14 @@ int node_pool_start_rebuild(struct node_disk *d)
 	}
 	if (!b->running)
 		rebuild_join(d);
-	/* That may have waited. */
+	/* rebuild_join may have waited, so the state may have changed. */
 	if (d->closing || b->stopping)
 		return -EAGAIN;
 	if (b->running || d->store == NULL)
 		return d->store != NULL ? 0 : -ENODEV;
+	assert(b->fiber == NULL && !d->closing);
 	b->running = true;
-	/* The fiber uses the disk, for as long as it runs. */
+	/* The fiber counts as a user of the disk. */
 	d->users++;
 	int rc = rt_spawn(&b->fiber, "node-rebuild", rebuild_main, d);
 	if (rc != 0) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What an operator sees of a node, as Prometheus text. Each name has all its series together. */
+/* The metrics of a node, as Prometheus text. The format requires all series of a name to be
+ * adjacent. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -52,13 +54,15 @@ static uint64_t value_rolled_back(const struct store_info *i)
 }
 
 static const struct disk_gauge gauges[] = {
-	{"terrane_disk_size_bytes", "gauge", "size of the disk", value_total},
-	{"terrane_disk_free_bytes", "gauge", "space that can be written to", value_free},
-	{"terrane_disk_reserved_bytes", "gauge", "space set aside", value_reserved},
-	{"terrane_disk_io_errors_total", "counter", "calls the device failed", value_io_errors},
-	{"terrane_disk_checksum_errors_total", "counter", "reads that met damaged bytes",
+	{"terrane_disk_size_bytes", "gauge", "size of the disk in bytes", value_total},
+	{"terrane_disk_free_bytes", "gauge", "free space in bytes", value_free},
+	{"terrane_disk_reserved_bytes", "gauge", "space held by reservations in bytes",
+	 value_reserved},
+	{"terrane_disk_io_errors_total", "counter",
+	 "calls that failed with an I/O error of the device", value_io_errors},
+	{"terrane_disk_checksum_errors_total", "counter", "reads that found damaged bytes",
 	 value_checksum_errors},
-	{"terrane_disk_rolled_back_total", "counter", "appends torn by a crash and taken back",
+	{"terrane_disk_rolled_back_total", "counter", "appends torn by a crash and rolled back",
 	 value_rolled_back},
 };
 
@@ -82,7 +86,7 @@ static int print_gauges(struct node *n, const struct store_info *infos, struct s
 
 static int print_states(struct node *n, const struct store_info *infos, struct strbuf *out)
 {
-	int rc = head(out, "terrane_disk_state", "gauge", "1 for the state the disk is in");
+	int rc = head(out, "terrane_disk_state", "gauge", "1 for the current state of the disk");
 	for (size_t i = 0; i < n->disks.count; i++)
 		for (int s = STORE_ONLINE; s <= STORE_FAILED && rc == 0; s++)
 			rc = strbuf_printf(
@@ -101,15 +105,18 @@ static int print_pools(struct node *n, struct strbuf *out)
 		const char *type;
 		const char *help;
 	} names[] = {
-		{"terrane_pool_rebuilding", "gauge", "1 while a rebuild is under way"},
-		{"terrane_pool_rebuilt_rows_total", "counter", "rows that rebuilds wrote"},
-		{"terrane_pool_rebuilt_bytes_total", "counter", "bytes of them"},
-		{"terrane_pool_rebuild_chunks", "gauge", "chunks the present or last rebuild saw"},
+		{"terrane_pool_rebuilding", "gauge", "1 while a rebuild runs"},
+		{"terrane_pool_rebuilt_rows_total", "counter", "rows that rebuilds have written"},
+		{"terrane_pool_rebuilt_bytes_total", "counter", "bytes that rebuilds have written"},
+		{"terrane_pool_rebuild_chunks", "gauge",
+		 "chunks that the running or last rebuild has checked"},
 		{"terrane_pool_lost_chunks", "gauge",
-		 "chunks with more losses than the code bears"},
-		{"terrane_pool_rebuild_failed_rows", "gauge", "rows it could not rebuild"},
+		 "chunks with more lost rows than the code tolerates"},
+		{"terrane_pool_rebuild_failed_rows", "gauge",
+		 "rows that the running or last rebuild could not write"},
 		{"terrane_pool_overdrawn", "gauge",
-		 "1 while more members are out than the code bears: they are waited for"},
+		 "1 while more members are out than the code tolerates and the pool waits for "
+		 "them"},
 	};
 	int rc = 0;
 	for (size_t k = 0; k < ARRAY_LEN(names) && rc == 0; k++) {
@@ -140,15 +147,17 @@ static int print_caches(struct node *n, struct strbuf *out)
 		const char *type;
 		const char *help;
 	} names[] = {
-		{"terrane_flash_hits_total", "counter", "reads from the cache"},
-		{"terrane_flash_hit_bytes_total", "counter", "bytes of them"},
-		{"terrane_flash_misses_total", "counter", "reads from the disk behind it"},
+		{"terrane_flash_hits_total", "counter", "reads served by the flash cache"},
+		{"terrane_flash_hit_bytes_total", "counter", "bytes served by the flash cache"},
+		{"terrane_flash_misses_total", "counter",
+		 "reads served by the disk behind the cache"},
 		{"terrane_flash_filled_bytes_total", "counter", "bytes written to flash"},
-		{"terrane_flash_evicted_total", "counter", "chunks that made room"},
+		{"terrane_flash_evicted_total", "counter", "chunks evicted to make room"},
 		{"terrane_flash_over_budget_total", "counter",
-		 "hot chunks not cached, to spare flash"},
-		{"terrane_flash_failures_total", "counter", "calls that flash failed"},
-		{"terrane_flash_used_bytes", "gauge", "what the cache holds"},
+		 "hot chunks not cached because of the flash write budget"},
+		{"terrane_flash_failures_total", "counter",
+		 "calls that failed with an I/O error of the flash device"},
+		{"terrane_flash_used_bytes", "gauge", "bytes in the flash cache"},
 	};
 	int rc = 0;
 	for (size_t k = 0; k < ARRAY_LEN(names) && rc == 0; k++) {
@@ -158,6 +167,7 @@ static int print_caches(struct node *n, struct strbuf *out)
 			struct store_flash_stats st;
 			if (d->cache == NULL)
 				continue;
+			assert(d->cache == d->store);
 			store_flash_stats(d->cache, &st);
 			uint64_t values[] = {st.hits,       st.hit_bytes, st.misses,
 					     st.fill_bytes, st.evicted,   st.over_budget,
@@ -171,7 +181,8 @@ static int print_caches(struct node *n, struct strbuf *out)
 
 /* --- traffic ---------------------------------------------------------------------------------- */
 
-/* Names come from clients: what would break the text is replaced. */
+/* Formats the labels of a series. Group names come from clients, so characters that would break
+ * the text become '_'. */
 static void labels_of(char out[LABELS_MAX], uint64_t disk, const char *group, const char *class)
 {
 	char safe[SCHED_NAME_MAX + 1];
@@ -185,7 +196,7 @@ static void labels_of(char out[LABELS_MAX], uint64_t disk, const char *group, co
 		 class);
 }
 
-/* Calls print for every group and class that was ever used, on every disk. */
+/* Calls print for each group and class with requests, on each disk. */
 static int each_stats(struct node *n,
 		      int (*print)(struct strbuf *out, const char *labels,
 				   const struct sched_stats *st, const void *arg),
@@ -217,24 +228,25 @@ struct counter {
 	const char *type;
 	const char *help;
 	size_t offset;
-	bool small; /* uint32_t */
-	bool seconds;
+	bool small;   /* the field is uint32_t, else uint64_t */
+	bool seconds; /* the field is in ns, printed in seconds */
 };
 
 #define AT(field) offsetof(struct sched_stats, field)
 
 static const struct counter counters[] = {
-	{"terrane_disk_requests_total", "counter", "requests that were at the disk", AT(requests),
-	 false, false},
-	{"terrane_disk_request_errors_total", "counter", "requests that failed there", AT(errors),
-	 false, false},
+	{"terrane_disk_requests_total", "counter", "ended requests that were at the disk",
+	 AT(requests), false, false},
+	{"terrane_disk_request_errors_total", "counter",
+	 "requests that ended with an error at the disk", AT(errors), false, false},
 	{"terrane_disk_refused_total", "counter", "requests refused because the queue was full",
 	 AT(refused), false, false},
-	{"terrane_disk_gave_up_total", "counter", "requests cancelled or late while they waited",
-	 AT(gave_up), false, false},
+	{"terrane_disk_gave_up_total", "counter",
+	 "requests cancelled or past their deadline while they waited", AT(gave_up), false, false},
 	{"terrane_disk_bytes_total", "counter", "bytes read and written", AT(bytes), false, false},
-	{"terrane_disk_time_seconds_total", "counter", "disk time used", AT(disk_ns), false, true},
-	{"terrane_disk_queued", "gauge", "requests that wait for their turn", AT(queued), true,
+	{"terrane_disk_time_seconds_total", "counter", "disk time used in seconds", AT(disk_ns),
+	 false, true},
+	{"terrane_disk_queued", "gauge", "requests waiting for their turn", AT(queued), true,
 	 false},
 	{"terrane_disk_at_disk", "gauge", "requests at the disk", AT(at_disk), true, false},
 };
@@ -243,6 +255,7 @@ static int print_counter(struct strbuf *out, const char *labels, const struct sc
 			 const void *arg)
 {
 	const struct counter *c = arg;
+	assert(c->offset < sizeof(*st));
 	const void *field = (const char *)st + c->offset;
 	uint64_t value = c->small ? *(const uint32_t *)field : *(const uint64_t *)field;
 	if (c->seconds)
@@ -272,12 +285,12 @@ static int print_traffic(struct node *n, struct strbuf *out)
 	}
 	if (rc == 0)
 		rc = head(out, "terrane_disk_wait_seconds", "histogram",
-			  "how long requests waited for their turns");
+			  "time that requests waited for their turns");
 	if (rc == 0)
 		rc = each_stats(n, print_wait, out, "terrane_disk_wait_seconds");
 	if (rc == 0)
 		rc = head(out, "terrane_disk_service_seconds", "histogram",
-			  "how long requests were at the disk");
+			  "time that requests were at the disk");
 	if (rc == 0)
 		rc = each_stats(n, print_service, out, "terrane_disk_service_seconds");
 	return rc;
@@ -291,22 +304,23 @@ static int print_process(struct node *n, struct strbuf *out)
 	struct rpc_server_stats rpc;
 	buf_pool_stats(&n->pool.bufs, &mem);
 	rpc_server_stats(n->server, &rpc);
-	int rc =
-		head(out, "terrane_node_payload_bytes", "gauge", "memory of payloads on their way");
+	int rc = head(out, "terrane_node_payload_bytes", "gauge",
+		      "memory held by payloads in bytes");
 	if (rc == 0)
 		rc = strbuf_printf(out, "terrane_node_payload_bytes %" PRIu64 "\n",
 				   mem.in_use_bytes);
 	if (rc == 0)
-		rc = head(out, "terrane_node_payload_limit_bytes", "gauge", "the most of it");
+		rc = head(out, "terrane_node_payload_limit_bytes", "gauge",
+			  "limit of the memory for payloads in bytes");
 	if (rc == 0)
 		rc = strbuf_printf(out, "terrane_node_payload_limit_bytes %" PRIu64 "\n",
 				   mem.limit_bytes);
 	if (rc == 0)
-		rc = head(out, "terrane_node_connections", "gauge", "clients connected");
+		rc = head(out, "terrane_node_connections", "gauge", "connections of clients");
 	if (rc == 0)
 		rc = strbuf_printf(out, "terrane_node_connections %zu\n", rpc.connections);
 	if (rc == 0)
-		rc = head(out, "terrane_node_in_flight", "gauge", "requests under way");
+		rc = head(out, "terrane_node_in_flight", "gauge", "requests in progress");
 	if (rc == 0)
 		rc = strbuf_printf(out, "terrane_node_in_flight %zu\n", rpc.in_flight);
 	return rc;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Requests about chunks. What comes back is compared with what was asked before it is believed. */
+/* Requests about chunks. A response is compared with its request before it is used. */
 #include "node/node_client.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/crc.h"
 #include "base/err.h"
 #include "node/node_client_impl.h"
@@ -20,16 +22,18 @@ int node_ask(struct node_call *c, const struct node_ask *a, struct rpc_reply *re
 		.timeout_ns = c->timeout_ns,
 		.retry = c->retry && a->repeatable,
 	};
+	assert(c->channel != NULL && a->type != NULL && a->request != NULL);
 	int rc = rpc_call(c->channel, &call, reply);
+	assert(rc <= 0);
 	c->maybe_executed = rc == 0 || reply->maybe_executed;
 	c->retry_ms = reply->retry_ms;
 	snprintf(c->error, sizeof(c->error), "%s", rc < 0 ? reply->error : "");
 	return rc;
 }
 
-int node_nonsense(struct node_call *c)
+int node_bad_response(struct node_call *c)
 {
-	snprintf(c->error, sizeof(c->error), "the answer does not fit the request");
+	snprintf(c->error, sizeof(c->error), "the response of the node does not fit the request");
 	return -EPROTO;
 }
 
@@ -80,7 +84,7 @@ static int take_stat(struct node_call *c, int rc, const Terrane__Node__ChunkStat
 	if (rc < 0)
 		return rc;
 	if (node_stat_from(&st, m) < 0)
-		return node_nonsense(c);
+		return node_bad_response(c);
 	if (after != NULL)
 		*after = st;
 	return 0;
@@ -125,7 +129,7 @@ int node_fence(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t 
 
 /* --- lists of chunks -------------------------------------------------------------------------- */
 
-/* Messages that name chunks, and the pointers to them that protobuf wants. */
+/* Messages that name chunks, and the array of pointers that protobuf-c needs. */
 struct names {
 	Terrane__Node__ChunkName *names;
 	Terrane__Node__ChunkName **list;
@@ -179,7 +183,7 @@ int node_delete(struct node_call *c, uint64_t disk, const struct chunk_id *ids,
 		return rc;
 	const Terrane__Node__DeleteResponse *m = reply.message;
 	if (m->n_status != n)
-		return node_nonsense(c);
+		return node_bad_response(c);
 	for (size_t i = 0; i < n; i++)
 		rcs[i] = err_from_wire(m->status[i]);
 	return 0;
@@ -205,11 +209,11 @@ int node_stat(struct node_call *c, uint64_t disk, const struct chunk_id *ids, si
 		return rc;
 	const Terrane__Node__StatResponse *m = reply.message;
 	if (m->n_chunks != n)
-		return node_nonsense(c);
+		return node_bad_response(c);
 	for (size_t i = 0; i < n; i++) {
 		rcs[i] = err_from_wire(m->chunks[i]->status);
 		if (node_stat_from(&out[i], m->chunks[i]) < 0)
-			return node_nonsense(c);
+			return node_bad_response(c);
 	}
 	return 0;
 }
@@ -283,13 +287,14 @@ static int ranges_init(struct ranges *r, const struct node_range *ranges, size_t
 	return 0;
 }
 
-/* The CRCs of the parts must make that of the whole: then each is as good as the frame's own. */
+/* Copies the results of the ranges. Their CRCs must combine to that of the payload, which rpc
+ * verified: then each is verified too. */
 static int take_ranges(struct node_call *c, const Terrane__Node__GetResponse *m,
 		       struct node_range *ranges, size_t n, uint64_t bytes,
 		       const struct slice *payload)
 {
 	if (m->n_ranges != n)
-		return node_nonsense(c);
+		return node_bad_response(c);
 	bool any = false;
 	uint32_t crc = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -299,9 +304,10 @@ static int take_ranges(struct node_call *c, const Terrane__Node__GetResponse *m,
 		crc = crc32c_combine(crc, ranges[i].crc, ranges[i].len);
 	}
 	if (payload->len != (any ? bytes : 0))
-		return node_nonsense(c);
+		return node_bad_response(c);
 	if (any && crc != payload->crc) {
-		snprintf(c->error, sizeof(c->error), "the checksums of the ranges do not agree");
+		snprintf(c->error, sizeof(c->error),
+			 "the checksums of the ranges do not combine to that of the payload");
 		return -EBADMSG;
 	}
 	return 0;
@@ -316,6 +322,7 @@ int node_get(struct node_call *c, uint64_t disk, struct node_range *ranges, size
 	if (rc < 0)
 		return rc;
 	Terrane__Node__GetRequest q = TERRANE__NODE__GET_REQUEST__INIT;
+	assert(into == NULL || into->cap >= r.bytes);
 	q.disk = disk;
 	q.ranges = r.list;
 	q.n_ranges = n;
@@ -362,10 +369,10 @@ int64_t node_list(struct node_call *c, uint64_t disk, struct store_cursor *at, s
 		return rc;
 	const Terrane__Node__ListResponse *m = reply.message;
 	if (m->n_chunks > max || node_cursor_from(at, m->next) < 0)
-		return node_nonsense(c);
+		return node_bad_response(c);
 	for (size_t i = 0; i < m->n_chunks; i++)
 		if (node_chunk_from(&out[i], m->chunks[i]) < 0)
-			return node_nonsense(c);
+			return node_bad_response(c);
 	return (int64_t)m->n_chunks;
 }
 
@@ -408,7 +415,7 @@ int node_reserve(struct node_call *c, uint64_t disk, uint64_t bytes, uint64_t tt
 	const Terrane__Node__ReserveResponse *p = reply.message;
 	*reservation = p->reservation;
 	c->eta_ns = min_u64(p->eta_us, UINT64_MAX / NS_PER_US) * NS_PER_US;
-	return *reservation != 0 ? 0 : node_nonsense(c);
+	return *reservation != 0 ? 0 : node_bad_response(c);
 }
 
 int node_release(struct node_call *c, uint64_t disk, uint64_t reservation)

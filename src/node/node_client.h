@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A storage node from the other side: a function for each request, over an rpc_channel. What they do and
- * return is in store/store.h, with what node.proto adds; beside that the errors of rpc_call, and -EPROTO for
- * an answer that makes no sense.
+ * The client of a storage node: a function for each request, over an rpc_channel. Each does what
+ * store/store.h says for the call of that name, with the additions of node.proto, and returns its
+ * errors, those of rpc_call, and -EPROTO for a response that does not fit the request.
  *
  *     struct node_call c = {.channel = ch, .timeout_ns = NS_PER_S};
  *     int rc = node_put(&c, disk, id, &(struct node_put){.data = slice});
  *     if (rc == -EEXIST && ...)
  *
- * Each fiber has a node_call of its own, for one call after the other; any number share the channel. After
- * each it tells what the node said and whether a change may have happened.
+ * Each fiber uses its own node_call, for one call at a time; any number of them share the channel.
+ * After each call it holds the node's message and whether a change may have happened.
  */
 #ifndef NODE_NODE_CLIENT_H
 #define NODE_NODE_CLIENT_H
@@ -26,32 +26,32 @@
 
 struct node_call {
 	struct rpc_channel *channel;
-	uint64_t timeout_ns; /* 0: only the fiber's deadline */
-	/* Calls that can be repeated (get, stat, list, scan, seal, fence, disks, control and the
-	 * pool's but fail and replace) are sent again over a new connection when theirs is lost. */
+	uint64_t timeout_ns; /* 0: only the fiber's deadline applies */
+	/* If the connection is lost, repeat the idempotent calls over a new one: get, stat,
+	 * list, scan, seal, fence, disks, control, and those of pools except fail and replace. */
 	bool retry;
-	/* After each call: */
-	uint64_t eta_ns;            /* of reserve: by when the write would be done, from now */
-	uint32_t retry_ms;          /* after an error, what the node advises to wait; 0: nothing */
-	bool maybe_executed;        /* false: the node has not changed anything */
-	char error[NODE_ERROR_MAX]; /* in words; empty after success */
+	/* Set by each call: */
+	uint64_t eta_ns;            /* of reserve: estimated time until the write would end */
+	uint32_t retry_ms;          /* after an error: pause that the node advises; 0: none */
+	bool maybe_executed;        /* false: the node certainly did not execute the request */
+	char error[NODE_ERROR_MAX]; /* text of the error; empty after success */
 };
 
 /* --- chunks ----------------------------------------------------------------------------------- */
 
 struct node_put {
-	struct slice data; /* up to NODE_BYTES_MAX; buf NULL: none */
+	struct slice data; /* up to NODE_BYTES_MAX; buf NULL: no data */
 	uint64_t epoch;
-	uint64_t capacity; /* 0: as long as the data */
+	uint64_t capacity; /* 0: the length of the data */
 	bool open;
 	uint64_t reservation; /* 0: none */
-	bool replace;         /* takes the place of what is there, if anything; no pool does that */
+	bool replace;         /* replaces an existing chunk atomically; pools refuse it */
 	uint8_t label[STORE_LABEL_BYTES];
 };
 
 int node_put(struct node_call *c, uint64_t disk, struct chunk_id id, const struct node_put *p);
 
-/* off is where the chunk ends. */
+/* off is the current length of the chunk. */
 int node_append(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t epoch,
 		uint64_t off, struct slice data);
 
@@ -61,19 +61,20 @@ struct node_range {
 	uint64_t len;
 	/* Set by node_get: */
 	int rc;       /* of this range */
-	uint32_t crc; /* when it is 0 */
+	uint32_t crc; /* of the range; valid if rc is 0 */
 };
 
 /*
- * Reads n ranges, up to NODE_RANGES_MAX with NODE_BYTES_MAX together, of chunks of one disk. *out are the
- * ranges one after the other with the CRC of all, the caller's reference; a range that failed has zeros.
- * When all failed out->buf is NULL and the call still returns 0. `into`, which may be NULL, is memory for
- * them, at least so long; after an error of the call itself it may still be written to: release it.
+ * Reads n ranges of chunks of one disk: at most NODE_RANGES_MAX, with at most NODE_BYTES_MAX in
+ * total. *out holds the ranges one after the other with the CRC of all of them, as a reference of
+ * the caller; a failed range is zeros. If all ranges failed out->buf is NULL and the call still
+ * returns 0. `into` (may be NULL) is the memory for the ranges and at least as long. After an error
+ * of the call the receive may still write to it: release it.
  */
 int node_get(struct node_call *c, uint64_t disk, struct node_range *ranges, size_t n,
 	     struct buf *into, struct slice *out);
 
-/* One range, whose error is the call's. */
+/* Reads one range and returns its error. */
 int node_get_one(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t off, uint64_t len,
 		 struct buf *into, struct slice *out);
 
@@ -83,13 +84,14 @@ int node_seal(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t e
 int node_fence(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t epoch,
 	       struct chunk_stat *after);
 
-/* Up to NODE_NAMES_MAX chunks; the error of each in rcs. labels: NULL, or what each must still have to be deleted,
- * NULL for one that cannot be read; -ESTALE: it is another. */
+/* Delete or describe up to NODE_NAMES_MAX chunks; rcs[i] is the error of chunk i. labels: NULL,
+ * or for each chunk the label that it must have to be deleted, or NULL to delete it only if it
+ * is unreadable; -ESTALE: it has another label. */
 int node_delete(struct node_call *c, uint64_t disk, const struct chunk_id *ids,
 		const uint8_t *const *labels, size_t n, int *rcs);
 int node_stat(struct node_call *c, uint64_t disk, const struct chunk_id *ids, size_t n,
 	      struct chunk_stat *out, int *rcs);
-/* One chunk, whose error is the call's. */
+/* For one chunk, whose error is returned. */
 int node_delete_one(struct node_call *c, uint64_t disk, struct chunk_id id);
 int node_delete_as(struct node_call *c, uint64_t disk, struct chunk_id id, const uint8_t *label);
 int node_stat_one(struct node_call *c, uint64_t disk, struct chunk_id id, struct chunk_stat *out);
@@ -101,14 +103,16 @@ int64_t node_list(struct node_call *c, uint64_t disk, struct store_cursor *at, s
 int64_t node_scan(struct node_call *c, uint64_t disk, struct chunk_id id, struct store_range *bad,
 		  size_t max);
 
-/* Space and time on a disk for a put that comes soon: see ReserveRequest. -EAGAIN: ask another. */
+/* Reserves space and time on a disk for a put that follows soon, see ReserveRequest. -EAGAIN:
+ * the disk is too busy; ask another. */
 int node_reserve(struct node_call *c, uint64_t disk, uint64_t bytes, uint64_t ttl_ns,
 		 uint64_t *reservation);
 int node_release(struct node_call *c, uint64_t disk, uint64_t reservation);
 
 /* --- disks ------------------------------------------------------------------------------------ */
 
-/* reply holds the DisksResponse: NODE_DISKS(reply). disk 0: all. Give reply to rpc_reply_fini. */
+/* Describes a disk, or all if disk is 0. NODE_DISKS(reply) is the response; the caller ends it
+ * with rpc_reply_fini. */
 int node_disks(struct node_call *c, uint64_t disk, struct rpc_reply *reply);
 #define NODE_DISKS(reply) ((const Terrane__Node__DisksResponse *)(reply)->message)
 
@@ -118,7 +122,8 @@ int node_control(struct node_call *c, uint64_t disk, enum store_state state,
 
 /* --- pools ------------------------------------------------------------------------------------ */
 
-/* As store_pool_losses; max at least POOL_CHUNK_LOSSES_MAX, at most NODE_LOSSES_MAX come. */
+/* As store_pool_losses. max must be at least POOL_CHUNK_LOSSES_MAX; at most NODE_LOSSES_MAX are
+ * returned. */
 int64_t node_pool_losses(struct node_call *c, uint64_t disk, struct store_cursor *at,
 			 struct store_pool_loss *out, size_t max);
 /* As store_pool_failures. */
@@ -129,11 +134,11 @@ struct node_piece_run {
 	uint32_t row;
 	uint64_t first_stripe;
 	uint64_t stripes;
-	uint64_t len; /* of its bytes in data */
+	uint64_t len; /* in bytes of the data */
 	uint32_t crc;
 };
 
-/* As store_pool_patch; data are the bytes of the runs one after the other. */
+/* As store_pool_patch. data holds the bytes of the runs one after the other. */
 int node_pool_patch(struct node_call *c, uint64_t disk, struct chunk_id id,
 		    const struct node_piece_run *runs, size_t n, struct slice data);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Requests about disks and pools. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -33,7 +34,7 @@ int node_control(struct node_call *c, uint64_t disk, enum store_state state,
 	enum store_state now;
 	const Terrane__Node__ControlResponse *m = reply.message;
 	if (node_state_from(&now, m->state) < 0)
-		return node_nonsense(c);
+		return node_bad_response(c);
 	if (after != NULL)
 		*after = now;
 	return 0;
@@ -50,6 +51,7 @@ static int64_t losses_ask(struct node_call *c, uint64_t disk, bool failures,
 	node_cursor_to(&cursor, &last, at);
 	q.disk = disk;
 	q.at = &cursor;
+	assert(max >= POOL_CHUNK_LOSSES_MAX);
 	q.max = (uint32_t)min_u64(max, NODE_LOSSES_MAX);
 	q.failures = failures;
 	AUTO_REPLY struct rpc_reply reply;
@@ -62,10 +64,10 @@ static int64_t losses_ask(struct node_call *c, uint64_t disk, bool failures,
 		return rc;
 	const Terrane__Node__PoolLossesResponse *m = reply.message;
 	if (m->n_losses > max || node_cursor_from(at, m->next) < 0)
-		return node_nonsense(c);
+		return node_bad_response(c);
 	for (size_t i = 0; i < m->n_losses; i++)
 		if (node_loss_from(&out[i], m->losses[i]) < 0)
-			return node_nonsense(c);
+			return node_bad_response(c);
 	return (int64_t)m->n_losses;
 }
 

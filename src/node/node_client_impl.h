@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside the client: how every stub calls. */
+/* Private to the client: the call that all stubs use. */
 #ifndef NODE_NODE_CLIENT_IMPL_H
 #define NODE_NODE_CLIENT_IMPL_H
 
@@ -13,10 +13,10 @@ struct node_ask {
 	bool repeatable;
 };
 
-/* As rpc_call, and remembers in c what it says of the outcome. */
+/* As rpc_call; also sets the results of c. */
 int node_ask(struct node_call *c, const struct node_ask *a, struct rpc_reply *reply);
 
-/* The answer was whole but makes no sense. */
-int node_nonsense(struct node_call *c);
+/* Sets the error for a response that does not fit its request; returns -EPROTO. */
+int node_bad_response(struct node_call *c);
 
 #endif

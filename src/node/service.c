@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/service.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,27 +46,28 @@ int work_begin(struct work *w, struct rpc_request *r, uint64_t disk)
 	return rc;
 }
 
-static const char *words_of(int rc)
+/* The text of an error that the handler did not explain. */
+static const char *work_error_text(int rc)
 {
 	switch (rc) {
 	case -EROFS:
-		return "the disk takes nothing new: it is suspect or draining";
+		return "the disk accepts no new chunks: it is suspect or draining";
 	case -EAGAIN:
-		return "the disk is too busy: try another, or later";
+		return "the disk is too busy: try another disk, or this one later";
 	case -ESTALE:
-		return "a newer epoch has been seen: another writer took over";
+		return "a newer epoch fenced this writer, or the chunk has another label";
 	case -EPERM:
 		return "the chunk is sealed";
 	case -ERANGE:
-		return "the chunk does not have these bytes, or does not end there";
+		return "the range is beyond the end of the chunk, or the append is not at its end";
 	case -EEXIST:
-		return "the chunk exists; stat tells whether it is the same";
+		return "the chunk exists already; use stat to compare its length and checksum";
 	case -EALREADY:
-		return "a put of the chunk is under way";
+		return "another put of the chunk is in progress";
 	case -EFBIG:
-		return "longer than the chunk may become";
+		return "the data exceeds the chunk's capacity";
 	case -EOPNOTSUPP:
-		return "the disk is no pool";
+		return "the disk is not a pool";
 	default:
 		return err_text(rc);
 	}
@@ -76,13 +78,15 @@ int work_end(struct work *w, int rc)
 	struct node_disk *d = w->disk;
 	if (d == NULL)
 		return rc;
+	assert(rc <= 0 && d->users > 0);
+	assert(d->write_bytes >= w->write_bytes && d->read_bytes >= w->read_bytes);
 	d->write_bytes -= w->write_bytes;
 	if (w->read_bytes > 0) {
 		d->read_bytes -= w->read_bytes;
 		rt_cond_broadcast(&d->room);
 	}
 	if (rc < 0 && w->r->error == NULL)
-		rpc_fail(w->r, rc, "%s", words_of(rc));
+		rpc_fail(w->r, rc, "%s", work_error_text(rc));
 	node_disk_done(d);
 	return rc;
 }
@@ -90,6 +94,7 @@ int work_end(struct work *w, int rc)
 int work_hold_read(struct work *w, uint64_t bytes)
 {
 	struct node_disk *d = w->disk;
+	assert(d != NULL && w->read_bytes == 0);
 	while (d->read_bytes > 0 && d->read_bytes + bytes > w->node->held_max) {
 		int rc = rt_cond_wait(&d->room);
 		if (rc < 0)
@@ -103,6 +108,7 @@ int work_hold_read(struct work *w, uint64_t bytes)
 int work_hold_write(struct work *w, uint64_t bytes)
 {
 	struct node_disk *d = w->disk;
+	assert(d != NULL && w->write_bytes == 0);
 	if (d->write_bytes > 0 && d->write_bytes + bytes > w->node->held_max)
 		return -EAGAIN;
 	d->write_bytes += bytes;
@@ -140,6 +146,7 @@ void work_fan(size_t n, void (*fn)(void *ctx, size_t i), void *ctx)
 			break;
 	fan_main(&f);
 	rt_group_join(&g);
+	assert(f.next >= n);
 }
 
 /* --- serving ---------------------------------------------------------------------------------- */
@@ -182,7 +189,8 @@ static int serve_disks(const struct node_serve_options *o, struct node *n)
 		return rc;
 	rc = o->ready != NULL ? o->ready(o->ctx, n, rpc_server_addr(n->server)) : 0;
 	if (rc == 0) {
-		/* The place to register with the metadata service, and to send it heartbeats. */
+		/* ready() registers the node with the metadata service and starts its
+		 * heartbeats. */
 		rc = rt_shutdown_wait();
 		if (o->ended != NULL)
 			o->ended(o->ctx);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A storage node behind a server.
+ * A storage node as an RPC service.
  *
- * A request waits for its turn at the disk (disk_sched.h) in the traffic group and class that its context
- * names; Silver when it names none. Bytes that come in were compared with their CRC by rpc and are again by
- * the store, before anything is acknowledged; bytes that go out are read straight into the buffer that is
- * sent, with the CRC that follows from those they came in with.
+ * A request waits for its turn at the disk (disk_sched.h) in the traffic group and class of its
+ * context; Silver if the context has no class. Received bytes are compared with their CRC by rpc
+ * and again by the store before the node acknowledges them. Sent bytes are read directly into the
+ * buffer that is sent, with a CRC that is combined from stored ones.
  *
- * Memory. Payloads live in one pool of pool_bytes. Reads of one disk hold at most a quarter of it, and so do
- * writes, when there are several disks, so that one that hangs does not take it from the others: reads wait
- * for room, writes are answered -EAGAIN. Slow clients are rpc's business: what they hold is bounded, and taken from them when
- * others wait.
+ * Memory. Payloads live in one pool of pool_bytes. If there are several disks, reads of one disk
+ * hold at most a quarter of the pool, and so do writes, so that a disk that hangs leaves memory for
+ * the others. Reads wait for room; writes are refused with -EAGAIN. rpc limits the memory that slow
+ * clients hold and evicts them when others wait.
  */
 #ifndef NODE_SERVICE_H
 #define NODE_SERVICE_H
@@ -23,27 +23,28 @@ struct node;
 struct node_serve_options {
 	const char *listen;
 	struct node_disks_options disks;
-	uint64_t pool_bytes;    /* for payloads on their way; at least NODE_POOL_MIN; 0: 512 MiB */
+	uint64_t pool_bytes;    /* memory for payloads; at least NODE_POOL_MIN; 0: 512 MiB */
 	size_t connections_max; /* 0: the server's default */
 	uint64_t stall_ns;      /* 0: the server's default */
-	uint64_t grace_ns;      /* for requests under way at the end */
-	/* Called once when requests are taken: an error ends it. May be NULL. */
+	uint64_t grace_ns;      /* time at shutdown for running requests to end */
+	/* Called once when the node accepts requests; an error ends node_serve. May be NULL. */
 	int (*ready)(void *ctx, struct node *n, const char *addr);
-	/* Called before the end when ready was and returned 0. May be NULL, may wait. */
+	/* Called before the shutdown if ready returned 0. May be NULL, may wait. */
 	void (*ended)(void *ctx);
 	void *ctx;
 };
 
-/* A payload of the largest size comes in through half of the pool. */
+/* Receives use at most half of the pool, so half must hold the largest payload. */
 #define NODE_POOL_MIN (2 * (uint64_t)NODE_BYTES_MAX)
 
-/* Serve until the process is asked to stop: 0. Else why it could not begin, or -ECANCELED. */
+/* Serves until the process is asked to stop, then returns 0. Returns the error that prevented
+ * the start, or -ECANCELED. */
 int node_serve(const struct node_serve_options *o);
 
-/* Everything as Prometheus text. Waits. -EMSGSIZE, -ENOMEM. */
+/* Prints all metrics as Prometheus text. Waits. -EMSGSIZE, -ENOMEM. */
 int node_metrics(struct node *n, struct strbuf *out);
 
-/* How many disks answer, of how many. Waits. */
+/* Counts the disks that are not failed, and all disks. Waits. */
 void node_health(struct node *n, size_t *serving, size_t *all);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Requests that change or describe chunks, and reservations. */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -9,8 +10,8 @@
 #include "base/err.h"
 #include "node/service_impl.h"
 
-#define SMALL_BYTES 4096 /* what a change of a head, or a look at one, costs */
-#define LIST_BYTES (64 * KIB)
+#define SMALL_BYTES 4096      /* charged for reading or changing the head of a chunk */
+#define LIST_BYTES (64 * KIB) /* charged for a page of names */
 
 static struct store_data payload_data(const struct rpc_request *r, struct iovec *piece)
 {
@@ -22,16 +23,18 @@ static struct store_data payload_data(const struct rpc_request *r, struct iovec 
 
 static int no_name(struct rpc_request *r)
 {
-	return rpc_fail(r, -EINVAL, "the request names no chunk");
+	return rpc_fail(r, -EINVAL, "the request does not name a chunk");
 }
 
-/* --- who changes a chunk ------------------------------------------------------------------------ */
+/* --- concurrent changes of a chunk
+ * ------------------------------------------------------------------------ */
 
-/* A delete that means one certain put looks before it deletes: meanwhile nothing is put under the name. */
+/* A put, or a delete that first compares the label. Such a delete excludes all other changes of
+ * its chunk, so that no put comes between the comparison and the delete. */
 struct change {
 	struct list link;
 	struct chunk_id id;
-	bool alone;
+	bool alone; /* excludes other changes of the chunk */
 };
 
 static bool change_waits(const struct node_disk *d, const struct change *c)
@@ -58,6 +61,7 @@ static int change_begin(struct node_disk *d, struct change *c, struct chunk_id i
 
 static void change_end(struct node_disk *d, struct change *c)
 {
+	assert(!list_empty(&c->link));
 	list_remove(&c->link);
 	rt_cond_broadcast(&d->changed);
 }
@@ -80,7 +84,8 @@ static int put_prepare(struct rpc_request *r, struct chunk_id *id, struct store_
 	return store_put_check(p);
 }
 
-/* The space of a reservation is there for the put; afterwards both are over. */
+/* Ends the reservation and lets the put use its space. Returns the reserved bytes, which the
+ * caller gives back to the store after the put. */
 static uint64_t put_claim(struct work *w, uint64_t reservation, struct store_put *p)
 {
 	struct sched_reservation res = {0};
@@ -95,6 +100,7 @@ static int put_do(struct work *w, struct chunk_id id, const struct store_put *p)
 	struct sched_request want = work_request(w, SCHED_WRITE, p->data.len);
 	AUTO_SCHED_TURN struct sched_turn t = {0};
 	struct change c;
+	assert(w->disk != NULL && w->write_bytes == p->data.len);
 	int rc = change_begin(w->disk, &c, id, false);
 	if (rc != 0)
 		return rc;
@@ -138,9 +144,10 @@ int handle_append(struct rpc_request *r)
 	int rc = work_begin(&w, r, q->disk);
 	if (rc == 0 && node_chunk_from(&id, q->chunk) < 0)
 		rc = no_name(r);
-	/* "Wherever it ends" could not be sent twice. */
+	/* An append at "the current end" could not be repeated safely. */
 	if (rc == 0 && q->offset == STORE_AT_END)
-		rc = rpc_fail(r, -EINVAL, "an append names the place where the chunk ends");
+		rc = rpc_fail(r, -EINVAL,
+			      "the append must name the offset at which the chunk ends");
 	if (rc == 0 && data.len > UINT64_MAX - q->offset)
 		rc = -EOVERFLOW;
 	if (rc == 0)
@@ -156,7 +163,7 @@ int handle_append(struct rpc_request *r)
 	return work_end(&w, rc);
 }
 
-/* The chunk as it is after the change. */
+/* Adds the state of the chunk after the change to the response. */
 static int stat_after(struct work *w, struct chunk_id id, Terrane__Node__ChunkStat **out)
 {
 	struct chunk_stat *st = rpc_alloc(w->r, sizeof(*st));
@@ -181,7 +188,7 @@ int handle_seal(struct rpc_request *r)
 	if (rc == 0 && node_chunk_from(&id, q->chunk) < 0)
 		rc = no_name(r);
 	if (rc == 0) {
-		/* A pool codes the chunk now. */
+		/* A pool encodes the chunk when it is sealed. */
 		bool coded = w.disk->spec->pool && q->len <= STORE_CHUNK_MAX;
 		struct sched_request want =
 			work_request(&w, SCHED_WRITE, coded ? q->len : SMALL_BYTES);
@@ -216,23 +223,25 @@ int handle_fence(struct rpc_request *r)
 	return work_end(&w, rc);
 }
 
-/* --- several chunks at once ------------------------------------------------------------------- */
+/* --- requests for several chunks
+ * ------------------------------------------------------------------- */
 
 struct several {
 	struct work w;
 	Terrane__Node__ChunkName **names;
-	uint32_t *status; /* of a delete */
+	uint32_t *status; /* of each chunk of a delete */
 	const ProtobufCBinaryData *labels;
-	Terrane__Node__ChunkStat *stat; /* of a stat */
+	Terrane__Node__ChunkStat *stat; /* of each chunk of a stat */
 	struct chunk_stat *st;
-	bool cut; /* the request ran out of time, or was given up */
+	bool cut; /* the request was cancelled or met its deadline */
 	int cut_rc;
 };
 
 static int several_check(struct several *s, size_t n)
 {
 	if (n == 0 || n > NODE_NAMES_MAX)
-		return rpc_fail(s->w.r, -EINVAL, "name 1 to %d chunks", NODE_NAMES_MAX);
+		return rpc_fail(s->w.r, -EINVAL, "the request must name 1 to %d chunks",
+				NODE_NAMES_MAX);
 	return 0;
 }
 
@@ -244,7 +253,8 @@ static void several_note(struct several *s, int rc)
 	s->cut_rc = rc;
 }
 
-/* Whether what is there is what the caller saw: 0, -ESTALE, or why that is not known. */
+/* Compares the label of the stored chunk with the caller's. 0: equal, or both unreadable;
+ * -ESTALE: different; else the error of stat. */
 static int delete_check(struct store *store, struct chunk_id id, const ProtobufCBinaryData *label)
 {
 	uint8_t want[STORE_LABEL_BYTES];
@@ -253,7 +263,7 @@ static int delete_check(struct store *store, struct chunk_id id, const ProtobufC
 	if (rc == -EBADMSG || rc == -ENODATA)
 		return label->len == 0 ? 0 : -ESTALE;
 	if (rc == -ENOENT)
-		return 0; /* the store says so, when that is durable */
+		return 0; /* store_delete returns -ENOENT once the deletion is durable */
 	if (rc != 0)
 		return rc;
 	if (label->len == 0 || node_label_from(want, label) < 0)
@@ -288,6 +298,7 @@ static void delete_one(void *ctx, size_t i)
 			change_end(s->w.disk, &c);
 	}
 	several_note(s, rc);
+	assert(rc <= 0);
 	s->status[i] = (uint32_t)-rc;
 }
 
@@ -300,7 +311,7 @@ int handle_delete(struct rpc_request *r)
 	if (rc == 0)
 		rc = several_check(&s, q->n_chunks);
 	if (rc == 0 && q->n_labels != 0 && q->n_labels != q->n_chunks)
-		rc = rpc_fail(r, -EINVAL, "a label for each chunk, or none");
+		rc = rpc_fail(r, -EINVAL, "the request must have a label for each chunk, or none");
 	for (size_t i = 0; rc == 0 && i < q->n_labels; i++)
 		if (q->labels[i].len > STORE_LABEL_BYTES)
 			rc = rpc_fail(r, -EINVAL, "a label has at most %d bytes",
@@ -333,6 +344,7 @@ static void stat_one(void *ctx, size_t i)
 		rc = sched_next(&t, store_stat(s->w.disk->store, id, &s->st[i]));
 	several_note(s, rc);
 	node_stat_to(&s->stat[i], &s->st[i]);
+	assert(rc <= 0);
 	s->stat[i].status = (uint32_t)-rc;
 }
 
@@ -400,6 +412,7 @@ int handle_list(struct rpc_request *r)
 		n = sched_begin(w.disk->sched, &want, &t);
 		if (n == 0) {
 			n = store_list(w.disk->store, &at, ids, max);
+			assert(n <= (int64_t)max);
 			(void)sched_next(&t, n < 0 ? (int)n : 0);
 		}
 	}
@@ -425,7 +438,8 @@ static int reply_ranges(struct rpc_request *r, const struct store_range *bad, si
 	return 0;
 }
 
-/* How much there is to scan. What cannot be told its length is scanned all the same, and says why. */
+/* Reads the length of the chunk for the scheduler. An error of stat is ignored, because the scan
+ * reports it. */
 static int scan_stat(struct work *w, struct chunk_id id, struct chunk_stat *st)
 {
 	struct sched_request want = work_request(w, SCHED_NAMES, SMALL_BYTES);
@@ -458,6 +472,7 @@ int handle_scan(struct rpc_request *r)
 		n = sched_begin(w.disk->sched, &want, &t);
 		if (n == 0) {
 			n = store_scan(w.disk->store, id, bad, NODE_SCAN_MAX);
+			assert(n <= NODE_SCAN_MAX);
 			(void)sched_next(&t, n < 0 ? (int)n : 0);
 		}
 	}
@@ -489,11 +504,13 @@ int handle_reserve(struct rpc_request *r)
 	if (rc == -EBUSY) {
 		r->retry_ms = (uint32_t)(retry_ns / NS_PER_MS + 1);
 		rc = rpc_fail(r, -EAGAIN,
-			      "the disk is too busy, or you over your share: ask again in %u ms",
+			      "the disk is too busy, or the traffic group exceeds its share: try "
+			      "again in %u ms",
 			      r->retry_ms);
 	}
 	if (rc == 0) {
 		uint64_t now = rt_now_ns();
+		assert(res.id != 0 && res.bytes == q->bytes);
 		reply->reservation = res.id;
 		reply->eta_us = res.eta_ns / NS_PER_US;
 		reply->expires_ms =
@@ -511,7 +528,7 @@ int handle_release(struct rpc_request *r)
 	if (rc == 0)
 		rc = sched_release(w.disk->sched, q->reservation, &res);
 	if (rc == -ENOENT)
-		rc = rpc_fail(r, rc, "there is no such reservation, or it has expired");
+		rc = rpc_fail(r, rc, "the reservation does not exist or has expired");
 	if (rc == 0)
 		(void)store_reserve(w.disk->store, -(int64_t)res.bytes);
 	return work_end(&w, rc);

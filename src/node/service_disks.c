@@ -1,32 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Requests about disks and pools. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "node/service_impl.h"
 
-#define LOSSES_BYTES (1 * MIB) /* of rows read to find losses, more or less */
+#define LOSSES_BYTES (1 * MIB) /* charged for the rows that a page of losses reads, roughly */
 
-/* --- what there is ---------------------------------------------------------------------------- */
+/* --- descriptions ---------------------------------------------------------------------------- */
 
-static const char *state_words(enum store_state state)
+/* Why a disk in this state is not online. */
+static const char *state_reason(enum store_state state)
 {
 	switch (state) {
 	case STORE_SUSPECT:
-		return "an error was met; it is probed until one goes well";
+		return "an I/O error occurred; the node probes the disk until a probe succeeds";
 	case STORE_FULL:
-		return "there is no space";
+		return "the disk is full";
 	case STORE_DRAINING:
-		return "by order";
+		return "an operator ordered it to drain";
 	case STORE_FAILED:
-		return "it failed; order it online to have it opened again";
+		return "the disk failed; order it online to reopen it";
 	default:
 		return "";
 	}
 }
 
-/* As the keeper saw it last: nothing here waits, so no member can be closed meanwhile. */
+/* Describes a member that is not online, from the keeper's last check; *out is NULL for one that
+ * is. Does not wait, so the member cannot be closed during the call. */
 static int member_info(struct rpc_request *r, struct node_disk *d, uint32_t m,
 		       Terrane__Node__PoolMember **out)
 {
@@ -44,14 +47,16 @@ static int member_info(struct rpc_request *r, struct node_disk *d, uint32_t m,
 	p->state = (Terrane__Node__DiskState)state;
 	const char *why = d->slots[m].trouble;
 	if (s != NULL)
-		why = state == STORE_FAILED ? "it failed; order the pool online to try it again"
-					    : state_words(state);
+		why = state == STORE_FAILED
+			      ? "the member failed; order the pool online to reopen it"
+			      : state_reason(state);
 	else if (d->pool != NULL && store_pool_given_up(d->pool, m))
-		why = "given up";
+		why = "the member was given up; its rows are rebuilt on others";
 	else if (d->overdrawn)
-		why = "it is waited for: more members are out than the code bears";
+		why = "the pool waits for this member: more members are out than the code "
+		      "tolerates";
 	else if (why[0] == 0)
-		why = "not of this pool: replace it";
+		why = "the disk is not a member of this pool; replace the member";
 	p->trouble = (char *)why;
 	*out = p;
 	return 0;
@@ -106,7 +111,7 @@ static int disk_info(struct rpc_request *r, struct node_disk *d, Terrane__Node__
 	m->io_errors = info.io_errors;
 	m->checksum_errors = info.checksum_errors;
 	m->rolled_back = info.rolled_back;
-	m->trouble = d->store == NULL ? d->trouble : (char *)state_words(info.state);
+	m->trouble = d->store == NULL ? d->trouble : (char *)state_reason(info.state);
 	m->kind = d->spec->mem ? (char *)"mem" : d->spec->pool ? (char *)"pool" : (char *)"dir";
 	m->emulate = d->spec->emulate != NULL ? (char *)d->spec->emulate->name : (char *)"";
 	m->is_flash = d->spec->is_flash;
@@ -134,6 +139,7 @@ int handle_disks(struct rpc_request *r)
 	int rc = 0;
 	for (size_t i = 0; i < set->count && rc == 0; i++) {
 		struct node_disk *d = &set->disks[i];
+		assert(d->spec->disk != 0 && d->owner == set);
 		if (q->disk != 0 && d->spec->disk != q->disk)
 			continue;
 		rc = disk_info(r, d, &reply->disks[reply->n_disks]);
@@ -154,12 +160,12 @@ int handle_control(struct rpc_request *r)
 		return rpc_fail(r, -ENODEV, "this node has no disk %llu",
 				(unsigned long long)q->disk);
 	if (node_state_from(&state, q->state) < 0)
-		return rpc_fail(r, -EINVAL, "there is no such state");
+		return rpc_fail(r, -EINVAL, "the disk state is unknown");
 	int rc = node_disk_control(d, state);
 	if (rc == -EINVAL)
-		return rpc_fail(r, rc, "order a disk online, draining or failed");
+		return rpc_fail(r, rc, "the order must be online, draining or failed");
 	if (rc == -EBUSY)
-		return rpc_fail(r, rc, "another order was given meanwhile");
+		return rpc_fail(r, rc, "a later order replaced this one");
 	if (rc < 0)
 		return d->trouble[0] != 0 ? rpc_fail(r, rc, "%s", d->trouble) : rc;
 	node_disk_info(d, &info);
@@ -197,6 +203,7 @@ static int loss_message(struct rpc_request *r, const struct store_pool_loss *l,
 	for (uint32_t row = 0; row < POOL_ROWS_MAX && m->n_lost_rows < l->lost_rows; row++)
 		if ((l->lost[row / 32] >> row % 32 & 1) != 0)
 			rows[m->n_lost_rows++] = row;
+	assert(m->n_lost_rows == l->lost_rows);
 	*out = m;
 	return 0;
 }
@@ -240,6 +247,7 @@ int handle_pool_losses(struct rpc_request *r)
 		if (n == 0) {
 			n = (q->failures ? store_pool_failures
 					 : store_pool_losses)(w.disk->pool, &at, losses, max);
+			assert(n <= (int64_t)max);
 			(void)sched_next(&t, n < 0 ? (int)n : 0);
 		}
 	}
@@ -248,14 +256,14 @@ int handle_pool_losses(struct rpc_request *r)
 	return work_end(&w, (int)n);
 }
 
-/* The runs of the request over its payload: their lengths must add up to it. */
+/* Converts the runs of the request. The sum of their lengths must be the length of the payload. */
 static int runs_from(struct rpc_request *r, struct store_pool_piece_run **out)
 {
 	const Terrane__Node__PoolPatchRequest *q = rpc_body(r);
 	const struct slice *p = &r->payload;
-	/* Rows of a short chunk may have no bytes: p->len is 0 without a payload. */
+	/* Rows of a short chunk may have no bytes, so there may be no payload; p->len is 0 then. */
 	if (q->n_runs == 0 || q->n_runs > NODE_RUNS_MAX)
-		return rpc_fail(r, -EINVAL, "a patch has 1 to %d runs", NODE_RUNS_MAX);
+		return rpc_fail(r, -EINVAL, "a patch must have 1 to %d runs", NODE_RUNS_MAX);
 	uint8_t *bytes = p->buf != NULL ? p->buf->data + p->offset : NULL;
 	struct store_pool_piece_run *runs = rpc_alloc(r, q->n_runs * sizeof(runs[0]));
 	struct iovec *pieces = rpc_alloc(r, q->n_runs * sizeof(pieces[0]));
@@ -312,7 +320,7 @@ int handle_pool_fail(struct rpc_request *r)
 	if (rc == 0)
 		rc = node_pool_give_up(w.disk, q->member);
 	if (rc == -EALREADY)
-		rc = rpc_fail(r, rc, "the member was given up already");
+		rc = rpc_fail(r, rc, "the member is already given up");
 	if (rc == -EINVAL)
 		rc = rpc_fail(r, rc, "the pool has no member %u", q->member);
 	return work_end(&w, rc);
@@ -326,9 +334,9 @@ int handle_pool_replace(struct rpc_request *r)
 	if (rc == 0)
 		rc = node_pool_renew(w.disk, q->member);
 	if (rc == -ENOENT)
-		rc = rpc_fail(r, rc, "there is neither an empty disk in its folder nor a spare");
+		rc = rpc_fail(r, rc, "its folder holds no empty disk, and there is no free spare");
 	if (rc == -EBUSY)
-		rc = rpc_fail(r, rc, "the member is in use: give it up first");
+		rc = rpc_fail(r, rc, "the member has not failed: give it up first");
 	return work_end(&w, rc);
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reading. The buffer of the reply is where the disk reads to: a range starts in it as far into a page as
- * in its chunk, so that direct I/O can, when it is the only one; of several the first does, and the others
- * when lengths are whole pages. Long ranges are read in the slices that the scheduler gives.
+ * Reads. The store reads directly into the buffer of the response. The first range starts at the
+ * same offset within a page as in its chunk, so that direct I/O is possible; the following ranges
+ * do too if the lengths are multiples of a page. Long ranges are read in the slices that the
+ * scheduler grants.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -14,9 +16,10 @@
 struct reading {
 	struct work w;
 	const Terrane__Node__GetRequest *q;
-	uint64_t bytes;
-	uint8_t *base; /* of the first range */
-	uint64_t *place;
+	uint64_t bytes; /* sum over all ranges */
+	uint8_t *base;  /* memory of the first range */
+	/* For each range: */
+	uint64_t *place; /* offset from base */
 	int *rc;
 	uint32_t *crc;
 };
@@ -28,11 +31,12 @@ static int check_range(const Terrane__Node__ReadRange *m)
 		return -EINVAL;
 	if (m->len > UINT64_MAX - m->offset)
 		return -EOVERFLOW;
-	/* No chunk has such bytes. */
+	/* The range is beyond the end of every chunk. */
 	return m->offset + m->len > STORE_CHUNK_MAX ? -ERANGE : 0;
 }
 
-/* Before the first slice of several is read in vain. */
+/* If the read has several slices, checks the range against the chunk's length before the first
+ * one, so that no slice is read in vain. */
 static int check_end(struct store *s, struct chunk_id id, const struct sched_turn *t, uint64_t off,
 		     uint64_t len)
 {
@@ -58,11 +62,13 @@ static int read_range(struct reading *g, size_t i)
 	want.off = m->offset;
 	AUTO_SCHED_TURN struct sched_turn t = {0};
 	g->crc[i] = 0;
+	assert(g->place[i] + m->len <= g->bytes);
 	rc = sched_begin(g->w.disk->sched, &want, &t);
 	if (rc == 0)
 		rc = check_end(s, id, &t, m->offset, m->len);
 	while (rc == 0 && t.granted) {
 		uint32_t crc = 0;
+		assert(t.off >= m->offset && t.off + t.len <= m->offset + m->len);
 		rc = store_get(s, id, t.off, to + (t.off - m->offset), t.len, &crc);
 		if (rc == 0)
 			g->crc[i] = crc32c_combine(g->crc[i], crc, t.len);
@@ -77,7 +83,7 @@ static void read_one(void *ctx, size_t i)
 	g->rc[i] = read_range(g, i);
 	if (g->rc[i] == 0)
 		return;
-	/* What the buffer held before is nobody's business. */
+	/* The buffer may hold bytes of other requests: never send them. */
 	uint64_t len = g->q->ranges[i]->len;
 	memset(g->base + g->place[i], 0, len);
 	g->crc[i] = crc32c(0, g->base + g->place[i], len);
@@ -89,7 +95,7 @@ static int reading_lay_out(struct reading *g)
 	const Terrane__Node__GetRequest *q = g->q;
 	size_t n = q->n_ranges;
 	if (n == 0 || n > NODE_RANGES_MAX)
-		return rpc_fail(g->w.r, -EINVAL, "a get has 1 to %d ranges", NODE_RANGES_MAX);
+		return rpc_fail(g->w.r, -EINVAL, "a get must have 1 to %d ranges", NODE_RANGES_MAX);
 	g->place = rpc_alloc(g->w.r, n * sizeof(g->place[0]));
 	g->rc = rpc_alloc(g->w.r, n * sizeof(g->rc[0]));
 	g->crc = rpc_alloc(g->w.r, n * sizeof(g->crc[0]));
@@ -115,10 +121,12 @@ static int reading_answer(struct reading *g, uint32_t *crc, bool *any)
 		return -ENOMEM;
 	*crc = 0;
 	*any = false;
+	assert(g->base != NULL);
 	for (size_t i = 0; i < n; i++) {
-		/* The whole request ran out of time, or was given up. */
+		/* The request met its deadline or was cancelled. */
 		if (g->rc[i] == -ECANCELED || g->rc[i] == -ETIME)
 			return g->rc[i];
+		assert(g->rc[i] <= 0);
 		terrane__node__range_result__init(&results[i]);
 		results[i].crc = g->crc[i];
 		results[i].status = (uint32_t)-g->rc[i];
@@ -134,7 +142,7 @@ static int read_all(struct reading *g)
 {
 	struct rpc_request *r = g->w.r;
 	struct buf *b = NULL;
-	/* In memory like in the chunk, if that still fits the largest buffer. */
+	/* The page offset of the first range, unless the buffer would get too large. */
 	uint64_t skew = g->q->ranges[0]->offset % BUF_ALIGN;
 	if (g->bytes + skew > NODE_BYTES_MAX)
 		skew = 0;
@@ -145,6 +153,7 @@ static int read_all(struct reading *g)
 		return rc;
 	uint32_t crc = 0;
 	bool any = false;
+	assert(b->cap >= g->bytes + skew && skew < BUF_ALIGN);
 	g->base = b->data + skew;
 	work_fan(g->q->n_ranges, read_one, g);
 	rc = reading_answer(g, &crc, &any);

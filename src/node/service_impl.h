@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside the service: what its files know of each other.
+ * Private to the service: shared by its files.
  *
- *   service.c         serving, the table of methods
- *   service_chunks.c  requests that change or describe chunks, reservations
- *   service_get.c     reading
+ *   service.c         the server, the table of methods, begin and end of requests
+ *   service_chunks.c  requests that change or describe chunks; reservations
+ *   service_get.c     reads
  *   service_disks.c   requests about disks and pools
- *   metrics.c         what an operator sees
+ *   metrics.c         metrics and health
  */
 #ifndef NODE_SERVICE_IMPL_H
 #define NODE_SERVICE_IMPL_H
@@ -19,22 +19,23 @@ struct node {
 	struct node_disks disks;
 	struct rt_pool pool;
 	struct rpc_server *server;
-	uint64_t held_max; /* bytes of requests for one disk */
+	uint64_t held_max; /* limit for the payload of one disk's reads, and of its writes */
 };
 
-/* A request and the disk it is about. */
+/* A request and its disk. */
 struct work {
 	struct rpc_request *r;
 	struct node *node;
 	struct node_disk *disk;
 	char group[SCHED_NAME_MAX + 1];
 	enum sched_class class;
-	uint64_t read_bytes; /* counted against the disk's part of the memory */
-	uint64_t write_bytes;
+	uint64_t read_bytes;  /* counted in disk->read_bytes */
+	uint64_t write_bytes; /* counted in disk->write_bytes */
 };
 
 /*
- * Finds the disk and keeps it open until work_end, which makes the words of an error and returns it.
+ * work_begin finds the disk and keeps it open until work_end, which sets the text of an error and
+ * returns rc.
  *
  *     struct work w;
  *     int rc = work_begin(&w, r, q->disk);
@@ -45,14 +46,15 @@ struct work {
 int work_begin(struct work *w, struct rpc_request *r, uint64_t disk);
 int work_end(struct work *w, int rc);
 
-/* Counts payload against the disk's part of the memory. Who reads waits for room; who writes has brought
- * the bytes already, and is told -EAGAIN. */
+/* Count payload against the disk's limit until work_end. A read waits for room. A write, whose
+ * bytes are already in memory, is refused with -EAGAIN. */
 int work_hold_read(struct work *w, uint64_t bytes);
 int work_hold_write(struct work *w, uint64_t bytes);
 
+/* Returns the request to the disk's scheduler, in the group and class of the work. */
 struct sched_request work_request(const struct work *w, enum sched_kind kind, uint64_t bytes);
 
-/* Runs fn(ctx, i) for i below n, some at a time, and waits for all. */
+/* Runs fn(ctx, i) for all i below n, a few in parallel, and waits for all. */
 void work_fan(size_t n, void (*fn)(void *ctx, size_t i), void *ctx);
 
 int handle_put(struct rpc_request *r);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/wire.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -134,6 +135,7 @@ int node_loss_from(struct store_pool_loss *out, const Terrane__Node__PoolLoss *m
 
 void node_chunk_to(Terrane__Node__ChunkName *m, struct chunk_id id)
 {
+	assert(m != NULL);
 	terrane__node__chunk_name__init(m);
 	m->block = id.block;
 	m->index = id.index;
@@ -142,6 +144,7 @@ void node_chunk_to(Terrane__Node__ChunkName *m, struct chunk_id id)
 void node_cursor_to(Terrane__Node__Cursor *m, Terrane__Node__ChunkName *last,
 		    const struct store_cursor *at)
 {
+	assert(last != NULL && at != NULL);
 	terrane__node__cursor__init(m);
 	node_chunk_to(last, at->last);
 	m->major = at->major;

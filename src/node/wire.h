@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The requests of a storage node, as client and service agree on them: numbers and limits. */
+/* The requests of a storage node, shared by client and service: numbers and limits. */
 #ifndef NODE_WIRE_H
 #define NODE_WIRE_H
 
@@ -8,14 +8,14 @@
 #include "store/pool.h"
 #include "store/store.h"
 
-#define NODE_RANGES_MAX 1024 /* of a get */
-#define NODE_NAMES_MAX 1024  /* of a delete or stat */
+#define NODE_RANGES_MAX 1024 /* ranges of one get */
+#define NODE_NAMES_MAX 1024  /* chunks of one delete or stat */
 #define NODE_LIST_MAX 4096   /* chunks of one list */
 #define NODE_SCAN_MAX 1024   /* bad ranges of one scan */
-#define NODE_LOSSES_MAX 256  /* of one pool_losses */
-#define NODE_RUNS_MAX 4096   /* of one pool_patch */
-#define NODE_DISKS_MAX 256   /* of one node */
-/* Bytes of a put, an append, a get or a patch: one call carries no more. */
+#define NODE_LOSSES_MAX 256  /* losses of one pool_losses */
+#define NODE_RUNS_MAX 4096   /* runs of one pool_patch */
+#define NODE_DISKS_MAX 256   /* disks of one node */
+/* Largest payload of a put, append, get or patch. */
 #define NODE_BYTES_MAX RPC_PAYLOAD_MAX
 
 extern const struct rpc_type node_type_put, node_type_append, node_type_get, node_type_seal,
@@ -25,8 +25,8 @@ extern const struct rpc_type node_type_put, node_type_append, node_type_get, nod
 	node_type_pool_rebuild;
 
 /*
- * Between messages and the types of store.h. A message from a peer may say anything: these refuse, with
- * -EINVAL, what the other side cannot mean.
+ * Convert messages to the types of store.h. A message of a peer may hold any values: -EINVAL for
+ * missing parts and values out of range.
  */
 int node_chunk_from(struct chunk_id *out, const Terrane__Node__ChunkName *m);
 int node_cursor_from(struct store_cursor *out, const Terrane__Node__Cursor *m);
@@ -35,8 +35,9 @@ int node_loss_from(struct store_pool_loss *out, const Terrane__Node__PoolLoss *m
 int node_label_from(uint8_t out[STORE_LABEL_BYTES], const ProtobufCBinaryData *m);
 int node_state_from(enum store_state *out, Terrane__Node__DiskState m);
 
+/* Convert the types of store.h to messages. */
 void node_chunk_to(Terrane__Node__ChunkName *m, struct chunk_id id);
-/* `last` is the storage for m->last. */
+/* `last` is the memory for m->last. */
 void node_cursor_to(Terrane__Node__Cursor *m, Terrane__Node__ChunkName *last,
 		    const struct store_cursor *at);
 /* m->label points into st. */

@@ -63,7 +63,7 @@ static void wrong_disks(const char *path)
 	CHECK_EQ(box_put(&b, 2, one, 1, 100, false, 0), -ENODEV);
 	CHECK(strstr(b.call.error, "another cluster") != NULL);
 	CHECK_EQ(box_put(&b, 3, one, 1, 100, false, 0), -ENODEV);
-	CHECK(strstr(b.call.error, "no disk of ours") != NULL);
+	CHECK(strstr(b.call.error, "no superblock") != NULL);
 	CHECK_EQ(box_put(&b, 10, one, 1, 100, false, 0), 0);
 	box_stop(&b);
 	CHECK_EQ(rt_file_open(&f, file, RT_READ), 0);

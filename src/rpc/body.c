@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rpc/body.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "base/utf8.h"
@@ -30,6 +31,7 @@ static int wire_varint(struct wire *w, uint64_t *out)
 
 static int wire_skip(struct wire *w, uint64_t len)
 {
+	assert(w->at <= w->end);
 	if (len > (uint64_t)(w->end - w->at))
 		return -EBADMSG;
 	w->at += len;
@@ -38,7 +40,7 @@ static int wire_skip(struct wire *w, uint64_t len)
 
 static int check_level(const ProtobufCMessageDescriptor *desc, struct wire w, unsigned depth);
 
-/* UTF-8 without NUL, because a C string ends there. */
+/* Checks for UTF-8 without NUL, because a C string would end at the NUL. */
 static int check_text(const uint8_t *s, size_t len)
 {
 	for (size_t i = 0; i < len;) {
@@ -127,6 +129,7 @@ int body_unpack(const ProtobufCMessageDescriptor *desc, struct arena *a, const u
 		size_t len, ProtobufCMessage **out)
 {
 	*out = NULL;
+	assert(desc != NULL && (data != NULL || len == 0));
 	int rc = body_check(desc, data, len);
 	if (rc < 0)
 		return rc;

@@ -72,19 +72,21 @@ size_t rpc_channel_out_peak(const struct rpc_channel *ch)
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
-/* One whose stream is broken stays until the channel's fiber has noticed. */
+/* Reports whether there is a usable connection. One with a broken stream stays in ch->conn until
+ * the channel's fiber removes it. */
 static bool channel_up(const struct rpc_channel *ch)
 {
 	return ch->conn != NULL && ch->conn->out.error == 0;
 }
 
-/* Why there is no connection. */
+/* Returns the reason why there is no connection. */
 static int channel_error(const struct rpc_channel *ch)
 {
 	return ch->last_error != 0 ? ch->last_error : -ETIMEDOUT;
 }
 
-/* Wait for a connection and take a reference. Without retry the first failure to connect counts. */
+/* Waits for a connection and takes a reference. Without retry returns the error of the first
+ * failed attempt to connect. */
 static int channel_await(struct rpc_channel *ch, bool retry, struct client_conn **out)
 {
 	while (!channel_up(ch)) {
@@ -103,6 +105,7 @@ static int channel_await(struct rpc_channel *ch, bool retry, struct client_conn 
 			return channel_error(ch);
 	}
 	*out = ch->conn;
+	assert((*out)->refs > 0 && !(*out)->lost);
 	(*out)->refs++;
 	return 0;
 }
@@ -118,6 +121,7 @@ static int conn_add_call(struct client_conn *c, struct client_call *call)
 		call->lost = true;
 		return -ECONNRESET;
 	}
+	assert(!call->done && list_empty(&call->link));
 	call->id = c->channel->next_id++;
 	int rc = map_put(&c->calls, call->id, call);
 	if (rc == 0)
@@ -125,9 +129,10 @@ static int conn_add_call(struct client_conn *c, struct client_call *call)
 	return rc;
 }
 
-/* The call goes without an answer. */
+/* Removes a call that ends without a response; cancels it at the server if it was sent. */
 static void conn_forget_call(struct client_conn *c, struct client_call *call, int rc)
 {
+	assert(!call->done && rc < 0);
 	map_remove(&c->calls, call->id);
 	list_remove(&call->link);
 	if (c->receiving == call)
@@ -140,7 +145,9 @@ static void conn_forget_call(struct client_conn *c, struct client_call *call, in
 		.no_wait = true};
 	(void)out_frame(&c->out, &f);
 	c->channel->counters.cancels++;
-	/* Idle time until the next call is no silence. What ran out of time adds up. */
+	/* If no call waits any more, the time until the next call is no silence of the peer. A
+	 * call that met its deadline keeps asked_ns, so that the silence of several such calls
+	 * adds up. */
 	if (rc != -ETIME && list_empty(&c->pending))
 		c->asked_ns = 0;
 	uint64_t since = max_u64(c->asked_ns, c->in.heard_ns);
@@ -195,7 +202,7 @@ static void reply_reset(struct rpc_reply *reply)
 	reply->retry_ms = 0;
 }
 
-/* One connection, one try; *again when the next may do better. */
+/* Makes one try on one connection. *again: another try may succeed. */
 static int call_once(struct rpc_channel *ch, const struct rpc_call *args, struct rpc_reply *reply,
 		     bool *again)
 {
@@ -218,7 +225,7 @@ static int call_once(struct rpc_channel *ch, const struct rpc_call *args, struct
 	return rc;
 }
 
-/* A try that failed, for when there is no time for another. */
+/* The last failed try, for the case that the deadline passes before another ends. */
 struct failed_try {
 	int rc;
 	char text[ERROR_TEXT_MAX];
@@ -231,7 +238,7 @@ static void failed_keep(struct failed_try *f, int rc, const struct rpc_reply *re
 		 reply->error[0] != 0 ? reply->error : err_text(rc));
 }
 
-/* With the count of tries, because the words alone do not show that it was not for want of them. */
+/* Sets the reply's error to the text of the failed try and the number of tries. */
 static void failed_tell(const struct failed_try *f, unsigned tries, struct rpc_reply *reply)
 {
 	char text[ERROR_TEXT_MAX + 32];
@@ -284,9 +291,12 @@ int rpc_call(struct rpc_channel *ch, const struct rpc_call *args, struct rpc_rep
 	uint64_t before = rt_deadline();
 	if (args->timeout_ns != 0)
 		rt_deadline_narrow(rt_now_ns() + args->timeout_ns);
+	assert(args->type != NULL && args->request->descriptor == args->type->request);
 	ch->callers++;
 	ch->counters.requests++;
 	int rc = call_tries(ch, args, reply);
+	assert(ch->callers > 0 && rc <= 0);
+	assert(rc < 0 || reply->message != NULL);
 	ch->callers--;
 	rt_deadline_set(before);
 	if (rc < 0) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The client side: a channel is an address and at most one connection to it, made when the first
- * call needs it and again after it was lost. Many fibers call at once; answers come in any order.
+ * The client side. A channel is an address and at most one connection to it. The first call
+ * connects, and a call after a lost connection connects again. Many fibers may call at once;
+ * responses come in any order.
  *
  *     AUTO_REPLY struct rpc_reply reply;
  *     int rc = rpc_call(channel, &(struct rpc_call){.type = &node_type_stat, .request = &q.base,
@@ -11,19 +12,19 @@
  *
  * A call carries the context of the fiber that makes it (rt_context).
  *
- * What a call returns, beside what the service answers:
- *   never sent                     -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT or what rt_connect says
+ * Errors of a call, besides those that the service returns:
+ *   never sent                     -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT or another of rt_connect
  *   sent, the connection was lost  -ECONNRESET
- *   sent, no answer in time        -ETIME
- *   the fiber was cancelled        -ECANCELED, which no answer is
- *   an answer that is not whole    -EBADMSG, -EMSGSIZE
- * After any error reply.maybe_executed tells whether the service may have executed the request.
+ *   sent, no response in time      -ETIME
+ *   the fiber was cancelled        -ECANCELED, which no service returns
+ *   a damaged or too large answer  -EBADMSG, -EMSGSIZE
+ * After an error reply.maybe_executed is false if the service certainly did not execute the request.
  *
- * With retry a call whose connection was lost or whose bytes were damaged is sent again, with the same
- * bytes, after a pause that grows (backoff_min_ns to backoff_max_ns), until its deadline, at most
- * RPC_TRIES_MAX times; waiting for a connection does not count. When the time runs out after a try
- * failed, the call returns how that try failed, with its words, rather than -ETIME. Only for requests
- * that the service executes once however often they come.
+ * With retry, a call whose connection was lost or whose bytes were damaged is sent again with the
+ * same bytes, after a back-off that grows from backoff_min_ns to backoff_max_ns, until its deadline
+ * and at most RPC_TRIES_MAX times; waiting for a connection is not a try. If the deadline passes
+ * after a failed try, the call returns the error and the text of that try instead of -ETIME. Only
+ * for requests that may be executed several times with one effect.
  *
  * A channel belongs to the loop it was opened on.
  */
@@ -50,51 +51,56 @@ struct rpc_channel;
 struct rpc_channel_options {
 	struct rt_pool *pool;        /* for payloads of responses */
 	uint64_t connect_timeout_ns; /* 0: 5 s */
-	uint64_t stall_ns;       /* silence inside a frame, or a peer that does not read; 0: 30 s */
-	uint64_t silence_ns;     /* a call ran out of time and nothing at all came for so long: the
-			      * connection is given up; 0: 2 s */
-	uint64_t backoff_min_ns; /* before the second attempt to connect or to call; 0: 20 ms */
+	/* limit for silence inside a frame, and for a peer that does not read; 0: 30 s */
+	uint64_t stall_ns;
+	/* a call that meets its deadline closes the connection if no byte came for this time; 0: 2
+	 * s */
+	uint64_t silence_ns;
+	uint64_t backoff_min_ns; /* first back-off, of connecting and of calls; 0: 20 ms */
 	uint64_t backoff_max_ns; /* 0: 2 s */
-	size_t calls_max;        /* under way at once, more wait; 0: 4096 */
+	size_t calls_max;        /* calls in progress; further ones wait; 0: 4096 */
 };
 
-/* The options are copied; makes no connection yet. -EINVAL, -ENOMEM, -EAGAIN. */
+/* Copies the options and does not connect yet. -EINVAL: addr is too long; -ENOMEM, -EAGAIN. */
 int rpc_channel_open(struct rpc_channel **out, const char *addr,
 		     const struct rpc_channel_options *o);
-/* No fiber may be in a call. */
+/* No call may be in progress. ch may be NULL. */
 void rpc_channel_close(struct rpc_channel *ch);
 
 const struct rpc_counters *rpc_channel_counters(const struct rpc_channel *ch);
-/* The most that was queued for sending at once, with payloads. */
+/* Returns the largest number of bytes that were queued for sending at once, with payloads. */
 size_t rpc_channel_out_peak(const struct rpc_channel *ch);
 
 struct rpc_call {
 	const struct rpc_type *type;
 	const ProtobufCMessage *request;
-	struct slice payload;  /* a failed call may still be sending it: do not change it then */
-	struct buf *reply_buf; /* receive the response's payload here; NULL: in one from the pool.
-				   * After a failed call it may still be written to: release it */
-	uint64_t timeout_ns;   /* 0: only the fiber's deadline */
+	struct slice payload; /* do not change it after an error: the writer may still send it */
+	/* buffer for the payload of the response; NULL: from the pool. After an error the reader
+	 * may still write to it: release it */
+	struct buf *reply_buf;
+	uint64_t timeout_ns; /* 0: only the fiber's deadline applies */
 	bool retry;
 };
 
 struct rpc_reply {
-	const void *message;  /* the type's response; NULL after an error */
-	struct slice payload; /* the reply's reference; buf is NULL when there is none */
-	const char *error;    /* the service's words after an error; never NULL */
-	uint32_t retry_ms;    /* after an error: what the service advises to wait; 0: nothing */
+	const void *message;  /* the response message of the type; NULL after an error */
+	struct slice payload; /* owned by the reply; buf NULL: none */
+	const char *error;    /* text of the error; "" after success; never NULL */
+	uint32_t retry_ms;    /* after an error: pause that the service advises; 0: none */
 	bool maybe_executed;
 	struct arena arena;
 };
 
-/* As if a call had failed before it was sent. */
+/* Sets the reply to that of a call that failed before it was sent. */
 void rpc_reply_init(struct rpc_reply *reply);
 
-/* Waits. Always fills reply, which must be given to rpc_reply_fini. */
+/* Sends a request and waits for its response. Always fills reply; the caller must call
+ * rpc_reply_fini. */
 int rpc_call(struct rpc_channel *ch, const struct rpc_call *call, struct rpc_reply *reply);
 void rpc_reply_fini(struct rpc_reply *reply);
 
-/* A local declared AUTO_REPLY is released when its scope ends; it must have been through rpc_call. */
+/* A local declared AUTO_REPLY is released when its scope ends; rpc_call or rpc_reply_init must
+ * have filled it. */
 #define AUTO_REPLY __attribute__((cleanup(rpc_reply_fini)))
 
 #endif

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The fiber of a channel: connects when a caller wants it, reads responses and hands them to their
- * calls, and when the connection is lost fails all calls that were given to it.
+ * The fiber of a channel. It connects when a caller needs it, reads responses and completes their
+ * calls. When the connection is lost it fails all calls on it.
  */
 #include "rpc/client_conn.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -21,7 +22,7 @@
 #include "rt/pool.h"
 #include "rt/rt.h"
 
-/* The bounds of what any response may be; each call has its own within them. */
+/* Limits for every response; the type of a call has smaller ones. */
 static const struct frame_limits client_limits = {.body_max = RPC_BODY_MAX,
 						  .payload_max = RPC_PAYLOAD_MAX};
 
@@ -29,6 +30,8 @@ static const struct frame_limits client_limits = {.body_max = RPC_BODY_MAX,
 
 static void call_finish(struct client_conn *c, struct client_call *call, int rc)
 {
+	assert(!call->done && rc <= 0);
+	assert(map_get(&c->calls, call->id) == call);
 	map_remove(&c->calls, call->id);
 	list_remove(&call->link);
 	if (c->receiving == call)
@@ -39,8 +42,8 @@ static void call_finish(struct client_conn *c, struct client_call *call, int rc)
 	rt_cond_signal(&c->slot);
 }
 
-/* An answer came, but not whole. */
-static void call_spoiled(struct client_conn *c, struct client_call *call, int rc)
+/* Ends a call whose response was damaged or too large. */
+static void call_bad_response(struct client_conn *c, struct client_call *call, int rc)
 {
 	call->lost = rc == -EBADMSG;
 	call_finish(c, call, rc);
@@ -51,7 +54,7 @@ static struct client_call *conn_find_call(struct client_conn *c, const struct fr
 	struct client_call *call = map_get(&c->calls, h->id);
 	if (bug_planted(BUG_REPLY_MISMATCH) && call != NULL &&
 	    c->channel->counters.connections > 1) {
-		/* Planted: after a reconnect answers are taken to come in order. */
+		/* Planted: after a reconnect, take the oldest call of the same type. */
 		list_for_each_entry(call, &c->pending, link) {
 			if (call->args->type->type == h->type)
 				return call;
@@ -60,7 +63,7 @@ static struct client_call *conn_find_call(struct client_conn *c, const struct fr
 	return call;
 }
 
-/* The words that come with a status. */
+/* Returns the text of an error response, and the advised pause. */
 static const char *error_text(struct arena *a, const uint8_t *body, size_t len, int rc,
 			      uint32_t *retry_ms)
 {
@@ -74,7 +77,7 @@ static const char *error_text(struct arena *a, const uint8_t *body, size_t len, 
 	return err_text(rc);
 }
 
-/* Body of a response to its call; what is left to receive decides whether it is finished. */
+/* Gives the body of a response to its call. Ends the call unless a payload follows. */
 static void call_take_body(struct client_conn *c, struct client_call *call,
 			   const struct frame_header *h, const uint8_t *body)
 {
@@ -82,7 +85,7 @@ static void call_take_body(struct client_conn *c, struct client_call *call,
 	const struct rpc_type *t = call->args->type;
 	if (crc32c(0, body, h->body_len) != h->meta_crc) {
 		n->bad_body_crc++;
-		call_spoiled(c, call, -EBADMSG);
+		call_bad_response(c, call, -EBADMSG);
 		return;
 	}
 	arena_reset(&call->reply->arena, body_limit(h->body_len));
@@ -98,7 +101,7 @@ static void call_take_body(struct client_conn *c, struct client_call *call,
 	if (h->body_len > t->response_max || h->payload_len > t->response_payload_max ||
 	    (call->args->reply_buf != NULL && h->payload_len > call->args->reply_buf->cap)) {
 		n->too_large++;
-		call_spoiled(c, call, -EMSGSIZE);
+		call_bad_response(c, call, -EMSGSIZE);
 		return;
 	}
 	ProtobufCMessage *m = NULL;
@@ -113,7 +116,8 @@ static void call_take_body(struct client_conn *c, struct client_call *call,
 		call_finish(c, call, 0);
 }
 
-/* The payload for c->receiving, which may give up at any wait here. */
+/* Reads the payload for c->receiving. The call may end at every wait here, and then c->receiving
+ * is NULL. */
 static int conn_read_payload(struct client_conn *c, const struct frame_header *h)
 {
 	struct rpc_channel *ch = c->channel;
@@ -137,7 +141,7 @@ static int conn_read_payload(struct client_conn *c, const struct frame_header *h
 		ch->counters.late++;
 	} else if (crc != h->payload_crc) {
 		ch->counters.bad_payload_crc++;
-		call_spoiled(c, call, -EBADMSG);
+		call_bad_response(c, call, -EBADMSG);
 	} else {
 		b->len = h->payload_len;
 		call->reply->payload =
@@ -147,7 +151,7 @@ static int conn_read_payload(struct client_conn *c, const struct frame_header *h
 	return 0;
 }
 
-/* The body, in the read-ahead or, when too large for that, in *apart. */
+/* Reads the body into the read-ahead buffer, or into *apart if it is too large for that. */
 static int conn_read_body(struct client_conn *c, const struct frame_header *h, struct buf **apart,
 			  const uint8_t **body)
 {
@@ -161,7 +165,7 @@ static int conn_read_body(struct client_conn *c, const struct frame_header *h, s
 	return rc;
 }
 
-/* An answer came, whosever it was. */
+/* Restarts the measure of silence after a response to any call. */
 static void conn_answered(struct client_conn *c)
 {
 	c->asked_ns = list_empty(&c->pending) ? 0 : c->in.heard_ns | 1;
@@ -241,8 +245,10 @@ static int conn_one_frame(struct client_conn *c)
 
 void client_conn_unref(struct client_conn *c)
 {
+	assert(c->refs > 0);
 	if (--c->refs > 0)
 		return;
+	assert(map_count(&c->calls) == 0 && list_empty(&c->pending) && c->receiving == NULL);
 	in_fini(&c->in);
 	map_fini(&c->calls);
 	free(c);
@@ -259,7 +265,8 @@ static void conn_count_end(struct client_conn *c, int rc)
 		n->stalled_writes++;
 	if (rc == -EPIPE || rc == -ECANCELED)
 		return;
-	/* Who waits for an answer gets the error and decides what it is worth. */
+	/* Callers that wait for a response get the error, so only a loss without them is logged
+	 * at info. */
 	if (list_empty(&c->pending))
 		log_info("rpc_connection_lost", "peer=%s err=%s", c->channel->addr, err_name(rc));
 	else
@@ -267,9 +274,11 @@ static void conn_count_end(struct client_conn *c, int rc)
 			  err_name(rc), map_count(&c->calls));
 }
 
-/* Nothing of it is used by the channel any more; calls that were given to it fail. */
+/* Ends a connection that the channel no longer uses: fails its calls and drops the fiber's
+ * reference. */
 static void conn_end(struct client_conn *c, int rc)
 {
+	assert(!c->lost && rc < 0 && c->channel->conn != c);
 	conn_count_end(c, rc);
 	c->lost = true;
 	out_break(&c->out, rc);
@@ -288,7 +297,7 @@ static void conn_end(struct client_conn *c, int rc)
 	client_conn_unref(c);
 }
 
-/* Takes the socket. */
+/* Makes a connection that owns the socket, also after an error. */
 static int conn_start(struct rpc_channel *ch, struct rt_sock *sock, struct client_conn **out)
 {
 	struct client_conn *c = calloc(1, sizeof(*c));
@@ -330,6 +339,7 @@ static int channel_connect(struct rpc_channel *ch, struct client_conn **out)
 uint64_t client_backoff_ns(const struct rpc_channel *ch, unsigned failures)
 {
 	uint64_t delay = ch->opts.backoff_max_ns;
+	assert(ch->opts.backoff_min_ns > 0);
 	if (failures == 0 || bug_planted(BUG_RETRY_AT_ONCE))
 		delay = 0;
 	else if (failures < 32)
@@ -353,9 +363,10 @@ static void channel_failed(struct rpc_channel *ch, int rc)
 	rt_cond_broadcast(&ch->changed);
 }
 
-/* Serve a connection until it is lost. */
+/* Reads from a connection until it is lost. */
 static int channel_serve(struct rpc_channel *ch, struct client_conn *c)
 {
+	assert(ch->conn == NULL && c->refs == 1);
 	ch->counters.connections++;
 	ch->last_error = 0;
 	ch->conn = c;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside the client: what client.c (calls) and client_conn.c (connections) share. */
+/* Private to the client: shared by client.c (calls) and client_conn.c (connections). */
 #ifndef RPC_CLIENT_CONN_H
 #define RPC_CLIENT_CONN_H
 
@@ -10,22 +10,22 @@
 #include "rpc/stream.h"
 #include "rt/net.h"
 
-/* A call that was given to a connection; lives on the stack of its fiber. */
+/* A call on a connection; lives on the stack of its fiber. */
 struct client_call {
 	const struct rpc_call *args;
 	struct rpc_reply *reply;
 	uint64_t id;
 	struct list link; /* in conn->pending */
 	struct rt_cond wake;
-	bool done;
-	bool lost;     /* the connection or the answer was: a retry may help */
-	bool executed; /* for all we know */
+	bool done;     /* rc is set */
+	bool lost;     /* the connection was lost or the response damaged: a retry may help */
+	bool executed; /* the service may have executed the request */
 	int rc;
 };
 
 /*
- * Counted by the fiber that reads it and by every call that uses it, because a call may look at it
- * once more after it was lost.
+ * Reference-counted by the channel's fiber and by every call that uses it, because a call may use
+ * it after the connection was lost.
  */
 struct client_conn {
 	struct rpc_channel *channel;
@@ -33,28 +33,31 @@ struct client_conn {
 	struct rt_sock *sock;
 	struct rpc_in in;
 	struct rpc_out out;
-	struct map calls;              /* id -> struct client_call */
-	struct list pending;           /* the same, oldest first */
-	struct rt_cond slot;           /* calls has room again */
-	struct client_call *receiving; /* whose payload is being read; NULL when it gave up */
-	uint64_t asked_ns; /* since when an answer is awaited; starts anew with each; 0: none is */
+	struct map calls;    /* id -> struct client_call */
+	struct list pending; /* the same calls, oldest first */
+	struct rt_cond slot; /* signalled when a call leaves `calls` */
+	/* call whose response is being read; NULL: none, or it has ended */
+	struct client_call *receiving;
+	/* time since which the client waits for a response, restarted by each response; 0: it waits
+	 * for none */
+	uint64_t asked_ns;
 	bool lost;
-	bool heard; /* at least one whole response came */
+	bool heard; /* at least one complete response came */
 };
 
 struct rpc_channel {
 	char addr[RT_ADDR_MAX];
-	struct rpc_channel_options opts; /* without zeroes */
+	struct rpc_channel_options opts; /* with defaults in place of zeros */
 	struct rt_fiber *fiber;
 	struct client_conn *conn; /* NULL: not connected */
-	struct rt_cond work;      /* for the channel's fiber: someone waits for a connection */
-	struct rt_cond changed;   /* for callers: connected, or failed to */
+	struct rt_cond work;      /* wakes the channel's fiber: a caller waits for a connection */
+	struct rt_cond changed;   /* wakes callers: connected, or the attempt failed */
 	unsigned wanted;          /* callers that wait for a connection */
-	unsigned callers;
-	unsigned failures; /* in a row */
+	unsigned callers;         /* calls in progress */
+	unsigned failures;        /* consecutive failed attempts to connect */
 	uint64_t failures_total;
-	uint64_t not_before_ns; /* the next attempt */
-	int last_error;         /* of connecting; 0 after success */
+	uint64_t not_before_ns; /* earliest time of the next attempt to connect */
+	int last_error;         /* error of the last attempt to connect; 0 after success */
 	uint64_t next_id;
 	size_t out_peak;
 	struct rpc_counters counters;
@@ -63,8 +66,8 @@ struct rpc_channel {
 /* The channel's fiber. */
 void client_channel_main(void *channel);
 
-/* How long to pause after so many failures: longer after each, up to a bound, and not all clients for
- * the same time. */
+/* Returns the back-off after `failures` consecutive failures. It doubles up to backoff_max_ns
+ * and has a random part, so that clients do not retry together. */
 uint64_t client_backoff_ns(const struct rpc_channel *ch, unsigned failures);
 
 void client_conn_unref(struct client_conn *c);

@@ -7,13 +7,13 @@
 #include "rpc/frame.h"
 #include "rpc/rpc.pb-c.h"
 
-/* Keys and lengths of the fields take less than 64 bytes. */
+/* Tags and lengths of the fields take less than 64 bytes. */
 _Static_assert(CONTEXT_TENANT_MAX + CONTEXT_GROUP_MAX + CONTEXT_AUTHORIZATION_MAX +
 			       CONTEXT_PATH_MAX + 64 <=
 		       FRAME_CONTEXT_MAX,
 	       "every context fits into a frame");
 
-/* Borrows everything from c. */
+/* Fills the message with pointers into c. */
 static void context_to_wire(const struct context *c, Terrane__Rpc__Context *w,
 			    Terrane__Rpc__Tags *tags)
 {

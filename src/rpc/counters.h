@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a server or a channel did and refused, for people and for Prometheus. */
+/* Counters of a server or a channel, for people and for Prometheus. */
 #ifndef RPC_COUNTERS_H
 #define RPC_COUNTERS_H
 
@@ -8,31 +8,31 @@
 struct strbuf;
 
 /* name, help */
-#define RPC_COUNTERS(X)                                                           \
-	X(connections, "connections made or accepted")                            \
-	X(refused_connections, "connections refused because there were too many") \
-	X(requests, "requests started")                                           \
-	X(failures, "requests that ended with an error")                          \
-	X(cancels, "requests cancelled by the client")                            \
-	X(late, "responses that nobody waited for any more")                      \
-	X(retries, "requests sent again after the connection was lost")           \
-	X(bad_magic, "headers without our magic")                                 \
-	X(bad_version, "headers of another version")                              \
-	X(bad_header_crc, "headers that do not match their checksum")             \
-	X(bad_field, "headers that contradict themselves")                        \
-	X(too_large, "frames, bodies or payloads beyond their limit")             \
-	X(bad_body_crc, "contexts and bodies that do not match their checksum")   \
-	X(bad_payload_crc, "payloads that do not match their checksum")           \
-	X(bad_body, "contexts and bodies that do not parse")                      \
-	X(unknown_type, "requests of an unknown type")                            \
-	X(unexpected_frame, "frames of a kind that has no place there")           \
-	X(cut_frames, "connections that ended inside a frame")                    \
-	X(stalled_frames, "connections closed for silence inside a frame")        \
-	X(evicted, "connections closed as too slow while others waited")          \
-	X(stalled_writes, "connections closed because the peer did not read")     \
-	X(idle_closed, "connections closed because nothing came for long")        \
-	X(silent_peers, "connections given up because the peer did not answer")   \
-	X(overloads, "requests refused for want of fibers or memory")
+#define RPC_COUNTERS(X)                                                               \
+	X(connections, "connections made or accepted")                                \
+	X(refused_connections, "connections refused because there were too many")     \
+	X(requests, "requests started")                                               \
+	X(failures, "requests that ended with an error")                              \
+	X(cancels, "requests that the client cancelled")                              \
+	X(late, "responses that came after their call had ended")                     \
+	X(retries, "requests sent again after the connection was lost")               \
+	X(bad_magic, "headers with a wrong magic")                                    \
+	X(bad_version, "headers of another version")                                  \
+	X(bad_header_crc, "headers that do not match their checksum")                 \
+	X(bad_field, "headers with inconsistent fields")                              \
+	X(too_large, "frames, bodies or payloads beyond their limit")                 \
+	X(bad_body_crc, "contexts and bodies that do not match their checksum")       \
+	X(bad_payload_crc, "payloads that do not match their checksum")               \
+	X(bad_body, "contexts and bodies that do not parse")                          \
+	X(unknown_type, "requests of an unknown type")                                \
+	X(unexpected_frame, "frames of a kind that is not allowed there")             \
+	X(cut_frames, "connections that ended inside a frame")                        \
+	X(stalled_frames, "connections closed for silence inside a frame")            \
+	X(evicted, "connections closed as too slow while requests waited for memory") \
+	X(stalled_writes, "connections closed because the peer did not read")         \
+	X(idle_closed, "connections closed because no frame came for idle_ns")        \
+	X(silent_peers, "connections closed because the peer did not answer")         \
+	X(overloads, "requests refused because no fiber or memory was available")
 
 struct rpc_counters {
 #define X(name, help) uint64_t name;
@@ -40,7 +40,7 @@ struct rpc_counters {
 #undef X
 };
 
-/* Prometheus text: terrane_rpc_NAME_total{role="ROLE"}. -EMSGSIZE, -ENOMEM. */
+/* Prints Prometheus text: terrane_rpc_NAME_total{role="ROLE"}. -EMSGSIZE, -ENOMEM. */
 int rpc_counters_print(const struct rpc_counters *c, const char *role, struct strbuf *out);
 
 #endif

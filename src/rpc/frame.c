@@ -93,15 +93,15 @@ const char *frame_fault_text(enum frame_fault fault)
 {
 	switch (fault) {
 	case FRAME_OK:
-		return "nothing wrong";
+		return "no fault";
 	case FRAME_BAD_MAGIC:
-		return "not a frame of this protocol";
+		return "the bytes are not a frame of this protocol";
 	case FRAME_BAD_VERSION:
-		return "a version of the protocol that is not spoken here";
+		return "the frame has an unsupported protocol version";
 	case FRAME_BAD_CRC:
 		return "the frame's header does not match its checksum";
 	case FRAME_BAD_FIELD:
-		return "the frame's header contradicts itself";
+		return "the frame's header has inconsistent fields";
 	case FRAME_TOO_LARGE:
 		return "the frame is larger than allowed";
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The frame: the unit of the wire, and pure functions to write and read its header.
+ * The frame, the unit of the wire format, and pure functions to encode and decode its header.
  *
  * Layout. A frame is four parts without padding between them:
  *
@@ -26,25 +26,25 @@
  *         52    8  zero
  *         60    4  header_crc   CRC-32C of bytes 0..59
  *
- * The deadline travels as a duration because the clocks of two machines differ; the way there is not
- * counted, so a server may work a little longer than its client waits, never the other way round by
- * more than the clocks drift.
+ * The deadline is sent as a duration because the clocks of two machines differ. The network delay
+ * is not subtracted, so a server may work a little longer than its client waits, and shorter at
+ * most by the drift of the clocks.
  *
  * Example: a request of type 7 with no context, a body of 10 bytes and no payload is 74 bytes; its
  * receiver reads 64, checks header_crc, learns that 10 follow, checks them against meta_crc.
  *
  * Invariants
- *   1. Lengths are believed only after header_crc matched, and used only after they were compared
- *      with limits. After a bad header nothing in the stream can be found again: it must be closed.
- *   2. With an intact header the end of the frame is known, so whatever is wrong behind it (a CRC, a
- *      body that does not parse, an unknown type) concerns that frame alone.
+ *   1. Lengths are used only after header_crc matched and they were compared with limits. After a
+ *      bad header the begin of the next frame is unknown, so the connection must be closed.
+ *   2. With an intact header the end of the frame is known, so an error after the header (a CRC, a
+ *      body that does not parse, an unknown type) affects that frame only.
  *   3. A cancel has no context, body or payload; only a request has a context or a timeout; only
  *      responses and goodbyes have a status.
- *   4. Bytes and flags without a meaning are zero and a receiver refuses others, so that they can be
- *      given a meaning together with a new version.
+ *   4. Bytes and flags without a meaning are zero, and a receiver refuses other values, so that a
+ *      new version can give them a meaning.
  *
- * What must never change: the place of magic, version and header_crc and the size of the header, so
- * that any two versions can tell each other why they do not understand.
+ * The place of magic, version and header_crc and the size of the header must never change, so that
+ * a receiver can report the version mismatch to any sender.
  */
 #ifndef RPC_FRAME_H
 #define RPC_FRAME_H
@@ -82,13 +82,13 @@ struct frame_header {
 	uint32_t payload_crc;
 };
 
-/* The largest parts a receiver takes; FRAME_CONTEXT_MAX holds for all. */
+/* The largest parts that a receiver accepts; the context is always limited to FRAME_CONTEXT_MAX. */
 struct frame_limits {
 	uint32_t body_max;
 	uint32_t payload_max;
 };
 
-/* What was wrong with a header, for counters and messages. */
+/* The reason why a header was refused, for counters and messages. */
 enum frame_fault {
 	FRAME_OK,
 	FRAME_BAD_MAGIC,
@@ -101,13 +101,14 @@ enum frame_fault {
 void frame_encode(uint8_t out[FRAME_HEADER_BYTES], const struct frame_header *h);
 
 /*
- * Checks and reads a header. -EPROTO: not our magic, another version, a field that breaks an
- * invariant; -EBADMSG: the CRC; -EMSGSIZE: beyond the limits. *fault (may be NULL) says which.
+ * Checks and decodes a header. -EPROTO: wrong magic or version, or a field violates an invariant;
+ * -EBADMSG: the CRC does not match; -EMSGSIZE: a part is beyond the limits. *fault (may be NULL) is
+ * the reason.
  */
 int frame_decode(struct frame_header *h, const uint8_t in[FRAME_HEADER_BYTES],
 		 const struct frame_limits *limits, enum frame_fault *fault);
 
-/* One phrase for a person; never NULL. */
+/* Returns one phrase for people; never NULL. */
 const char *frame_fault_text(enum frame_fault fault);
 
 #endif

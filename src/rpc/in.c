@@ -22,11 +22,13 @@ void in_fini(struct rpc_in *in)
 	in->bytes = NULL;
 }
 
-/* At least min bytes, within timeout_ns from now. */
+/* Receives at least min and at most len bytes within timeout_ns (0: no limit). Fewer: the peer
+ * ended the stream. */
 static int64_t in_recv(struct rpc_in *in, void *dst, size_t len, size_t min, uint64_t timeout_ns)
 {
 	if (timeout_ns != 0)
 		rt_deadline_set(rt_now_ns() + timeout_ns);
+	assert(min > 0 && min <= len);
 	int64_t n = rt_sock_recv(in->sock, dst, len, min);
 	rt_deadline_set(RT_NEVER);
 	if (n > 0)
@@ -34,7 +36,7 @@ static int64_t in_recv(struct rpc_in *in, void *dst, size_t len, size_t min, uin
 	return n;
 }
 
-/* Read ahead until [head, tail) has need bytes. */
+/* Reads ahead until [head, tail) has at least `need` bytes. */
 static int in_fill(struct rpc_in *in, size_t need, uint64_t timeout_ns)
 {
 	size_t have = in->tail - in->head;
@@ -51,6 +53,7 @@ static int in_fill(struct rpc_in *in, size_t need, uint64_t timeout_ns)
 	if (n < 0)
 		return (int)n;
 	in->tail += (size_t)n;
+	assert(in->head <= in->tail && in->tail <= IN_BYTES);
 	in->cut = (size_t)n < missing;
 	return in->cut ? -ECONNRESET : 0;
 }
@@ -79,12 +82,14 @@ int in_view(struct rpc_in *in, size_t len, const uint8_t **at)
 		return in_stalled(rc);
 	*at = in->bytes + in->head;
 	in->head += len;
+	assert(in->head <= in->tail);
 	return 0;
 }
 
-/* What was read ahead, up to len. */
+/* Takes up to len bytes from the read-ahead buffer; dst NULL: drops them. */
 static size_t in_take_ahead(struct rpc_in *in, uint8_t *dst, size_t len)
 {
+	assert(in->head <= in->tail);
 	size_t n = min_u64(len, in->tail - in->head);
 	if (dst != NULL)
 		memcpy(dst, in->bytes + in->head, n);
@@ -92,7 +97,7 @@ static size_t in_take_ahead(struct rpc_in *in, uint8_t *dst, size_t len)
 	return n;
 }
 
-/* Until when len bytes of bulk must be here. */
+/* Returns the time by which len bytes of bulk data must have arrived. */
 static uint64_t in_bulk_end(const struct rpc_in *in, size_t len)
 {
 	if (in->stall_ns == 0)
@@ -100,7 +105,7 @@ static uint64_t in_bulk_end(const struct rpc_in *in, size_t len)
 	return rt_now_ns() + in->stall_ns + len * NS_PER_S / IN_RATE_MIN;
 }
 
-/* A whole piece, before the end. */
+/* Receives exactly `piece` bytes before end_ns. */
 static int in_piece(struct rpc_in *in, uint8_t *dst, size_t piece, uint64_t end_ns)
 {
 	uint64_t now = rt_now_ns();

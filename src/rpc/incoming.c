@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <errno.h>
 
-#define SETTLE_NS (1 * NS_PER_MS) /* for the memory of who was evicted to reach who waits */
+#define SETTLE_NS (1 * NS_PER_MS) /* so that freed memory reaches the waiter */
 
-/* One read under way; lives on the stack of its fiber. */
+/* One read in progress; lives on the stack of its fiber. */
 struct incoming_reader {
 	struct list link;
 	struct rt_fiber *fiber;
@@ -18,9 +18,10 @@ struct incoming_reader {
 
 /* --- eviction -------------------------------------------------------------------------------- */
 
-/* Until when it is on its pace, unless more comes. */
+/* Returns the time at which the reader is behind if no more bytes arrive. */
 static uint64_t reader_due_ns(const struct incoming_reader *r)
 {
+	assert(r->len > 0 && r->in->read_bytes <= r->len);
 	uint64_t pace_ns = r->since_ns + INCOMING_SPAN_NS * r->in->read_bytes / r->len;
 	uint64_t heard_ns = max_u64(r->since_ns, r->in->heard_ns);
 	return min_u64(pace_ns, heard_ns) + INCOMING_GRACE_NS;
@@ -64,8 +65,9 @@ static int incoming_watch(struct incoming *g)
 	uint64_t out_due = out != NULL ? out_due_ns(out) : RT_NEVER;
 	uint64_t due = min_u64(reader_due, out_due);
 	uint64_t now = rt_now_ns();
-	if (due > now) /* others may begin meanwhile, and be due before it */
+	if (due > now) /* a reader that starts later can be due earlier */
 		return rt_sleep_ns(min_u64(due - now, INCOMING_GRACE_NS));
+	assert(reader != NULL || out != NULL);
 	if (out_due < reader_due) {
 		out_break(out, -EAGAIN);
 	} else {
@@ -104,6 +106,7 @@ void incoming_fini(struct incoming *g)
 
 void incoming_watch_out(struct incoming *g, struct rpc_out *o)
 {
+	assert(o->watched.next == NULL || list_empty(&o->watched));
 	list_push_back(&g->outs, &o->watched);
 }
 
@@ -114,7 +117,7 @@ void incoming_unwatch_out(struct rpc_out *o)
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
-/* One alone may be larger than the limit. */
+/* A single reader may exceed the limit. */
 static bool incoming_fits(const struct incoming *g, size_t bytes)
 {
 	return g->held_bytes == 0 || g->held_bytes + bytes <= g->limit_bytes;
@@ -137,6 +140,7 @@ static int incoming_take(struct incoming *g, size_t bytes)
 		g->waiting++;
 		rt_cond_broadcast(&g->pool->pressed);
 		int rc = incoming_await(g, bytes);
+		assert(g->waiting > 0);
 		g->waiting--;
 		if (rc < 0)
 			return rc;
@@ -148,6 +152,7 @@ static int incoming_take(struct incoming *g, size_t bytes)
 
 static void incoming_give(struct incoming *g, size_t bytes)
 {
+	assert(g->held_bytes >= bytes);
 	g->held_bytes -= bytes;
 	rt_cond_broadcast(&g->freed);
 }
@@ -159,6 +164,7 @@ static int incoming_read_into(struct incoming *g, struct rpc_in *in, struct buf 
 {
 	struct incoming_reader r = {
 		.fiber = rt_self(), .in = in, .len = len, .since_ns = rt_now_ns()};
+	assert(b->cap >= len && g->held_bytes >= buf_cap_for(len));
 	in->read_bytes = 0;
 	list_push_back(&g->readers, &r.link);
 	int rc = in_read(in, b->data, len, crc);

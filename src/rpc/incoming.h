@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pool memory for what is still on its way in: a server must give it before the bytes came, to peers
- * that may be slow or never send them. And memory for what is on its way out, to peers that may be
- * slow to read. So that these cannot keep the memory from others,
+ * Pool memory for payloads that are being received or sent. A server must allocate the buffer of a
+ * payload before its bytes arrive, and the peer may send them slowly or never; responses hold
+ * memory until the peer reads them. These rules keep slow peers from holding the memory that other
+ * requests need:
  *
- *   1. a reader gets memory only when the first part of its bytes is here (INCOMING_FIRST_BYTES);
- *   2. readers of all connections together hold at most half of the pool; who finds no room waits, first
- *      come, first served;
- *   3. while anybody waits, for this or for the pool, the reader that is furthest behind is evicted: its
- *      connection ends. It is behind when no whole piece (IN_PIECE_BYTES) came for
- *      INCOMING_GRACE_NS, or when it holds its memory for longer than that and the part of
- *      INCOMING_SPAN_NS that corresponds to what came. So under pressure a silent peer loses its
- *      memory after the first time, and nobody has it for longer than both together;
- *   4. the same holds for who does not read: a batch that is being sent is behind after
- *      INCOMING_GRACE_NS and its payload at INCOMING_RATE_OUT;
- *   5. also when nobody waits a whole read, and the sending of a batch, has a deadline.
+ *   1. A reader gets memory only after the first INCOMING_FIRST_BYTES of its bytes arrived.
+ *   2. The readers of all connections together hold at most half of the pool; further readers wait
+ *      in order of arrival.
+ *   3. While a fiber waits for this memory or for the pool, the reader that is furthest behind is
+ *      evicted: its connection ends. A reader is behind if no complete piece (IN_PIECE_BYTES)
+ *      arrived for INCOMING_GRACE_NS, or if it has held its memory for longer than
+ *      INCOMING_GRACE_NS plus the part of INCOMING_SPAN_NS that corresponds to the bytes that
+ *      arrived. So under memory pressure a silent peer loses its memory after INCOMING_GRACE_NS,
+ *      and every peer after the sum of both.
+ *   4. The same holds for peers that do not read: a batch being sent is behind after
+ *      INCOMING_GRACE_NS plus the time of its payload at INCOMING_RATE_OUT.
+ *   5. Each complete read, and the sending of each batch, has a deadline also without memory
+ *      pressure.
  *
- * Example: 1 MiB of which 512 KiB came may take 0.5 s + 8 s / 2, but no more than 0.5 s for a piece.
+ * Example: a reader of 1 MiB that has received 512 KiB is behind after 0.5 s + 8 s / 2, or 0.5 s
+ * after its last piece.
  */
 #ifndef RPC_INCOMING_H
 #define RPC_INCOMING_H
@@ -40,9 +44,9 @@ struct incoming {
 	uint64_t limit_bytes;
 	uint64_t held_bytes;
 	uint64_t peak_bytes;
-	struct rt_mutex turn; /* held by the one who is next */
+	struct rt_mutex turn; /* held by the reader that waits for room next */
 	struct rt_cond freed;
-	unsigned waiting;
+	unsigned waiting;    /* readers that wait for memory */
 	struct list readers; /* struct incoming_reader that hold memory */
 	struct list outs;    /* struct rpc_out */
 	struct rt_fiber *watch;
@@ -50,16 +54,18 @@ struct incoming {
 
 /* -ENOMEM, -EAGAIN. */
 int incoming_init(struct incoming *g, struct rt_pool *pool);
-/* Nobody may be reading, no out be watched. */
+/* There may be no readers and no watched rpc_out. */
 void incoming_fini(struct incoming *g);
 
-/* Under pressure the stream is broken with -EAGAIN when its peer reads too slowly. */
+/* Watches a stream: under memory pressure it is broken with -EAGAIN if its peer reads too
+ * slowly. */
 void incoming_watch_out(struct incoming *g, struct rpc_out *o);
 void incoming_unwatch_out(struct rpc_out *o);
 
 /*
- * The next len bytes of in to a buffer of their own, and their CRC. Waits. The errors of in_read and
- * of rt_pool_get; -EAGAIN: evicted, the calling fiber is cancelled. After an error *out may be set.
+ * Reads the next len bytes of `in` into a new buffer and returns their CRC. Errors of in_read and
+ * of rt_pool_get; -EAGAIN: evicted, and the calling fiber is cancelled. After an error *out may be
+ * set.
  */
 int incoming_read(struct incoming *g, struct rpc_in *in, size_t len, struct buf **out,
 		  uint32_t *crc);

@@ -26,6 +26,7 @@ static void batch_clear(struct out_batch *b)
 static int out_send_batch(struct rpc_out *o)
 {
 	struct out_batch *b = o->fill;
+	assert(b->segment_count > 0 && o->sending_bytes == 0);
 	o->fill = &o->batch[b == &o->batch[0]];
 	o->sends++;
 	o->since_ns = rt_now_ns();
@@ -35,6 +36,7 @@ static int out_send_batch(struct rpc_out *o)
 		rt_deadline_set(o->since_ns + o->stall_ns);
 	int rc = rt_sock_sendv(o->sock, b->segments, b->segment_count);
 	rt_deadline_set(RT_NEVER);
+	assert(b != o->fill);
 	o->sending_bytes = 0;
 	batch_clear(b);
 	return rc == -ETIME ? -ETIMEDOUT : rc;
@@ -80,6 +82,7 @@ int out_init(struct rpc_out *o, struct rt_sock *sock, struct rt_pool *pool, uint
 
 void out_break(struct rpc_out *o, int error)
 {
+	assert(error < 0);
 	if (o->error != 0)
 		return;
 	o->error = error;
@@ -90,6 +93,7 @@ void out_break(struct rpc_out *o, int error)
 
 void out_fini(struct rpc_out *o)
 {
+	assert(!o->closing);
 	o->closing = true;
 	rt_cond_broadcast(&o->work);
 	rt_join(o->writer);
@@ -140,11 +144,14 @@ static uint64_t timeout_us_until(uint64_t deadline_ns)
 	return deadline_ns <= now ? 1 : (deadline_ns - now) / NS_PER_US + 1;
 }
 
-/* Context and body to meta, the header before them to head. */
+/* Writes context and body to meta, and the header to head. */
 static void frame_write(const struct out_frame *f, struct frame_header *h, uint8_t *head,
 			uint8_t *meta)
 {
 	size_t n = 0;
+	assert(h->kind >= FRAME_REQUEST && h->kind <= FRAME_GOODBYE);
+	assert(h->kind == FRAME_REQUEST || h->context_len == 0);
+	assert((h->flags & ~(uint32_t)FRAME_FLAGS_ALL) == 0);
 	if (h->context_len > 0)
 		n += rpc_context_write(f->context, meta);
 	if (h->body_len > 0)
@@ -189,6 +196,8 @@ int out_frame(struct rpc_out *o, const struct out_frame *f)
 		return rc;
 
 	struct out_batch *b = o->fill;
+	assert(!o->closing && b->used + inline_len <= OUT_BATCH_BYTES);
+	assert(b->segment_count + 3 <= OUT_SEGMENTS && b->held_count + 2 <= OUT_SEGMENTS);
 	uint8_t *head = b->bytes + b->used;
 	frame_write(f, &h, head, fits ? head + FRAME_HEADER_BYTES : apart->data);
 	batch_add(b, head, inline_len);

@@ -16,13 +16,15 @@
 #define CONNECTIONS_DEFAULT 1024
 #define IN_FLIGHT_DEFAULT 256
 #define STALL_DEFAULT_NS (30 * NS_PER_S)
-#define ACCEPT_PAUSE_NS (100 * NS_PER_MS) /* after an error that may pass, such as too many files */
+#define ACCEPT_PAUSE_NS \
+	(100 * NS_PER_MS) /* after an error that can be temporary, such as too many open files */
 #define REFUSE_TIMEOUT_NS (100 * NS_PER_MS)
-#define CANCEL_GRACE_NS (500 * NS_PER_MS) /* for answers of cancelled requests to leave */
+#define CANCEL_GRACE_NS (500 * NS_PER_MS) /* for the responses of cancelled requests to be sent */
 
 /* --- accepting ------------------------------------------------------------------------------- */
 
-/* A goodbye on a fresh socket, whose buffer has room for it; not worth a fiber. */
+/* Sends a goodbye on a new socket and closes it. The socket's buffer has room for it, so this
+ * needs no fiber. */
 static void refuse_connection(struct rpc_server *s, struct rt_sock *sock)
 {
 	Terrane__Rpc__ErrorBody body;
@@ -74,6 +76,7 @@ static void accept_main(void *arg)
 static int server_add_method(struct rpc_server *s, const struct rpc_method *m)
 {
 	const struct rpc_type *t = m->type;
+	assert(t != NULL && m->handle != NULL && t->request != NULL && t->response != NULL);
 	if (t->request_max > RPC_BODY_MAX || t->response_max > RPC_BODY_MAX ||
 	    t->request_payload_max > RPC_PAYLOAD_MAX || t->response_payload_max > RPC_PAYLOAD_MAX ||
 	    t->request_payload_max > s->opts.share_bytes)
@@ -99,7 +102,7 @@ static void server_set_options(struct rpc_server *s, const struct rpc_server_opt
 
 static void server_free(struct rpc_server *s)
 {
-	assert(list_empty(&s->conns));
+	assert(list_empty(&s->conns) && s->conn_count == 0 && s->in_flight == 0);
 	incoming_fini(&s->incoming);
 	rt_listener_close(s->listener);
 	struct list *node;
@@ -139,7 +142,7 @@ int rpc_server_open(struct rpc_server **out, const char *addr, const struct rpc_
 	return 0;
 }
 
-/* Wait until no connection is left, at most so long. */
+/* Waits until there are no connections, at most at_most_ns. */
 static void server_await_conns(struct rpc_server *s, uint64_t at_most_ns)
 {
 	uint64_t before = rt_deadline_narrow(rt_now_ns() + at_most_ns);
@@ -151,6 +154,7 @@ static void server_await_conns(struct rpc_server *s, uint64_t at_most_ns)
 void rpc_server_close(struct rpc_server *s, uint64_t grace_ns)
 {
 	struct server_conn *c;
+	assert(!s->stopping);
 	s->stopping = true;
 	rt_cancel(s->acceptor);
 	rt_join(s->acceptor);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One connection of a server: reads frames, starts a fiber for each request, and refuses what is
- * wrong. What is wrong behind an intact header concerns that request alone: its bytes are skipped,
- * the client is told, the connection lives. After a bad header the stream has lost its place: the
- * client is told in a goodbye and the connection ends.
+ * One connection of a server: reads frames, starts a fiber for each request, and refuses invalid
+ * ones. After an intact header an error affects only that request: the server skips its bytes,
+ * sends an error response and keeps the connection. After a bad header the begin of the next frame
+ * is unknown: the server sends a goodbye and closes the connection.
  */
 #include <assert.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 #define FREE_REQUESTS_MAX 1024
 #define ERROR_TEXT_MAX 256
-#define SMALL_META_BYTES 4096 /* larger bodies count against the connection's share */
+#define SMALL_META_BYTES 4096 /* larger bodies are charged to the connection's share */
 
 /* --- requests -------------------------------------------------------------------------------- */
 
@@ -83,6 +83,8 @@ void server_request_free(struct rpc_server *s, struct rpc_request *r)
 static void request_end(struct rpc_request *r)
 {
 	struct server_conn *c = r->conn;
+	assert(c->in_flight > 0 && c->server->in_flight >= c->in_flight);
+	assert(c->bulk_bytes >= r->bulk_bytes);
 	buf_unref(r->payload.buf);
 	buf_unref(r->reply_payload.buf);
 	context_unref(r->context);
@@ -94,7 +96,8 @@ static void request_end(struct rpc_request *r)
 	server_request_free(c->server, r);
 }
 
-/* Count memory against the connection's share while the request lives. Waits. */
+/* Charges memory to the connection's share until the request ends. Waits for room; a single
+ * charge may exceed the share. */
 static int request_charge(struct rpc_request *r, size_t bytes)
 {
 	struct server_conn *c = r->conn;
@@ -134,6 +137,7 @@ void rpc_reply_payload_take(struct rpc_request *r, struct slice payload)
 int rpc_fail(struct rpc_request *r, int err, const char *fmt, ...)
 {
 	char text[ERROR_TEXT_MAX];
+	assert(err < 0);
 	va_list args;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
@@ -184,7 +188,8 @@ static int request_send_reply(struct rpc_request *r)
 	return out_frame(&r->conn->out, &f);
 }
 
-/* Also a cancelled or late request is answered: it shows the client that the server lives. */
+/* Sends the response or the error. A cancelled or late request is answered too, which shows the
+ * client that the server is alive. */
 static void request_answer(struct rpc_request *r, int rc, bool not_executed)
 {
 	rt_shield_enter();
@@ -216,14 +221,14 @@ static void request_main(void *arg)
 	bool not_executed = rc != 0;
 	if (rc == 0)
 		rc = r->method->handle(r);
-	assert(rc <= 0);
+	assert(rc <= 0 && r->conn->in_flight > 0);
 	request_answer(r, rc, not_executed);
 	request_end(r);
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* Why a request is not executed; err is 0 while nothing speaks against it. */
+/* Why a request is refused; err is 0 if it is not. */
 struct refusal {
 	int err;
 	const char *text;
@@ -231,11 +236,13 @@ struct refusal {
 
 static void refuse(struct refusal *f, uint64_t *counter, int err, const char *text)
 {
+	assert(err < 0 && text != NULL && f->err == 0);
 	(*counter)++;
 	*f = (struct refusal){.err = err, .text = text};
 }
 
-/* Its checksum was right, so the sender meant it: no retry will help, unlike after -EBADMSG. */
+/* Refuses a body or context that matches its checksum but is invalid. The sender made it so: a
+ * retry cannot help, and the error is not -EBADMSG. */
 static void refuse_malformed(struct refusal *f, struct rpc_counters *n, int rc, const char *text)
 {
 	if (rc == -EMSGSIZE)
@@ -246,31 +253,31 @@ static void refuse_malformed(struct refusal *f, struct rpc_counters *n, int rc, 
 		refuse(f, &n->overloads, rc, err_text(rc));
 }
 
-/* Context and body, which stand at meta. */
+/* Unpacks context and body from meta. */
 static void request_parse(struct rpc_request *r, const struct frame_header *h, const uint8_t *meta,
 			  struct refusal *f)
 {
 	struct rpc_counters *n = &r->conn->server->counters;
 	int rc = rpc_context_read(&r->context, &r->arena, meta, h->context_len, r->deadline_ns);
 	if (rc < 0) {
-		refuse_malformed(f, n, rc,
-				 "the context does not parse; sending it again does not help");
+		refuse_malformed(f, n, rc, "the context is malformed; a retry cannot help");
 		return;
 	}
 	rc = body_unpack(r->type->request, &r->arena, meta + h->context_len, h->body_len, &r->body);
 	if (rc == 0) {
-		/* What the handler takes for its reply is bounded, too, but not by the client. */
+		/* Reply memory is bounded by the type's own limit, not by the length of the
+		 * request. */
 		r->arena.limit_bytes = r->arena.used_bytes + body_limit(r->type->response_max);
 		rc = body_new(r->type->response, &r->arena, &r->reply);
 	}
 	if (rc < 0)
-		refuse_malformed(f, n, rc,
-				 "the body does not parse; sending it again does not help");
+		refuse_malformed(f, n, rc, "the body is malformed; a retry cannot help");
 }
 
 static int request_read_meta(struct rpc_request *r, const struct frame_header *h, struct refusal *f)
 {
 	struct server_conn *c = r->conn;
+	assert(f->err == 0 && r->body == NULL);
 	size_t len = (size_t)h->context_len + h->body_len;
 	const uint8_t *meta = NULL;
 	AUTO_BUF struct buf *apart = NULL;
@@ -328,6 +335,7 @@ static int conn_start_request(struct server_conn *c, const struct rpc_method *m,
 {
 	struct refusal f = {0};
 	struct rpc_counters *n = &c->server->counters;
+	assert(h->kind == FRAME_REQUEST && c->in_flight < c->server->opts.in_flight_max);
 	struct rpc_request *r = request_new(c, m, h);
 	if (r == NULL) {
 		refuse(&f, &n->overloads, -ENOMEM, err_text(-ENOMEM));
@@ -357,7 +365,7 @@ static int conn_request(struct server_conn *c, const struct frame_header *h)
 	struct refusal f = {0};
 	char text[64];
 	if (m == NULL) {
-		snprintf(text, sizeof(text), "request type %u is not known here", h->type);
+		snprintf(text, sizeof(text), "this server does not know request type %u", h->type);
 		refuse(&f, &n->unknown_type, -ENOSYS, text);
 	} else if (h->body_len > m->type->request_max) {
 		refuse(&f, &n->too_large, -EMSGSIZE, "the body is larger than its type allows");
@@ -415,13 +423,13 @@ static int conn_one_frame(struct server_conn *c)
 		break;
 	}
 	s->counters.unexpected_frame++;
-	conn_send_error(c, FRAME_GOODBYE, NULL, -EPROTO, "a server takes no responses", false);
+	conn_send_error(c, FRAME_GOODBYE, NULL, -EPROTO, "a server accepts no responses", false);
 	return -EPROTO;
 }
 
 /* --- the connection's life ------------------------------------------------------------------- */
 
-/* The stream is lost, so nothing that is queued matters. */
+/* Reports whether the stream is lost, so that queued frames cannot be sent. */
 static bool stream_gone(int rc)
 {
 	return rc != -EPROTO && rc != -EBADMSG && rc != -EMSGSIZE && rc != -ETIME && rc != -EAGAIN;
@@ -450,6 +458,8 @@ static void conn_count_end(struct server_conn *c, int rc)
 static void conn_free(struct server_conn *c)
 {
 	struct rpc_server *s = c->server;
+	assert(c->in_flight == 0 && c->bulk_bytes == 0 && list_empty(&c->requests));
+	assert(s->conn_count > 0);
 	s->stats.out_queue_peak = max_u64(s->stats.out_queue_peak, c->out.peak_bytes);
 	in_fini(&c->in);
 	rt_sock_close(c->sock);
@@ -480,7 +490,8 @@ static void conn_main(void *arg)
 		conn_send_error(c, FRAME_GOODBYE, NULL, -ESHUTDOWN, err_text(-ESHUTDOWN), false);
 	if (rc == -EAGAIN)
 		conn_send_error(c, FRAME_GOODBYE, NULL, -EAGAIN,
-				"sent too slowly while others waited for memory", false);
+				"the client sent too slowly while other requests waited for memory",
+				false);
 	incoming_unwatch_out(&c->out);
 	out_fini(&c->out);
 	conn_free(c);

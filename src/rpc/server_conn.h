@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside the server: what server.c and server_conn.c share. */
+/* Private to the server: shared by server.c and server_conn.c. */
 #ifndef RPC_SERVER_CONN_H
 #define RPC_SERVER_CONN_H
 
@@ -11,9 +11,9 @@
 #include "rpc/stream.h"
 
 struct rpc_server {
-	struct rpc_server_options opts; /* without zeroes */
-	struct frame_limits limits;     /* the largest of any method */
-	struct map types;               /* type -> struct rpc_method */
+	struct rpc_server_options opts; /* with defaults in place of zeros */
+	struct frame_limits limits;     /* the maximum over all methods */
+	struct map types;               /* type number -> struct rpc_method */
 	struct rt_listener *listener;
 	struct rt_fiber *acceptor;
 	struct rt_group conn_fibers;
@@ -30,8 +30,8 @@ struct rpc_server {
 };
 
 /*
- * A connection is a fiber that reads, a writer fiber (inside out), and a fiber for each request, all
- * of which have ended when the reading fiber returns and frees it.
+ * A connection has a reader fiber, a writer fiber (in `out`) and a fiber for each request. The
+ * reader frees the connection after the others have ended.
  */
 struct server_conn {
 	struct rpc_server *server;
@@ -43,15 +43,15 @@ struct server_conn {
 	struct rt_group handlers;
 	struct list requests; /* in flight */
 	size_t in_flight;
-	size_t bulk_bytes;   /* payload that requests in flight hold */
-	struct rt_cond room; /* in_flight or bulk_bytes went down */
+	size_t bulk_bytes;   /* memory charged to the connection's share */
+	struct rt_cond room; /* signalled when in_flight or bulk_bytes decreases */
 };
 
-/* Owns the socket. -ENOMEM, -EAGAIN. */
+/* Starts a connection, which owns the socket also after an error. -ENOMEM, -EAGAIN. */
 int server_conn_start(struct rpc_server *s, struct rt_sock *sock);
-/* Read no more; the connection ends when its requests have. */
+/* Stops reading; the connection ends when its requests have ended. */
 void server_conn_stop(struct server_conn *c);
-/* Cancel the requests and break the stream. */
+/* Cancels the requests and breaks the stream. */
 void server_conn_abort(struct server_conn *c);
 
 void server_request_free(struct rpc_server *s, struct rpc_request *r);

@@ -2,13 +2,13 @@
 /*
  * The two directions of a connection, the same for client and server.
  *
- * In: one fiber reads ahead into a small buffer, so that many small frames cost one receive, and
- * takes bulk data straight into its final place; only what was already read ahead is copied.
+ * In: one fiber reads ahead into a small buffer, so that many small frames cost one receive. It
+ * receives bulk data directly into its final buffer; only the part that was read ahead is copied.
  *
- * Out: any fiber appends frames to a batch while a writer fiber sends the one before, so that all
- * frames that become ready meanwhile leave in one send. Both batches are bounded, in bytes of their
- * own and of the payloads they refer to; who finds no room waits. That, and the bounded batches, is
- * all the memory that a peer who does not read can take.
+ * Out: fibers append frames to one batch while the writer fiber sends the other, so that all frames
+ * that became ready during a send leave together in the next. Both batches are bounded, in their
+ * own bytes and in the payloads that they refer to, and fibers that find no room wait. So the
+ * batches are all the memory that a peer which does not read can occupy.
  *
  *     fibers --append--> [ fill ] --swap--> [ send ] --sendv--> socket
  */
@@ -35,18 +35,21 @@ struct rt_pool;
 struct rt_sock;
 
 #define IN_BYTES ((size_t)(16 * KIB))
-#define IN_PIECE_BYTES ((size_t)(256 * KIB)) /* bulk is checksummed while still in the cache */
-#define IN_RATE_MIN ((uint64_t)(1 * MIB))    /* bytes a second, of bulk, beside stall_ns */
+#define IN_PIECE_BYTES  \
+	((size_t)(256 * \
+		  KIB)) /* bulk data is received in pieces, so that its CRC is computed while they are in the CPU cache */
+#define IN_RATE_MIN ((uint64_t)(1 * MIB)) /* bytes a second of bulk data; adds to stall_ns */
 
 struct rpc_in {
 	struct rt_sock *sock;
 	uint8_t *bytes; /* [head, tail) is read ahead */
 	size_t head;
 	size_t tail;
-	uint64_t stall_ns; /* the longest silence inside a frame; 0: any */
-	uint64_t heard_ns; /* when something last came */
-	size_t read_bytes; /* how much of the present or last in_read came, in whole pieces */
-	bool cut;          /* the peer ended the stream inside a frame */
+	uint64_t stall_ns; /* limit for silence inside a frame; 0: none */
+	uint64_t heard_ns; /* time of the last received bytes */
+	/* bytes of the current or last in_read that arrived, in complete pieces */
+	size_t read_bytes;
+	bool cut; /* the peer ended the stream inside a frame */
 };
 
 /* -ENOMEM. */
@@ -54,26 +57,29 @@ int in_init(struct rpc_in *in, struct rt_sock *sock, uint64_t stall_ns);
 void in_fini(struct rpc_in *in);
 
 /*
- * These wait and leave the fiber's deadline at RT_NEVER. -EPIPE: the peer ended the stream between
- * two frames; -ECONNRESET: inside one, or it broke; -ETIMEDOUT: silence inside a frame.
+ * The following functions wait and set the fiber's deadline to RT_NEVER. -EPIPE: the peer ended the
+ * stream between two frames; -ECONNRESET: it ended inside a frame or broke; -ETIMEDOUT: silence
+ * inside a frame.
  */
 
-/* Wait up to idle_ns (0: for ever) for a header; *at stays valid until the next call. -ETIME: none
- * began in time. */
+/* Waits up to idle_ns (0: no limit) for a header; *at is valid until the next call. -ETIME: no
+ * header began in time. */
 int in_header(struct rpc_in *in, uint64_t idle_ns, const uint8_t **at);
-/* The next len <= IN_BYTES bytes in one piece, valid until the next call. */
+/* Takes the next len <= IN_BYTES bytes, contiguous and valid until the next call. */
 int in_view(struct rpc_in *in, size_t len, const uint8_t **at);
-/* Wait until the next len <= IN_BYTES bytes are here, without taking them. */
+/* Waits until the next len <= IN_BYTES bytes have arrived, without taking them. */
 int in_await(struct rpc_in *in, size_t len);
-/* The next len bytes to dst, and their CRC. Each piece must come within stall_ns, and all within
- * stall_ns and len / IN_RATE_MIN together, so that many pieces buy no more time than few. */
+/* Reads the next len bytes to dst and returns their CRC. Each piece must arrive within stall_ns,
+ * and all within stall_ns + len / IN_RATE_MIN, so that a slow sender gains no time from many
+ * pieces. */
 int in_read(struct rpc_in *in, uint8_t *dst, size_t len, uint32_t *crc);
-/* Drop the next len bytes, within the same times. */
+/* Drops the next len bytes, with the same time limits. */
 int in_skip(struct rpc_in *in, size_t len);
 
 #define OUT_BATCH_BYTES ((size_t)(16 * KIB))
 #define OUT_SEGMENTS 64
-#define OUT_BULK_BYTES ((size_t)(4 * MIB)) /* payload in a batch, unless it is a single one */
+#define OUT_BULK_BYTES \
+	((size_t)(4 * MIB)) /* limit for the payloads of a batch; a single one may be larger */
 
 struct out_batch {
 	uint8_t *bytes;
@@ -82,50 +88,51 @@ struct out_batch {
 	int segment_count;
 	int held_count;
 	struct iovec segments[OUT_SEGMENTS];
-	struct buf *held[OUT_SEGMENTS]; /* what segments point into, beside bytes */
+	struct buf *held[OUT_SEGMENTS]; /* buffers that segments point into, besides bytes */
 };
 
 struct rpc_out {
 	struct rt_sock *sock;
-	struct rt_pool *pool; /* for the rare body that does not fit a batch */
+	struct rt_pool *pool; /* for a body larger than a batch */
 	struct rt_fiber *writer;
 	struct out_batch batch[2];
 	struct out_batch *fill;
 	struct rt_cond room;
 	struct rt_cond work;
-	uint64_t stall_ns;    /* the longest that one batch may take to leave; 0: any */
-	uint64_t since_ns;    /* when the batch that is being sent was begun */
-	size_t sending_bytes; /* payload in it; 0: none is being sent */
-	struct list watched;  /* with struct incoming */
+	uint64_t stall_ns;    /* limit for sending one batch; 0: none */
+	uint64_t since_ns;    /* begin of the current send */
+	size_t sending_bytes; /* payload of the batch being sent; 0: none */
+	struct list watched;  /* link in struct incoming */
 	bool idle;            /* the writer waits for work */
 	bool closing;
-	int error;         /* why nothing can be sent any more */
-	size_t peak_bytes; /* the most that was queued at once, with payloads */
+	int error;         /* why the stream is broken; 0: it is not */
+	size_t peak_bytes; /* largest number of bytes queued at once, with payloads */
 	uint64_t sends;
 };
 
 /* Starts the writer. The socket must live until out_fini has returned. -ENOMEM, -EAGAIN. */
 int out_init(struct rpc_out *o, struct rt_sock *sock, struct rt_pool *pool, uint64_t stall_ns);
-/* Sends what is queued (at once gives it up when the stream is broken), then ends the writer.
- * Nobody may be inside out_frame or come there later. */
+/* Sends the queued frames, unless the stream is broken, then ends the writer. No fiber may be in
+ * out_frame or call it later. */
 void out_fini(struct rpc_out *o);
-/* Nothing more can be sent: wakes all who wait for room. The stream is shut down. */
+/* Breaks the stream: shuts the socket down and fails all fibers that wait for room. */
 void out_break(struct rpc_out *o, int error);
 
 struct out_frame {
-	struct frame_header head;      /* kind, flags, type, status, id; the rest is filled in */
-	uint64_t deadline_ns;          /* becomes timeout_us; 0 or RT_NEVER: none */
+	/* kind, flags, type, status and id; out_frame sets the other fields */
+	struct frame_header head;
+	uint64_t deadline_ns;          /* sent as timeout_us; 0 or RT_NEVER: none */
 	const struct context *context; /* NULL: none */
 	const ProtobufCMessage *body;  /* NULL: empty */
-	struct slice payload;          /* a reference is taken */
-	bool no_wait;                  /* -EAGAIN instead of waiting */
+	struct slice payload;          /* out_frame takes its own reference */
+	bool no_wait;                  /* return -EAGAIN instead of waiting */
 };
 
-/* Queue a frame. Waits for room. 0: queued as a whole; else nothing of it will be sent. -ECONNRESET
- * when the stream is broken; -EMSGSIZE. */
+/* Queues a frame; waits for room. After an error no part of it will be sent. -ECONNRESET: the
+ * stream is broken; -EMSGSIZE. */
 int out_frame(struct rpc_out *o, const struct out_frame *f);
 
-/* Count a header that was refused. */
+/* Counts a refused header. */
 void rpc_count_fault(struct rpc_counters *c, enum frame_fault fault);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What client and service agree on for one kind of request. */
+/* A request type, shared by client and service. */
 #ifndef RPC_TYPE_H
 #define RPC_TYPE_H
 
@@ -20,9 +20,9 @@ struct rpc_type {
 	const char *name;
 	const ProtobufCMessageDescriptor *request;
 	const ProtobufCMessageDescriptor *response;
-	uint32_t request_max; /* bytes of body; at most RPC_BODY_MAX */
+	uint32_t request_max; /* largest body in bytes; at most RPC_BODY_MAX */
 	uint32_t response_max;
-	uint32_t request_payload_max; /* at most RPC_PAYLOAD_MAX; 0: takes none */
+	uint32_t request_payload_max; /* at most RPC_PAYLOAD_MAX; 0: no payload */
 	uint32_t response_payload_max;
 };
 

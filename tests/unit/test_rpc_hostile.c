@@ -173,7 +173,7 @@ static void what_does_not_parse_is_not_sent_again(struct fixture *f)
 	call.timeout_ns = 0;
 	AUTO_REPLY struct rpc_reply reply;
 	CHECK_RC(rpc_call(f->channel, &call, &reply), -EINVAL);
-	CHECK(strstr(reply.error, "the body does not parse") != NULL && !reply.maybe_executed);
+	CHECK(strstr(reply.error, "the body is malformed") != NULL && !reply.maybe_executed);
 	CHECK(rpc_channel_counters(f->channel)->retries == 0);
 	CHECK(rpc_server_counters(f->server)->bad_body == 1);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From fetched ranges to what was wanted: computing, verifying, handing out. stripe.h has the theory. */
+/* Computes and verifies the wanted bytes from fetched ranges. stripe.h explains it. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include "base/crc.h"
 #include "stripe/stripe.h"
 
-#define OFFLOAD_BYTES (1 * MIB) /* that steps read and write; more would hold up the loop */
+#define OFFLOAD_BYTES (1 * MIB) /* bytes that steps touch; more of them run on the offload pool */
 
-/* --- what is here ----------------------------------------------------------------------------- */
+/* --- fetched ranges ---------------------------------------------------------------------------- */
 
 static const struct stripe_fetch *fetched(const struct stripe *s, int chunk, uint64_t off,
 					  uint64_t len)
@@ -27,7 +27,7 @@ static uint8_t *fetched_at(const struct stripe_fetch *f, uint64_t off)
 
 /* --- windows ---------------------------------------------------------------------------------- */
 
-/* What the chunk has of the plan's window. */
+/* Returns how many stored bytes of the chunk are inside the plan's window. */
 static uint64_t window_len(const struct stripe *s, int chunk)
 {
 	uint64_t stored = s->stored[chunk];
@@ -44,7 +44,7 @@ static int window_open(struct stripe *s, int chunk, bool output)
 	const struct stripe_fetch *f =
 		output || len == 0 ? NULL : fetched(s, chunk, s->plan->off, len);
 	if (f != NULL) {
-		/* Used where it lies, and still the fetch's. */
+		/* Steps read it in place; the fetch keeps the memory. */
 		w->bytes = (struct stripe_bytes){.data = fetched_at(f, s->plan->off), .len = len};
 	} else if (len > 0) {
 		int rc = s->ops->memory(s, len, &w->bytes);
@@ -60,8 +60,9 @@ static int window_open(struct stripe *s, int chunk, bool output)
 	return 0;
 }
 
-/* What the plan's read i brings into the window of its chunk; len 0: nothing. A read may lie beside the
- * window: bytes that are wanted as they are, of a chunk whose other bytes are computed with. */
+/* Returns the part of the plan's read i that lies in the window of its chunk; len 0: none. A
+ * read may lie outside the window when its bytes are wanted as they are and the chunk's other
+ * bytes are inputs of a step. */
 static struct plan_read window_part(const struct stripe *s, int i)
 {
 	struct plan_read r = stripe_plan_read(s, s->plan, i);
@@ -105,7 +106,7 @@ static void windows_fill(struct stripe *s)
 		if (r.len == 0)
 			continue;
 		const struct stripe_fetch *f = fetched(s, r.chunk, r.off, r.len);
-		assert(f != NULL); /* the plan is complete */
+		assert(f != NULL); /* a complete plan has fetched all its reads */
 		uint8_t *to = window_at(s, r.chunk, r.off);
 		if (to != fetched_at(f, r.off)) {
 			assert(s->windows[r.chunk].bytes.hold != NULL);
@@ -116,7 +117,8 @@ static void windows_fill(struct stripe *s)
 
 /* --- computing -------------------------------------------------------------------------------- */
 
-/* Compares the inputs, where steps read them, with the checksums they came with. */
+/* Compares the inputs, at the addresses where steps read them, with the checksums that arrived
+ * with them. */
 static int inputs_check(const struct stripe *s)
 {
 	for (int i = 0; i < s->plan->n_reads; i++) {
@@ -140,13 +142,14 @@ struct compute_job {
 	int rc;
 };
 
-/* Runs on any thread. The results are summed before they are verified. */
+/* Runs on any thread. Takes the checksums of the results before verifying them (invariant 2). */
 static void compute_run(void *arg)
 {
 	struct compute_job *j = arg;
 	struct stripe *s = j->s;
 	j->rc = plan_run(s->plan, s->sg);
 	for (int i = 0; j->rc == 0 && i < s->n; i++) {
+		assert(!s->windows[i].output || s->windows[i].used);
 		struct stripe_bytes *b = &s->windows[i].bytes;
 		if (!s->windows[i].output || b->len == 0)
 			continue;
@@ -182,14 +185,14 @@ int stripe_compute(struct stripe *s)
 
 /* --- handing out ------------------------------------------------------------------------------ */
 
-static struct stripe_part part_of(const struct stripe_bytes *whole, uint64_t before, uint64_t len)
+static struct stripe_part part_of(const struct stripe_bytes *run, uint64_t before, uint64_t len)
 {
-	assert(before + len <= whole->len);
-	return (struct stripe_part){.data = whole->data + before,
+	assert(before + len <= run->len);
+	return (struct stripe_part){.data = run->data + before,
 				    .before = before,
 				    .len = len,
-				    .behind = whole->len - before - len,
-				    .whole_crc = whole->crc};
+				    .after = run->len - before - len,
+				    .run_crc = run->crc};
 }
 
 bool stripe_part_find(const struct stripe *s, int chunk, uint64_t off, uint64_t len,
@@ -216,8 +219,8 @@ bool stripe_part_find(const struct stripe *s, int chunk, uint64_t off, uint64_t 
 bool stripe_part_verify(const struct stripe_part *p, uint32_t crc)
 {
 	uint32_t all = crc32c_combine(crc32c(0, p->data - p->before, p->before), crc, p->len);
-	all = crc32c_combine(all, crc32c(0, p->data + p->len, p->behind), p->behind);
-	return all == p->whole_crc;
+	all = crc32c_combine(all, crc32c(0, p->data + p->len, p->after), p->after);
+	return all == p->run_crc;
 }
 
 int stripe_take(struct stripe *s, int chunk, struct stripe_bytes *out, bool *computed)

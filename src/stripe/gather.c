@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plans, fetches and hedges of a stripe: stripe.h has the theory. */
+/* Plans, fetches and hedges of a stripe. stripe.h explains them. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "stripe/stripe.h"
 
-#define COST_AVOID 1000000u /* the chunk is read only if nothing else suffices */
+#define COST_AVOID 1000000u /* cost of a chunk that a hedge reads only if nothing else suffices */
 #define REPLANS_MAX 64
 
 int stripe_init(struct stripe *s, const struct stripe_ops *ops, int n)
@@ -107,7 +107,7 @@ static int fetch_start(struct stripe *s, struct plan_read r)
 		return -ENOMEM;
 	if (r.len == 0)
 		f->done = true;
-	/* Without memory for a fiber, the fetch runs here. */
+	/* Without memory for a fiber the fetch runs in this one. */
 	else if (rt_group_spawn(&s->fibers, "fetch", fetch_fiber, f) < 0)
 		fetch_fiber(f);
 	return 0;
@@ -148,7 +148,8 @@ static int plan_fetch(struct stripe *s, const struct plan *p)
 	return rc;
 }
 
-/* 0 with *complete, or the error of a fetch because of which the plan cannot become complete. */
+/* Returns 0 and sets *complete, or returns the error of a fetch that keeps the plan from
+ * completing. */
 static int plan_progress(const struct stripe *s, const struct plan *p, bool *complete)
 {
 	*complete = true;
@@ -184,7 +185,7 @@ static int plan_next(struct stripe *s)
 	return rc;
 }
 
-/* A plan without the chunks that have not come. -ENODATA: there is none. */
+/* Makes a plan that avoids the chunks whose fetches still run. -ENODATA: there is none. */
 static int plan_around(struct stripe *s, struct plan **out)
 {
 	AUTO_FREE uint32_t *cost = malloc((size_t)s->n * sizeof(*cost));
@@ -220,7 +221,7 @@ static int hedge_start(struct stripe *s)
 
 /* --- waiting ---------------------------------------------------------------------------------- */
 
-/* Waits until a fetch is done or the time for a hedge has come. */
+/* Waits until a fetch is done, or begins a hedge when it is time. */
 static int change_wait(struct stripe *s)
 {
 	bool hedges = s->ops->hedge_at_ns != NULL && s->pending_count <= STRIPE_HEDGES_MAX;
@@ -233,7 +234,8 @@ static int change_wait(struct stripe *s)
 	return rc;
 }
 
-/* Whether a plan is complete; it is s->plan then. Drops plans that cannot become complete: *why. */
+/* Returns whether a plan is complete, and moves it to s->plan. Closes plans that cannot
+ * complete; *why is the error of the last one. */
 static bool plan_complete(struct stripe *s, int *why)
 {
 	assert(s->plan == NULL);

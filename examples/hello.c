@@ -28,7 +28,7 @@ int main(int argc, char **argv)
 		return fail("create", &why);
 	if (terrane_append(f, text, strlen(text), &o) < 0)
 		return fail("append", &why);
-	if (terrane_file_close(f, &o) < 0) /* now it is there, for everybody */
+	if (terrane_file_close(f, &o) < 0) /* now all clients can read it */
 		return fail("close", &why);
 	if (terrane_file_open(t, "/examples/hello", &f, &o) < 0)
 		return fail("open", &why);

@@ -4,61 +4,56 @@
  *
  *     struct terrane *t;
  *     struct terrane_file *f;
- *     int rc = terrane_open(&t, NULL, NULL);          // the cluster of this folder
+ *     int rc = terrane_open(&t, NULL, NULL);          // the cluster of the current folder
  *     rc = terrane_create(t, "/sets/a.bin", 0, &f, NULL);
  *     rc = terrane_append(f, data, len, NULL);
- *     rc = terrane_file_close(f, NULL);               // now it is there, whole and safe
+ *     rc = terrane_file_close(f, NULL);               // now the file is visible and durable
  *     terrane_close(t);
  *
- * Model. A cluster keeps a tree of directories and files. A file is a row of blocks; each block is
- * encoded by this library (copies, Reed-Solomon, two levels) and its chunks go straight to disks in
- * different fault domains. How that is done is chosen for each call: struct terrane_options.
+ * Model. A cluster keeps a tree of directories and files. A file is a sequence of blocks. This library encodes each
+ * block (replicas, Reed-Solomon, two levels) and writes its chunks to disks in different fault domains. struct
+ * terrane_options chooses the encoding and more for each call.
  *
  * A file is written in one of two ways:
  *
- *   whole   terrane_create. Bytes are gathered to full blocks, encoded, and written with several
- *           blocks in flight. Nobody sees the file until terrane_file_close returned 0; then it is
- *           sealed and never changes. A writer that dies or discards leaves nothing visible.
- *   log     terrane_create with TERRANE_LOG, or terrane_append_open later on. Each append is on
- *           most copies and visible to readers when it returns. One of up to 4 MiB, and no more
- *           than a block, is seen as a whole or not at all, whatever happens to its writer; of a
- *           larger one that failed the beginning may be there. Opening a log for append takes
- *           the write token: whoever held it before can add nothing more (-ESTALE).
+ *   sealed  terrane_create. Bytes are gathered to full blocks, encoded, and written with several blocks in flight.
+ *           Readers do not see the file until terrane_file_close returned 0; then it is sealed and never changes.
+ *           If the writer dies or discards the file, nothing becomes visible.
+ *   log     terrane_create with TERRANE_LOG, or terrane_append_open on an existing log. When an append returns, it is
+ *           stored by a quorum of the replicas and visible to readers. An append of up to 4 MiB, and not longer than a
+ *           block, is visible completely or not at all, even if its writer fails; of a longer append that failed the
+ *           beginning may be visible. Opening a log for append takes its write token: appends of the earlier
+ *           holder fail with -ESTALE.
  *
- * Many small files are best written with terrane_pack, which puts them into shared blocks, those of
- * many directories too.
+ * Use terrane_pack to write many small files: it puts them into shared blocks, across directories.
  *
- * Acknowledged is what returned 0 or a count: it is on so many disks that the loss of any one of
- * them loses nothing, and reads back byte by byte as it was given. Every byte is covered by a
- * checksum from the moment it comes in (or from the application's own, options.crc32c) until it is
- * handed out; encoding and decoding are checked. Wrong bytes are never returned: a read that cannot
- * be made right fails.
+ * Acknowledged means that the call returned 0 or a count: the bytes are on so many disks that the loss of any one of
+ * them loses nothing (if the encoding tolerates a loss), and they are read back unchanged. A checksum covers every byte
+ * from its entry (or from the application's own checksum, options.crc32c) until it is handed out; encoding and decoding
+ * are verified. Wrong bytes are never returned: a read that cannot return the right bytes fails.
  *
- * Errors. Functions return 0, or a count, or a negative errno with the meaning of
- * terrane_error_text. options.error receives what failed, on what, and what to do, in words. Any
- * call may return:
- *   -ETIME         options.timeout_ms passed; a change may yet happen
- *   -EHOSTUNREACH  no metadata server answers; -ECONNREFUSED, -ETIMEDOUT say how
+ * Errors. Functions return 0, or a count, or a negative errno; terrane_error_text says what it means here.
+ * options.error receives a text: what failed, on which object, and what to do. Any call may return:
+ *   -ETIME         options.timeout_ms passed; a change may still be executed
+ *   -EHOSTUNREACH  no metadata server answers; -ECONNREFUSED, -ETIMEDOUT give the reason
  *   -ENOMEM, -EAGAIN   out of memory, or too many calls at once
- *   -EACCES        the tenant may not do that
- *   -EINVAL        an argument that cannot be
- * and those that name a path: -ENOENT, -ENOTDIR, -ENAMETOOLONG, -EILSEQ (not UTF-8). Further errors
- * are listed with each function.
+ *   -EACCES        the tenant is not allowed to do that
+ *   -EINVAL        an argument is invalid
+ * Calls that take a path may also return -ENOENT, -ENOTDIR, -ENAMETOOLONG, -EILSEQ (not UTF-8). Further errors are listed
+ * with each function.
  *
- * Paths start at the root of the tenant and are separated by '/'; a leading one makes no
- * difference. Names are any UTF-8 of 1 to 255 bytes without '/' and NUL, but "." and "..".
+ * Paths start at the root of the tenant and are separated by '/'; a leading '/' is optional. Names are UTF-8 of 1 to 255
+ * bytes without '/' and NUL, except "." and "..".
  *
- * Threads. Every function may be called on any thread, on the same handle at the same time; appends
- * to one file happen in the order of their calls. The work is done by one thread of the library,
- * started by terrane_open. Calls without _start block the calling thread; their twins with _start
- * return at once and complete a struct terrane_op.
+ * Threads. Every function may be called on any thread, on the same handle at the same time; appends to one file are
+ * executed in the order of their calls. One thread of the library, started by terrane_open, does the work. Functions
+ * without _start block the calling thread; their variants with _start return at once and complete a struct terrane_op.
  *
- * fork(). A child may use the handles of its parent: it gets a runtime of its own with its first
- * call. Files open for reading go on. Files open for writing stay with the parent; in the child
- * they return -ESTALE, and closing or discarding them there only frees memory. Operations under way
- * at the fork complete in the parent alone.
+ * fork(). A child may use the handles of its parent: its first call starts a new runtime. Files open for reading
+ * continue to work. Files open for writing belong to the parent; in the child their calls return -ESTALE, and closing or
+ * discarding them there only frees memory. Operations that run during the fork complete in the parent only.
  *
- * Structs given by the caller start zeroed; zero always means the default. They have room to grow.
+ * The caller zeroes structs before filling them; zero always means the default. reserved fields let them grow.
  */
 #ifndef TERRANE_TERRANE_H
 #define TERRANE_TERRANE_H
@@ -74,39 +69,37 @@ extern "C" {
 
 struct terrane;       /* a cluster */
 struct terrane_file;  /* an open file */
-struct terrane_op;    /* a call under way */
-struct terrane_queue; /* where calls under way end up */
+struct terrane_op;    /* an asynchronous call */
+struct terrane_queue; /* a queue of completed calls */
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
 #define TERRANE_ERROR_MAX 256
 
 struct terrane_error {
-	int code;                     /* as returned */
+	int code;                     /* as returned by the call */
 	char text[TERRANE_ERROR_MAX]; /* one line, without the name of the code */
 };
 
-/* "ENOENT", and what the code means here, for either sign. Never NULL. */
+/* Return the name of a code ("ENOENT") and what it means here, for either sign. Never NULL. */
 const char *terrane_error_name(int code);
 const char *terrane_error_text(int code);
 
-/* "0.1.0" */
+/* Returns the version, for example "0.1.0". */
 const char *terrane_version(void);
 
 /* --- options of a call ------------------------------------------------------------------------ */
 
-/* How urgent: the disks serve gold before silver before bronze. */
+/* Priority at the disks: gold before silver before bronze. */
 enum terrane_class {
-	TERRANE_CLASS_DEFAULT, /* the cluster file's, else silver */
+	TERRANE_CLASS_DEFAULT, /* the class of the cluster file, else silver */
 	TERRANE_GOLD,
 	TERRANE_SILVER,
 	TERRANE_BRONZE,
 };
 
-/*
- * Where the blocks that a call writes are kept. A block stays there: repair, rebalance, re-encoding and
- * compaction keep it on its media.
- */
+/* Where the blocks that a call writes are kept. A block stays there: repair, rebalance, re-
+ * encoding and compaction keep it on its media. */
 enum terrane_media {
 	TERRANE_MEDIA_DEFAULT, /* disk; terrane_seal: where the blocks are */
 	TERRANE_MEDIA_DISK,
@@ -115,44 +108,48 @@ enum terrane_media {
 };
 
 struct terrane_options {
-	/* Any call. */
+	/* For all calls. */
 	uint32_t timeout_ms; /* 0: 60 s */
 	enum terrane_class traffic_class;
-	const char *traffic_group;   /* who shares with whom; NULL: the cluster file's */
-	uint64_t job_id;             /* which training job asks, for the policies of the caches */
-	uint64_t directory_id;       /* of which data set the bytes are; 0: as the library knows */
-	uint32_t placement_category; /* a hint where new bytes should live */
+	/* group whose demand the call counts to; NULL: that of the cluster file */
+	const char *traffic_group;
+	uint64_t job_id; /* id of the training job, for the policies of the caches */
+	/* id of the data set's directory; 0: the directory of the file */
+	uint64_t directory_id;
+	uint32_t placement_category; /* category of new bytes, for the choice of media */
 	struct terrane_error *error; /* filled in when the call fails; may be NULL */
-	/*
-	 * CRC-32C of the bytes. Appends: the application's own, checked against what came in and
-	 * carried to the disks (-EBADMSG when the bytes do not have it). Reads: receives the one
-	 * that belongs to the bytes handed out, from the checksums they were stored with. NULL: the
-	 * library's.
-	 */
+	/* CRC-32C of the bytes. Appends: the checksum taken by the application; the bytes are
+	 * compared with it (-EBADMSG) and it is carried to the disks. Reads: receives the
+	 * checksum of the returned bytes, combined from those they were stored with. NULL: the
+	 * library takes its own. */
 	uint32_t *crc32c;
 
-	/* Calls that create or write. Those of create hold for the file; an append to a file written
-	 * whole may name another encoding, for the blocks that begin in it. */
-	/* "r3", "rs:4+2", "lrc:12+2+2", "mlec:4+2/4+1"; NULL: the cluster's. */
+	/* For calls that create or write. Those of terrane_create apply to the whole file; an
+	 * append to a file that is not a log may name another encoding, for the blocks that
+	 * begin in it. */
+	/* "r3", "rs:4+2", "lrc:12+2+2", "mlec:4+2/4+1"; NULL: that of the cluster file. */
 	const char *encoding;
 	uint64_t block_bytes; /* 64 KiB to 64 MiB; 0: 64 MiB */
-	/* Chunks of a block on disk before it counts as written. 0: one fewer than all (whole files),
-	 * a majority (logs). At least what decodes, and one. */
+	/* How many chunks of a block must be stored for a write to succeed. 0: all but one
+	 * (sealed files), a majority (logs). Raised to the number that decodes plus one, where
+	 * the code allows it. */
 	uint16_t quorum;
-	/* Disks asked beside those that are needed; the first to accept are taken. 0: a quarter more;
-	 * TERRANE_NONE: none, and those that are needed are written to without asking first. */
+	/* How many disks to ask for a reservation beyond those needed; the first to accept are
+	 * used. 0: a quarter more; TERRANE_NONE: no reservations, the needed disks are written
+	 * to directly. */
 	uint16_t extra_disks;
-	uint16_t blocks_in_flight; /* of one file; 0: 4 */
+	uint16_t blocks_in_flight; /* blocks of one file that are written at a time; 0: 4 */
 
-	/* Calls that read. */
-	/* How many further ways to the same bytes may be tried at once when the first is slow. 0: 1;
-	 * TERRANE_NONE: none. */
+	/* For calls that read. */
+	/* How many hedges (other plans to get the same bytes) may run at once when the first is
+	 * slow. 0: 1; TERRANE_NONE: none. */
 	uint16_t hedge;
-	uint32_t hedge_ms; /* when a chunk is slow; 0: by what the disks did lately */
+	/* time after which a read of a chunk is slow; 0: estimated from recent reads */
+	uint32_t hedge_ms;
 
 	uint64_t reserved[5];
 
-	/* Calls that create, write or seal; holds for the file as its encoding does. */
+	/* For calls that create, write or seal; applies to the file as its encoding does. */
 	enum terrane_media media;
 	uint32_t reserved_32;
 };
@@ -162,56 +159,54 @@ struct terrane_options {
 /* --- calls that do not block ------------------------------------------------------------------ */
 
 /*
- * A call under way. The caller owns it, sets done or queue or neither, and leaves it alone until it
- * has completed. Everything the call was given (also the options) must live as long. Exactly one
- * of:
- *   done   is called on the library's thread when the result is there. It must not block, nor call
- *          a function of this library that blocks; it may start others, and may free the op;
- *   queue  the op is put there, see terrane_queue_take;
+ * An asynchronous call. The caller owns it, sets done, queue or neither, and does not touch it until it has completed. All
+ * arguments of the call, the options included, must live as long. Completion is reported in one of these ways:
+ *   done   is called on the library's thread. It must not block and not call a blocking function of this library; it may
+ *          start calls and may free the op;
+ *   queue  receives the op, see terrane_queue_take;
  *   none   terrane_wait.
  */
 struct terrane_op {
 	void (*done)(struct terrane_op *op);
 	struct terrane_queue *queue;
 	void *user;
-	int64_t result; /* what the blocking call would have returned */
+	int64_t result; /* what the blocking function would have returned */
 	uint64_t private_[4];
 };
 
-/* Blocks until it has completed and returns op->result; for ops without done and queue. */
+/* Blocks until the op has completed and returns op->result. Only for ops without done and queue. */
 int64_t terrane_wait(struct terrane *t, struct terrane_op *op);
 
-/*
- * Asks the call to end early, most likely with -ECANCELED; it still completes. A change that was
- * sent may happen. An op that has completed is left alone.
- */
+/* Asks the call to end early, usually with -ECANCELED; it still completes. A change that was
+ * sent may be executed. Does nothing if the op has completed. */
 void terrane_cancel(struct terrane *t, struct terrane_op *op);
 
-/* Completed ops, for event loops: the descriptor is readable while there are any. -ENOMEM,
- * -EMFILE. */
+/* Opens a queue of completed ops, for event loops: its descriptor is readable while the queue
+ * has ops. -ENOMEM, -EMFILE. */
 int terrane_queue_open(struct terrane *t, struct terrane_queue **out);
 int terrane_queue_fd(const struct terrane_queue *q);
-/* Up to max ops, oldest first; waits for the first one (timeout_ms < 0: for ever). Returns their
- * number. */
+/* Takes up to max ops, oldest first; waits for the first one (timeout_ms < 0: without limit).
+ * Returns their number. */
 int terrane_queue_take(struct terrane_queue *q, struct terrane_op **ops, int max, int timeout_ms);
-/* No op may be under way that names it. */
+/* Closes the queue. No running op may name it. */
 void terrane_queue_close(struct terrane_queue *q);
 
 /* --- the cluster ------------------------------------------------------------------------------ */
 
 struct terrane_open_options {
-	const char *tenant;        /* NULL: the cluster file's */
-	const char *traffic_group; /* for calls that name none */
+	const char *tenant;        /* NULL: that of the cluster file */
+	const char *traffic_group; /* for calls that name none; NULL: that of the cluster file */
 	enum terrane_class traffic_class;
-	uint64_t memory_bytes;       /* for data on its way; 0: 640 MiB */
+	/* limit of memory for blocks that are read or written; 0: 640 MiB */
+	uint64_t memory_bytes;
 	uint32_t connect_timeout_ms; /* 0: 3 s */
-	struct terrane_error *error; /* filled in when it fails; may be NULL */
+	struct terrane_error *error; /* filled in when opening fails; may be NULL */
 	uint64_t reserved[6];
 };
 
 /*
  * Opens the cluster that a cluster file describes: cluster_file, else $TERRANE_CLUSTER, else
- * ./cluster.ini. It looks like this:
+ * ./cluster.ini. Example:
  *
  *     [cluster]
  *     id = 6c1ab6ee0f5d4f27b1c3a9e874d2503c
@@ -219,27 +214,28 @@ struct terrane_open_options {
  *     [client]
  *     tenant = vision
  *
- * Asks a metadata server for the map, so that a file that points nowhere is found out within
- * connect_timeout_ms. -ENOENT: no such file; -EINVAL: it is not one; -ESTALE: the servers belong to
- * another cluster; -ENOSYS: no io_uring here.
+ * Gets the cluster map from a metadata server, so that wrong addresses are found within connect_timeout_ms. -ENOENT: the
+ * file does not exist; -EINVAL: it is invalid; -ESTALE: the servers belong to another cluster; -ENOSYS: io_uring is not
+ * available.
  */
 int terrane_open(struct terrane **out, const char *cluster_file,
 		 const struct terrane_open_options *o);
 
-/* Ends what is under way (-ECANCELED) and frees everything but files still open, which must have
- * been closed before. NULL is fine. */
+/* Cancels running calls (-ECANCELED) and frees the handle. All files must be closed before. t
+ * may be NULL. */
 void terrane_close(struct terrane *t);
 
-/* What the client did so far. */
+/* Counters since terrane_open. */
 struct terrane_stats {
-	uint64_t read_bytes, written_bytes; /* of users */
-	uint64_t chunk_reads;               /* asked of nodes */
-	uint64_t hedged_reads;              /* further ways tried because the first was slow */
-	uint64_t rebuilt_reads;             /* bytes had to be computed from other chunks */
-	uint64_t refused_rebuilds;          /* times the budget for those was used up */
-	uint64_t bad_chunks; /* answers with wrong or missing bytes, reported for repair */
+	uint64_t read_bytes, written_bytes; /* bytes of the application */
+	uint64_t chunk_reads;               /* reads of chunks sent to nodes */
+	uint64_t hedged_reads;              /* hedges begun because a plan was slow */
+	uint64_t rebuilt_reads;             /* reads whose bytes were computed from other chunks */
+	/* reconstructions refused because their budget was used up */
+	uint64_t refused_rebuilds;
+	uint64_t bad_chunks; /* missing or damaged chunks that were reported for repair */
 	uint64_t blocks_written,
-		blocks_short; /* all, and those that miss a chunk: left to repair */
+		blocks_short; /* all; written with a quorum but not all chunks, left to repair */
 	uint64_t reserved[8];
 };
 void terrane_stats(struct terrane *t, struct terrane_stats *out);
@@ -249,12 +245,12 @@ void terrane_stats(struct terrane *t, struct terrane_stats *out);
 enum terrane_kind { TERRANE_FILE = 1, TERRANE_DIRECTORY = 2 };
 
 struct terrane_stat {
-	uint64_t id; /* names the file or directory for ever, whatever it is called */
+	uint64_t id; /* identifies the file or directory even if it is renamed */
 	enum terrane_kind kind;
-	bool sealed;       /* it never changes again; a file that is not is a log */
+	bool sealed;       /* it can never change again; a file that is not sealed is a log */
 	uint64_t size;     /* bytes */
 	uint64_t mtime_ns; /* since 1970 */
-	/* Of terrane_file_stat only: */
+	/* Only set by terrane_file_stat: */
 	uint64_t block_bytes;     /* of a file being written */
 	char encoding[32];        /* of its first block, or of new ones when it is being written */
 	enum terrane_media media; /* the same; TERRANE_MEDIA_DEFAULT when there is no block yet */
@@ -267,31 +263,29 @@ int terrane_stat(struct terrane *t, const char *path, struct terrane_stat *out,
 int terrane_stat_id(struct terrane *t, uint64_t id, struct terrane_stat *out,
 		    const struct terrane_options *o);
 
-enum terrane_mkdir_flags { TERRANE_PARENTS = 1 }; /* also those above; it may exist already */
+/* make missing parents; the directory may exist */
+enum terrane_mkdir_flags { TERRANE_PARENTS = 1 };
 
-/* -EEXIST, -EROFS (the directory above is sealed). */
+/* Makes a directory. -EEXIST, -EROFS (its parent is sealed). */
 int terrane_mkdir(struct terrane *t, const char *path, unsigned flags,
 		  const struct terrane_options *o);
 
-/*
- * Within a directory one instant; a file replaces a file of that name. A file that is moved to
- * another directory must be sealed (-EBUSY) and gets a new id; a directory keeps its own. -EEXIST,
- * -EISDIR: something else has the name; -EINVAL: into itself; -EBUSY: another move of that
- * directory is under way; -EROFS: a directory is sealed.
- */
+/* Renames or moves. Atomic within one directory; a file replaces a file of the new name. A file
+ * that is moved to another directory must be sealed (-EBUSY) and gets a new id; a directory
+ * keeps its id. -EEXIST, -EISDIR: the new name is taken; -EINVAL: into itself; -EBUSY: the
+ * directory is being moved by another call; -EROFS: a directory is sealed. */
 int terrane_rename(struct terrane *t, const char *from, const char *to,
 		   const struct terrane_options *o);
 
-/* A file or an empty directory. A file that is open can be read until its blocks are collected.
- * -ENOTEMPTY, -EROFS (sealed directory), -ESTALE: the name changed hands meanwhile. */
+/* Removes a file or an empty directory. Open files can be read until their blocks are collected.
+ * -ENOTEMPTY, -EROFS (sealed directory), -ESTALE: the name was given to another file during the
+ * call. */
 int terrane_remove(struct terrane *t, const char *path, const struct terrane_options *o);
 
-/*
- * Nothing more is added to the file, or no name changes in the directory. The blocks of a log are
- * re-encoded to o->encoding when that is given, on the media where they are unless o->media names
- * another: the old chunks are dropped only when the new block is committed. o->media alone moves the
- * blocks to that media, with their encodings.
- */
+/* Seals a log (no more appends) or a directory (no more changes of its names). Options: encoding
+ * re-encodes the blocks, on their media unless media names another; media alone moves the blocks
+ * to that media with their encodings. The old chunks are deleted only after the new block is
+ * committed. */
 int terrane_seal(struct terrane *t, const char *path, const struct terrane_options *o);
 
 #define TERRANE_NAME_MAX 255
@@ -301,20 +295,19 @@ struct terrane_entry {
 	uint64_t id;
 	enum terrane_kind kind;
 	bool sealed;
-	uint64_t size; /* as of when the entry was last looked at; exact for sealed files */
+	uint64_t size; /* exact for sealed files; may be stale for logs */
 	uint64_t mtime_ns;
 	uint64_t reserved[2];
 };
 
-/* Where a list goes on. Zeroed: at the beginning. */
+/* Position in a list. Zeroed: the beginning. */
 struct terrane_cursor {
 	uint8_t private_[320];
 };
 
-/*
- * Up to max entries of a directory, by name unless it is very large, and moves the cursor. Returns
- * their number; 0: that was all. What is there all the while is listed exactly once.
- */
+/* Lists up to max entries of a directory, sorted by name unless it is very large, and advances
+ * the cursor. Returns their number; 0: the end. Entries that exist during the whole listing are
+ * listed exactly once. */
 int64_t terrane_list(struct terrane *t, const char *path, struct terrane_cursor *at,
 		     struct terrane_entry *out, size_t max, const struct terrane_options *o);
 int64_t terrane_list_id(struct terrane *t, uint64_t dir_id, struct terrane_cursor *at,
@@ -323,100 +316,94 @@ int64_t terrane_list_id(struct terrane *t, uint64_t dir_id, struct terrane_curso
 /* --- writing ---------------------------------------------------------------------------------- */
 
 enum terrane_create_flags {
-	TERRANE_REPLACE = 1, /* a file of that name is replaced when this one is closed */
-	TERRANE_LOG = 2,     /* quorum appends instead of whole blocks; visible at once */
+	TERRANE_REPLACE = 1, /* closing replaces a file of that name */
+	TERRANE_LOG = 2,     /* a log: quorum appends, visible at once */
 };
 
-/*
- * A new file, for writing. o's encoding, block_bytes, quorum, extra_disks, blocks_in_flight,
- * traffic and tags hold for the file. -EEXIST, -EISDIR, -EROFS (sealed directory), -EINVAL: an
- * encoding that cannot be; -ENOSPC: fewer disks of the media take new data than the encoding needs, or the
- * cluster has several racks, but too few: one would get more chunks of a block than the encoding
- * bears the loss of. Told with the numbers.
- */
+/* Creates a file for writing. encoding, block_bytes, quorum, extra_disks, blocks_in_flight,
+ * media, traffic and tags of o apply to the file. -EEXIST, -EISDIR, -EROFS (sealed directory),
+ * -EINVAL: the encoding is invalid; -ENOSPC: fewer disks of the media accept new data than the
+ * encoding needs, or the cluster has so few racks that one would get more chunks of a block than
+ * the encoding tolerates to lose. The error text has the numbers. */
 int terrane_create(struct terrane *t, const char *path, unsigned flags, struct terrane_file **out,
 		   const struct terrane_options *o);
 
-/*
- * Opens a log to add to it: takes the write token and ends the block of the writer before. -EROFS:
- * it is sealed, as files written whole are; -EISDIR; -ENODATA: no copy of its last block can be
- * reached.
- */
+/* Opens a log for append: takes the write token and ends the open block of the previous writer.
+ * -EROFS: the file is sealed; -EISDIR; -ENODATA: no replica of its last block is reachable. */
 int terrane_append_open(struct terrane *t, const char *path, struct terrane_file **out,
 			const struct terrane_options *o);
 
-/*
- * Adds bytes at the end. Whole files: returns when the bytes are taken over; an earlier block that
- * failed shows here or at close. Logs: returns when they are safe and readable. -ESTALE: another
- * writer took the log, or a child uses its parent's file; -EDQUOT; -ENOSPC: too few disks accept,
- * told with what they said; -EBADMSG: bytes that do not have their checksum; -EBADF: not open for
- * writing. After an error a file written whole can only be discarded, and a log only opened anew.
- */
+/* Appends bytes. Files from terrane_create: returns when the bytes are copied; the error of an
+ * earlier block is returned here or by the close. Logs: returns when the bytes are durable and
+ * readable. -ESTALE: another writer took over the log, or the file belongs to the parent
+ * process; -EDQUOT; -ENOSPC: too few disks accept chunks, the error text has the numbers;
+ * -EBADMSG: the bytes do not match their checksum; -EBADF: not open for writing. After an error
+ * a log must be opened again, and any other file can only be discarded. */
 int terrane_append(struct terrane_file *f, const void *data, size_t len,
 		   const struct terrane_options *o);
 int terrane_appendv(struct terrane_file *f, const struct iovec *iov, int n,
 		    const struct terrane_options *o);
 
-/* Waits until all bytes taken over are safe on disks. Ends the present block of a whole file, which
- * costs space when done often. The errors of append. */
+/* Waits until all appended bytes are durable. Ends the current block of a file that is not a
+ * log, which wastes space when done often. Errors of terrane_append. */
 int terrane_flush(struct terrane_file *f, const struct terrane_options *o);
 
-/* Frees f, always. A file being written whole is flushed, sealed and becomes visible first: 0 means
- * that it is there for good. After an error it is not visible (-ETIME, -EHOSTUNREACH: it may become
- * so). The errors of append; -EEXIST: the name was taken meanwhile. */
+/* Closes a file and frees f, also after an error. A file that is not a log is flushed, sealed
+ * and made visible: 0 means that this is durable. After an error it is not visible (-ETIME,
+ * -EHOSTUNREACH: it may become visible). Errors of terrane_append; -EEXIST: the name was taken
+ * since terrane_create. */
 int terrane_file_close(struct terrane_file *f, const struct terrane_options *o);
 
-/* Frees f; of a file being written whole nothing remains. */
+/* Frees f without making it visible; what was appended to a log stays. */
 void terrane_file_discard(struct terrane_file *f);
 
 struct terrane_small {
-	const char *name; /* in the directory, or a path from there: "a.jpg", "n01440764/a.jpg" */
+	/* name in the directory, or a path below it: "a.jpg", "n01440764/a.jpg" */
+	const char *name;
 	const void *data;
 	size_t len;
-	const uint32_t *crc32c; /* the application's own, or NULL */
+	const uint32_t *crc32c; /* CRC-32C taken by the application; NULL: none */
 	int result;             /* of this file */
 	uint64_t id;            /* of this file, when result is 0 */
 	uint64_t reserved[2];
 };
 
-/*
- * Many small files in one call, of dir and of any directories below it: they share blocks, in their
- * order, are encoded once, and each becomes visible whole. The directories must be there. Files of
- * one directory cost a request for up to 1000 of them; those of many cost one each, several at once.
- *
- * Returns 0 when all files are there for good, else an error; files[i].result tells of each. A name
- * that is taken or a directory that is not there concerns no other file. Any other error ends the
- * call, and is what it returns; files that were not tried have -ECANCELED, and those that have their
- * names keep them. flags: TERRANE_REPLACE. Errors as terrane_create and terrane_append; -EFBIG: a
- * file is larger than a block.
- */
+/* Writes many small files in one call, in dir and in any directories below it, which must exist.
+ * The files share blocks in their order, are encoded together, and each becomes visible
+ * completely. Files of one directory cost one request per 1000 files; files of several
+ * directories cost at least one request per directory, several at once. Returns 0 when all files
+ * are durable and visible, else an error; files[i].result is the result of each. A taken name or
+ * a missing directory affects only its files. Any other error ends the call and is returned;
+ * files that were not tried have -ECANCELED, and files that were created stay. flags:
+ * TERRANE_REPLACE. Errors of terrane_create and terrane_append; -EFBIG: a file is larger than a
+ * block. */
 int terrane_pack(struct terrane *t, const char *dir, struct terrane_small *files, size_t n,
 		 unsigned flags, const struct terrane_options *o);
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* -EISDIR. By id no directory is looked at: -ENOENT when the file is gone. */
+/* Open a file for reading. -EISDIR. By id no directory is read: -ENOENT if the file was removed. */
 int terrane_file_open(struct terrane *t, const char *path, struct terrane_file **out,
 		      const struct terrane_options *o);
 int terrane_file_open_id(struct terrane *t, uint64_t id, struct terrane_file **out,
 			 const struct terrane_options *o);
 
-/* As terrane_stat; of a file that is being written, how much was taken over. */
+/* As terrane_stat; for a file open for writing the size counts all bytes that were appended. */
 int terrane_file_stat(struct terrane_file *f, struct terrane_stat *out,
 		      const struct terrane_options *o);
 
-/*
- * Bytes read; fewer than asked only at the end of the file. -EBADMSG, -EIO: the bytes are damaged
- * wherever they are kept, -ENODATA: too few chunks are left or reachable; -EBUSY: they would have
- * to be rebuilt and the budget for that stayed used up: try again later; -EBADF: open for writing.
- */
+/* Reads bytes. Returns their number; fewer than asked only at the end of the file. -EBADMSG,
+ * -EIO: all copies of the bytes are damaged; -ENODATA: too few chunks are left or reachable;
+ * -EBUSY: the bytes must be reconstructed and the budget for that is used up: try again later;
+ * -EBADF: the file is open for writing. */
 int64_t terrane_pread(struct terrane_file *f, void *buf, size_t len, uint64_t offset,
 		      const struct terrane_options *o);
-/* The pieces are filled one after the other from one range of the file. */
+/* Reads one range of the file into the pieces, in order. */
 int64_t terrane_preadv(struct terrane_file *f, const struct iovec *iov, int n, uint64_t offset,
 		       const struct terrane_options *o);
 
-/* One range of a batch: of an open file, else of a file by id, else by path. */
+/* One range of a batch: of an open file; file NULL: of the file with that id; id 0: of the file
+ * at path. */
 struct terrane_range {
 	struct terrane_file *file;
 	uint64_t id;
@@ -430,31 +417,28 @@ struct terrane_range {
 	uint64_t private_[2];
 };
 
-/* All ranges, in any order and many at once. 0, or the first error of any. */
+/* Reads all ranges, in any order and many at once. Returns 0, or the first error of any range. */
 int terrane_read_batch(struct terrane *t, struct terrane_range *ranges, size_t n,
 		       const struct terrane_options *o);
 
-/*
- * The same, answered range by range: in their order, or as they come (in_order false). next waits
- * for one: 1, or 0 when all have been given out; each carries its own result. close gives up the
- * rest and returns when no buffer will be written to any more.
- */
+/* Reads a batch and returns its ranges one by one: in their order, or (in_order false) in the
+ * order in which they end. terrane_batch_next waits for one: 1, or 0 when all were returned;
+ * each has its own result. terrane_batch_close cancels the rest and returns when no buffer will
+ * be written to any more. */
 struct terrane_batch;
 int terrane_batch_open(struct terrane *t, struct terrane_range *ranges, size_t n, bool in_order,
 		       struct terrane_batch **out, const struct terrane_options *o);
 int terrane_batch_next(struct terrane_batch *b, struct terrane_range **out);
 void terrane_batch_close(struct terrane_batch *b);
 
-/* CRC-32C (Castagnoli): start with 0, feed the result back to go on. */
+/* Returns the CRC-32C (Castagnoli) of data that follows data with checksum crc; start with 0. */
 uint32_t terrane_crc32c(uint32_t crc, const void *data, size_t len);
 
-/* --- the twins -------------------------------------------------------------------------------- */
+/* --- asynchronous variants -------------------------------------------------------------------- */
 
-/*
- * Each starts what its namesake does and returns 0, or an error when it could not be started (then
- * op does not complete): -EINVAL, -ENOMEM, -ESHUTDOWN. What the namesake returns comes in
- * op->result. op comes last.
- */
+/* Each starts the call of its name without _start and returns 0, or an error if it was not
+ * started (op does not complete then): -EINVAL, -ENOMEM, -ESHUTDOWN. op->result receives the
+ * result of the call. */
 int terrane_stat_start(struct terrane *t, const char *path, struct terrane_stat *out,
 		       const struct terrane_options *o, struct terrane_op *op);
 int terrane_stat_id_start(struct terrane *t, uint64_t id, struct terrane_stat *out,

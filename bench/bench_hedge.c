@@ -145,7 +145,7 @@ static void write_fiber(void *arg)
 		.candidates = choice.disk,
 		.candidate_count = choice.count,
 		.extra = lab->way == HEDGED ? 2 : 0,
-		.unasked = lab->way != HEDGED,
+		.no_reserve = lab->way != HEDGED,
 		.quorum = lab->way == ALL ? lab->shape.n : lab->shape.n - 1,
 		.no_grace = true,
 	};

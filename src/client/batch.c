@@ -2,13 +2,13 @@
 /*
  * Batched reads: many ranges of many files in one call.
  *
- * All files are resolved up, all their blocks in a few requests, and then all ranges of blocks are read together as
- * independent ranges (block_tier.h), which the disks serve with few requests.
+ * The files are looked up, then all their block records in a few requests. Then all ranges of blocks are read together as
+ * independent ranges (block_tier.h), which the disk tier serves with few requests.
  *
- *     ranges     a: file 7        b: file 9      c: file 12     ...      as the caller gave them
- *     parts      block 1, 2       block 1        block 5                 bytes of blocks
+ *     ranges     a: file 7        b: file 9      c: file 12     ...      in the order of the caller
+ *     parts      block 1, 2       block 1        block 5                 ranges of blocks
  *
- * Files that are still written, large ranges and ranges of long files are read by themselves.
+ * Files that are being written, large ranges, and ranges of files with many extents are read one by one.
  */
 #include <assert.h>
 #include <errno.h>
@@ -20,38 +20,38 @@
 #include "client/batch.h"
 
 #define RANGES_AT_ONCE 64
-#define RANGE_BYTES BLOCK_RANGE_SMALL /* larger ones are read by themselves */
-#define WINDOW_RANGES 8192            /* resolved at together */
+#define RANGE_BYTES BLOCK_RANGE_SMALL /* larger ranges are read one by one */
+#define WINDOW_RANGES 8192            /* ranges that are processed together */
 #define ARENA_BYTES (64 * MIB)
 
-/* Bytes of a block that a range of the batch wants. */
+/* The bytes of one block that a range of the batch needs. */
 struct part {
-	struct block_range range; /* without a record: the block is gone */
+	struct block_range range; /* block is NULL: it was deleted */
 	struct iovec iov;
-	size_t owner;   /* the range of the batch */
+	size_t owner;   /* index of the range of the batch */
 	uint64_t block; /* id */
 };
 
-/* What is known of a range on its way. */
+/* The state of a range while it is read. */
 struct range_state {
-	size_t first, count; /* of the parts in their order; count 0: read by itself, or done */
-	size_t left;         /* of them, under way */
-	bool batched;        /* there are some */
-	int rc;              /* why it will not be whole */
+	size_t first, count; /* parts [first, first + count); count 0: read one by one, or done */
+	size_t left;         /* parts that have not ended */
+	bool batched;        /* it is read as parts */
+	int rc;              /* the first error of a part */
 };
 
 struct batch {
 	struct call *call;
-	struct engine_range *ranges; /* of the window */
+	struct engine_range *ranges; /* of the current window */
 	size_t count, next;
 	void (*done)(void *ctx, struct engine_range *r);
 	void *ctx;
 	int rc;
 	char why[FABRIC_ERROR_MAX];
 	struct range_state *states;
-	struct part *parts; /* by range */
+	struct part *parts; /* in the order of their ranges */
 	size_t part_count, part_capacity;
-	struct arena arena; /* records of blocks */
+	struct arena arena; /* memory of the block records */
 	struct map blocks;  /* id -> struct meta_block */
 };
 
@@ -83,7 +83,7 @@ static int range_open(struct call *c, struct engine_range *r, struct efile **out
 		return engine_file_open_id(c, r->id, out);
 	if (r->path != NULL)
 		return engine_file_open(c, r->path, out);
-	return call_fail(c, -EINVAL, "a range of no file");
+	return call_fail(c, -EINVAL, "a range names no file");
 }
 
 static int part_add(struct batch *b, const struct part *p)
@@ -100,7 +100,7 @@ static int part_add(struct batch *b, const struct part *p)
 	return 0;
 }
 
-/* The parts of a range that can go with others. Nothing waits here, so they stand together. */
+/* Adds the parts of a range. Does not wait, so the parts of a range are consecutive. */
 static int range_parts(struct batch *b, size_t i, const struct efile_extents *x)
 {
 	const struct engine_range *r = &b->ranges[i];
@@ -119,7 +119,7 @@ static int range_parts(struct batch *b, size_t i, const struct efile_extents *x)
 					 .block = x->extents[k].block};
 			int rc = part_add(b, &p);
 			if (rc < 0) {
-				b->part_count = s->first; /* of a range that failed none is read */
+				b->part_count = s->first; /* parts of a failed range are not read */
 				return rc;
 			}
 		}
@@ -130,7 +130,7 @@ static int range_parts(struct batch *b, size_t i, const struct efile_extents *x)
 	return 0;
 }
 
-/* Looks a range up. What cannot go with others is read here and now. */
+/* Looks up a range and adds its parts. A range that cannot be batched is read here. */
 static void range_resolve(struct batch *b, size_t i)
 {
 	struct engine_range *r = &b->ranges[i];
@@ -180,7 +180,8 @@ static int blocks_page(struct batch *b, const uint64_t *ids, size_t n)
 	struct meta_call m = call_meta(b->call);
 	int rc = meta_client_block_get(&m, ids, n, &b->arena, records);
 	if (rc < 0)
-		return call_meta_fail(b->call, &m, rc, "the blocks of the batch");
+		return call_meta_fail(b->call, &m, rc,
+				      "cannot read the block records of the batch");
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		if (records[i].state != 0)
 			rc = map_put(&b->blocks, ids[i], &records[i]);
@@ -207,8 +208,8 @@ static int blocks_resolve(struct batch *b)
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
-/* A part has ended. The range ends when none of its parts is under way any more: its memory is the user's again
- * then. After an error its parts that have not begun are not read. */
+/* A part has ended. The range ends after its last part: only then does nothing write to the
+ * user's memory. After an error the parts that have not begun are skipped. */
 static void part_done(void *ctx, struct block_range *range, const char *why)
 {
 	struct batch *b = ctx;
@@ -251,14 +252,15 @@ static int parts_read(struct batch *b)
 		if (p->range.block != NULL)
 			ranges[read.count++] = &p->range;
 		else
-			block_range_end(&read, &p->range, -ENOENT, "a block of the file is gone");
+			block_range_end(&read, &p->range, -ENOENT,
+					"a block of the file was deleted");
 	}
-	/* Each part tells of its own error. */
+	/* part_done handles the error of each part. */
 	(void)blocks_read(&read);
 	return 0;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the batch -------------------------------------------------------------------------------- */
 
 static void ranges_resolve(struct batch *b)
 {
@@ -267,7 +269,7 @@ static void ranges_resolve(struct batch *b)
 	b->next = 0;
 	for (size_t i = 1; i < b->count && i < RANGES_AT_ONCE; i++)
 		if (rt_group_spawn(&g, "batch", resolve_fiber, b) < 0)
-			break; /* fewer will do */
+			break; /* fewer fibers will do */
 	resolve_fiber(b);
 	rt_group_join(&g);
 }
@@ -284,7 +286,7 @@ static int window_run(struct batch *b)
 		b->states[i].left = b->states[i].count;
 	if (rc == 0)
 		rc = parts_read(b);
-	/* What was not come to: the batch was given up. */
+	/* Ranges that were not read: the batch failed or was cancelled. */
 	int late = rc < 0 ? rc : -ECANCELED;
 	for (size_t i = 0; i < b->count; i++)
 		if (i >= resolved || (b->states[i].batched && b->states[i].count > 0))

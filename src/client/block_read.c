@@ -11,12 +11,12 @@
 #include "base/err.h"
 #include "client/chunks.h"
 
-#define COST_TRANSIENT 20000u /* it failed a moment ago */
+#define COST_TRANSIENT 20000u /* its last read failed with a transient error */
 #define COST_JITTER 16u
 #define BUDGET_WAIT_NS (5 * NS_PER_S)
-#define TRANSIENT_MAX 3 /* failures that may pass, after which a chunk counts as lost */
+#define TRANSIENT_MAX 3 /* transient failures after which a chunk counts as lost */
 #define TRANSIENT_PAUSE_NS (20 * NS_PER_MS)
-#define COPY_BYTES (128 * KIB) /* copied and summed at once: still in a near cache */
+#define COPY_BYTES (128 * KIB) /* copied and then summed while they are in the processor cache */
 
 struct reading {
 	struct stripe stripe;
@@ -25,9 +25,9 @@ struct reading {
 	const struct codec *codec;
 	uint64_t off, len;
 	uint64_t chunk_len;
-	uint8_t *failures;      /* of each chunk, that may pass */
-	uint64_t read_bytes;    /* held at the gate of reads */
-	uint64_t rebuild_bytes; /* held at the gate of rebuilds */
+	uint8_t *failures;      /* transient failures of each chunk, up to TRANSIENT_MAX */
+	uint64_t read_bytes;    /* bytes entered at the gate of reads */
+	uint64_t rebuild_bytes; /* bytes entered at the gate of rebuilds */
 	struct block_findings *findings;
 	int last_rc;
 	uint64_t last_disk;
@@ -88,16 +88,14 @@ static int reading_fetch(struct stripe *s, struct stripe_fetch *f)
 	return rc;
 }
 
-/* A disk that is busy or away now may be back in a moment. */
+/* A disk that is busy or unreachable may answer again within a second. */
 static bool failure_is_transient(int rc)
 {
 	return rc == -EAGAIN || rc == -EDQUOT || rc == -ETIME || disk_error_is_unreachable(rc);
 }
 
-/*
- * A failure that may pass makes the chunk dear, so that another way is taken if there is one. A failure that
- * will not pass, or too many that may, mean that the chunk is lost.
- */
+/* A transient failure raises the cost of the chunk, so that the next plan avoids it if it can. A
+ * permanent failure, or TRANSIENT_MAX transient ones, make the chunk lost. */
 static int reading_judge(struct stripe *s, const struct stripe_fetch *f, uint32_t *cost)
 {
 	struct reading *r = reading_of(s);
@@ -105,7 +103,7 @@ static int reading_judge(struct stripe *s, const struct stripe_fetch *f, uint32_
 		return f->rc;
 	uint8_t *failures = &r->failures[f->chunk];
 	bool transient = failure_is_transient(f->rc);
-	/* Several ranges of a chunk may fail at once. */
+	/* Several ranges of one chunk may fail at the same time. */
 	if (transient && *failures < TRANSIENT_MAX)
 		++*failures;
 	transient = transient && *failures < TRANSIENT_MAX;
@@ -121,7 +119,7 @@ static int reading_plan(struct stripe *s, const uint32_t *cost, struct plan **ou
 	return plan_range(r->codec, r->chunk_len, cost, r->off, r->len, out);
 }
 
-/* Memory for what a plan fetches beside the range itself, and for what it computes. */
+/* Returns the memory in bytes that a plan needs for its other inputs and for computed chunks. */
 static uint64_t plan_bytes(const struct reading *r, const struct plan *p)
 {
 	return (uint64_t)(r->b->shape.k + 1) * p->len;
@@ -131,14 +129,14 @@ static int rebuild_enter(struct reading *r, const struct plan *p)
 {
 	uint64_t bytes = plan_bytes(r, p);
 	if (r->rebuild_bytes > 0)
-		return 0; /* room for one plan is enough: the next one uses what this one fetched */
+		return 0; /* one plan's memory is enough: the next plan reuses its ranges */
 	int rc = gate_enter(&r->call->fabric->rebuilds, bytes);
 	if (rc == 0)
 		r->rebuild_bytes = bytes;
 	return rc;
 }
 
-/* Whether a hedge that computes may go ahead; does not wait. */
+/* Returns whether a hedge may begin. One that computes needs memory and budget; does not wait. */
 static bool hedge_admit(struct reading *r, const struct plan *p)
 {
 	struct fabric *f = r->call->fabric;
@@ -152,7 +150,8 @@ static bool hedge_admit(struct reading *r, const struct plan *p)
 	return budget_try(&f->budget);
 }
 
-/* Without budget: chunks whose failures may pass are tried again, after a pause, as long as that helps. */
+/* When the budget is empty: replaces the plan by one that computes nothing and retries chunks
+ * with transient failures, after a pause. -ENODATA: there is no such plan. */
 static int plan_direct(struct reading *r, struct plan **p)
 {
 	const uint32_t *known = r->stripe.cost;
@@ -176,7 +175,8 @@ static int plan_direct(struct reading *r, struct plan **p)
 	return failures == 0 ? 0 : rt_sleep_ns(TRANSIENT_PAUSE_NS << failures);
 }
 
-/* A plan that computes costs budget. Without any, a chunk that may be there is tried first. */
+/* A plan that computes takes from the budget. When the budget is empty, chunks with transient
+ * failures are retried first; only without such a chunk does the read wait for the budget. */
 static int reading_admit(struct stripe *s, struct plan **p, bool hedge)
 {
 	struct reading *r = reading_of(s);
@@ -198,13 +198,13 @@ static int reading_admit(struct stripe *s, struct plan **p, bool hedge)
 	if (rc == -EBUSY) {
 		f->stats.refused_rebuilds++;
 		call_fail(r->call, rc,
-			  "too many reads have to be rebuilt from other chunks: "
-			  "disks are down or overloaded, try again later");
+			  "the budget for reconstructed reads is used up: disks are offline or "
+			  "overloaded; try again later");
 	}
 	return rc < 0 ? rc : rebuild_enter(r, *p);
 }
 
-/* When the newest plan counts as slow. */
+/* Returns the time at which the newest plan counts as slow. */
 static uint64_t reading_hedge_at_ns(const struct stripe *s)
 {
 	const struct reading *r = container_of(s, struct reading, stripe);
@@ -244,7 +244,7 @@ static const struct stripe_ops reading_ops = {
 
 /* --- handing out ------------------------------------------------------------------------------ */
 
-/* Copies to the user's memory; returns the checksum of what is there then. */
+/* Copies to the user's memory and returns the checksum of the copy. */
 static uint32_t copy_out(const struct reading *r, const struct sink *sink, const uint8_t *bytes,
 			 uint64_t to, uint64_t len)
 {
@@ -253,14 +253,14 @@ static uint32_t copy_out(const struct reading *r, const struct sink *sink, const
 		uint64_t n = min_u64(COPY_BYTES, len - at);
 		sink_write(sink, to + at, bytes + at, n);
 		size_t run;
-		void *there = sink_peek(sink, to + at, &run);
-		fabric_tamper(r->call->fabric, TAMPER_HANDED_OUT, there, min_u64(run, n));
+		void *copied = sink_peek(sink, to + at, &run);
+		fabric_tamper(r->call->fabric, TAMPER_HANDED_OUT, copied, min_u64(run, n));
 		crc = crc32c_combine(crc, sink_crc(sink, to + at, n), n);
 	}
 	return crc;
 }
 
-/* The range chunk by chunk, as fetched or as computed. */
+/* Copies the range to the sink, chunk by chunk, and compares each copy with its checksum. */
 static int hand_out(const struct reading *r, const struct sink *sink, uint32_t *crc)
 {
 	const struct shape *shape = &r->b->shape;
@@ -276,15 +276,15 @@ static int hand_out(const struct reading *r, const struct sink *sink, uint32_t *
 		struct stripe_part part;
 		if (!stripe_part_find(&r->stripe, chunk, at, n, &part))
 			return -EBADMSG;
-		uint32_t there = copy_out(r, sink, part.data, pos - r->off, n);
-		if (!stripe_part_verify(&part, there))
+		uint32_t copied = copy_out(r, sink, part.data, pos - r->off, n);
+		if (!stripe_part_verify(&part, copied))
 			return -EBADMSG;
-		*crc = crc32c_combine(*crc, there, n);
+		*crc = crc32c_combine(*crc, copied, n);
 	}
 	return 0;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- reading a range -------------------------------------------------------------------------- */
 
 static int reading_init(struct reading *r, const bool *avoid)
 {
@@ -309,7 +309,7 @@ static int reading_init(struct reading *r, const bool *avoid)
 		uint64_t disk = r->b->disks[i];
 		bool bad = disk == 0 || (avoid != NULL && avoid[i]);
 		uint32_t cost = bad ? CHUNK_LOST : disk_cost(f, disk);
-		/* Copies are all the same: readers should not all go to the first one. */
+		/* A random part spreads the readers over the replicas. */
 		if (shape->copies && cost != CHUNK_LOST)
 			cost += (uint32_t)(rt_random_u64() % COST_JITTER);
 		r->stripe.cost[i] = cost;
@@ -328,16 +328,17 @@ static void reading_fini(struct reading *r)
 	gate_leave(&f->reads, r->read_bytes);
 }
 
-/* Gathers; says why too few chunks can be read. */
+/* Gathers the chunks; explains -ENODATA in the error text. */
 static int reading_gather(struct reading *r)
 {
 	int rc = stripe_gather(&r->stripe);
 	if (rc != -ENODATA)
 		return rc;
-	return call_fail(r->call, rc,
-			 "block %016llx: too few of its chunks can be read; disk %llu: %s",
-			 (unsigned long long)r->b->block, (unsigned long long)r->last_disk,
-			 r->last_rc == 0 ? "not in the map" : err_text(r->last_rc));
+	return call_fail(
+		r->call, rc,
+		"block %016llx: too few of its chunks can be read; last failure: disk %llu: %s",
+		(unsigned long long)r->b->block, (unsigned long long)r->last_disk,
+		r->last_rc == 0 ? "not in the cluster map" : err_text(r->last_rc));
 }
 
 int block_range_read(struct call *c, const struct block_at *b, struct block_range_get *get)
@@ -358,7 +359,8 @@ int block_range_read(struct call *c, const struct block_at *b, struct block_rang
 			rc = hand_out(&r, get->sink, &get->crc);
 		if (rc == -EBADMSG)
 			call_fail(c, rc,
-				  "bytes changed in this machine's memory while they were read");
+				  "bytes changed in this machine's memory during the read; test "
+				  "its memory");
 	}
 	reading_fini(&r);
 	return rc;

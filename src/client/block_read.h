@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reading bytes of one block from its chunks: a stripe (stripe/stripe.h) whose chunks come from disks.
+ * Reads bytes of one block from its chunks: a stripe (stripe/stripe.h) whose chunks come from disks.
  *
- * With all disks well a plan is the chunk that has the bytes, and nothing is computed. Then:
+ * If all disks work, the plan is to read the chunk that has the bytes, and nothing is computed. Otherwise:
  *
- *   a fetch fails     the chunk counts as lost and a new plan is made; what came is used again
- *   it may pass       (a disk is busy or away) the chunk is dear for now, and lost after three times
- *   a fetch is slow   a hedge: a second plan around the slow chunks runs beside the first; the first to be
- *                     complete wins, the rest is cancelled
- *   a plan computes   it takes from the budget (budget.h): a hedge is left out when there is none, a read
- *                     that has no other way waits
+ *   a fetch fails      the chunk counts as lost and a new plan is made; ranges that arrived are used again
+ *   transient failure  (the disk is busy or unreachable) the chunk gets a high cost, and counts as lost after
+ *                      three failures
+ *   a fetch is slow    a hedge runs beside the first plan and avoids the slow chunks; the first complete plan
+ *                      is used, the fetches of the other are cancelled
+ *   a plan computes    it takes from the budget (budget.h): a hedge is skipped when the budget is empty, a
+ *                      read without another plan waits
  *
- * Checks. Fetched bytes come with the checksum they were stored with. What is copied to the user is
- * compared with it there; computed bytes are compared with the checksum that the stripe took before it
- * verified them.
+ * Checks. Fetched bytes arrive with the checksum they were stored with. The copy in the user's memory is
+ * compared with it; computed bytes are compared with the checksum that the stripe took before it verified
+ * them.
  */
 #ifndef CLIENT_BLOCK_READ_H
 #define CLIENT_BLOCK_READ_H
@@ -22,19 +23,20 @@
 #include "client/shape.h"
 #include "client/sink.h"
 
-/* Where a block is. */
+/* The location of a block. */
 struct block_at {
-	uint64_t block;       /* as files know it */
-	uint64_t chunk_block; /* as disks know it */
-	uint64_t len;         /* bytes that can be read */
+	uint64_t block; /* id in file extents */
+	/* id under which disks keep the chunks; changes when the block is re-encoded */
+	uint64_t chunk_block;
+	uint64_t len; /* readable bytes */
 	struct shape shape;
 	uint64_t layout;
-	const uint64_t *disks; /* shape.n; 0: nowhere */
+	const uint64_t *disks; /* shape.n disk ids; 0: the chunk is missing */
 };
 
 #define BLOCK_BAD_MAX 16
 
-/* What a read learned about chunks, for the caller to report. */
+/* What a read found out about chunks. The caller reports it. */
 struct block_findings {
 	int bad_count;
 	struct {
@@ -42,8 +44,9 @@ struct block_findings {
 		uint64_t disk;
 		int rc;
 	} bad[BLOCK_BAD_MAX];
-	bool stale;       /* a chunk was not where the record said: locations may have changed */
-	bool unreachable; /* a disk could not be had: the map may have changed */
+	/* a chunk was not on the disk that the record names: the record may be stale */
+	bool stale;
+	bool unreachable; /* a disk was unreachable: the cluster map may be stale */
 };
 
 struct block_range_get {
@@ -55,9 +58,9 @@ struct block_range_get {
 	struct block_findings findings;
 };
 
-/* Reads a range of the block into the sink. Waits. The fabric's gates bound the memory of all
- * reads, so one range should be a few MiB. -ENODATA: too few chunks can be read (the call's error
- * names the last disk and its error); -EBUSY: the budget for reconstructed reads is used up;
+/* Reads a range of the block into the sink. Waits. The gates of the fabric bound the memory of
+ * all reads, so one range should be a few MiB. -ENODATA: too few chunks can be read (the error
+ * text names the last disk and its error); -EBUSY: the budget of reconstructed reads is used up;
  * -EBADMSG: bytes changed in this machine's memory. */
 int block_range_read(struct call *c, const struct block_at *b, struct block_range_get *get);
 

@@ -15,9 +15,10 @@
 #define PUT_TIMEOUT_NS (30 * NS_PER_S)
 #define SETTLE_NS (2 * NS_PER_MS)
 #define GRACE_MIN_NS (5 * NS_PER_MS)
-#define SMALL_BYTES (64 * KIB) /* of a chunk: not worth a round trip to reserve */
+/* chunks up to this size are put without a reservation, which saves a round trip */
+#define SMALL_BYTES (64 * KIB)
 
-/* How many chunks of a block stand in one rack, and on one node. */
+/* Counts of chunks of a block in one rack and on one node. */
 struct same_domain {
 	unsigned rack, node;
 };
@@ -28,9 +29,10 @@ struct accepted {
 	uint64_t eta_ns;
 };
 
-/* Shared by the caller and the fibers of its chunks, which carry its context; the last one frees it. */
+/* State of one block write, shared by the caller and the fibers of its chunks. Reference-
+ * counted: fibers may outlive the caller. Fibers carry the context of the caller. */
 struct writing {
-	struct call call; /* outlives the caller's */
+	struct call call; /* copy of the caller's */
 	struct block_write w;
 	struct shape shape;
 	struct coded chunks;
@@ -41,18 +43,20 @@ struct writing {
 		 * eta_ns */
 		*accepted;
 	size_t accepted_count, taken;
-	bool settled; /* the answers that count are here: disks may be taken */
-	int unplaced; /* chunks without a disk; when there is none, what is left is given back */
+	bool settled; /* enough reservations were answered: chunk fibers may take disks */
+	int unplaced; /* chunks without a disk; at 0 the remaining reservations are released */
 	uint64_t *released; /* disks that accepted and whose reservations were released */
 	size_t released_count;
-	size_t reserving; /* reservations under way */
+	size_t reserving; /* running reservation fibers */
 	uint64_t *disks;
-	uint64_t *targets;        /* of each chunk: the disk it is on, or on its way to; 0: none */
-	struct same_domain limit; /* that the first n candidates have in one place */
-	int ended, stored;        /* chunks that are settled, and well */
+	/* per chunk: the disk that stores it or is being sent it; 0: none */
+	uint64_t *targets;
+	/* the most chunks that the first n candidates put into one rack or node */
+	struct same_domain limit;
+	int ended, stored; /* chunks whose put has ended; of them, stored ones */
 	struct rt_cond change;
-	bool returned; /* the caller has its answer */
-	bool reserve;
+	bool returned; /* block_write_take has returned */
+	bool reserve;  /* ask for reservations before puts */
 	int last_rc;
 	uint64_t last_disk;
 	unsigned refs;
@@ -82,13 +86,12 @@ static void writing_note_error(struct writing *g, uint64_t disk, int rc)
 
 /* --- fault domains ---------------------------------------------------------------------------- */
 
-/*
- * The first n candidates are as far apart as the cluster allows; those to spare share racks with them when
- * there are few racks. A disk that answers sooner must not bring two chunks of a block together where one
- * would do: the loss of that rack would cost two.
- */
+/* The first n candidates are spread over racks and nodes as far as the cluster allows; the
+ * further candidates share racks with them when there are few racks. A candidate that answers
+ * sooner must not put two chunks of a block into one rack if one is possible: the loss of that
+ * rack would cost two chunks. */
 
-/* Chunks that stand where this disk is. */
+/* Counts the chunks on `disks` that share the rack or node of `disk`. */
 static struct same_domain same_domain_count(const struct writing *g, const uint64_t *disks,
 					    size_t n, uint64_t disk)
 {
@@ -114,7 +117,8 @@ static void same_domain_init(struct writing *g)
 	}
 }
 
-/* Whether one chunk more there is more than need be. */
+/* Returns whether the rack or node has as many chunks already as the first n candidates would
+ * put there. */
 static bool same_domain_full(const struct writing *g, struct same_domain c)
 {
 	return c.rack >= g->limit.rack || c.node >= g->limit.node;
@@ -152,7 +156,8 @@ static void release_one(struct writing *g, uint64_t disk, uint64_t reservation)
 	if (reservation == 0 || disk_begin(&g->call, disk, &u) < 0)
 		return;
 	u.node.timeout_ns = RESERVE_TIMEOUT_NS;
-	int rc = node_release(&u.node, disk, reservation); /* else it expires */
+	/* after an error the reservation expires */
+	int rc = node_release(&u.node, disk, reservation);
 	disk_end(&g->call, &u, rc, 0);
 }
 
@@ -165,7 +170,7 @@ static void accepted_add(struct writing *g, const struct accepted *a)
 	g->accepted[i] = *a;
 }
 
-/* Asks one candidate after the other until one says yes. */
+/* Asks one candidate after another until one accepts. */
 static void reserve_fiber(void *arg)
 {
 	struct writing *g = arg;
@@ -203,7 +208,8 @@ static int reserve_more(struct writing *g)
 	return rc;
 }
 
-/* Gives back what was reserved beyond need: promises that are not kept make idle disks look busy. */
+/* Releases unused reservations: otherwise idle disks look busy to other writers until the
+ * reservations expire. */
 static void release_fiber(void *arg)
 {
 	struct writing *g = arg;
@@ -221,10 +227,11 @@ static void release_rest(struct writing *g)
 		return;
 	g->refs++;
 	if (rt_group_spawn(&g->call.fabric->background, "release", release_fiber, g) < 0)
-		g->refs--; /* they expire */
+		g->refs--; /* they expire instead */
 }
 
-/* The one of those free to use that is farthest from the other chunks, and the soonest of these. */
+/* Returns the index of the accepted disk whose rack and node have the fewest chunks of the
+ * block; of several, the one with the shortest expected time. */
 static size_t best_accepted(const struct writing *g, struct same_domain *least)
 {
 	size_t best = g->taken;
@@ -239,7 +246,7 @@ static size_t best_accepted(const struct writing *g, struct same_domain *least)
 	return best;
 }
 
-/* And of those that were given back. */
+/* Takes the released disk whose rack and node have the fewest chunks of the block. */
 static uint64_t released_pick(struct writing *g)
 {
 	size_t best = g->released_count - 1;
@@ -269,7 +276,7 @@ static int accepted_take(struct writing *g, struct accepted *out)
 		if (g->settled && g->taken < g->accepted_count) {
 			struct same_domain least;
 			size_t i = best_accepted(g, &least);
-			/* Those that have not answered may be better placed. */
+			/* A disk that has not answered yet may be in a rack with fewer chunks. */
 			if (!same_domain_full(g, least) || g->reserving == 0) {
 				accepted_pick(g, i, out);
 				return 0;
@@ -326,12 +333,13 @@ static int put_one(struct writing *g, int chunk, const struct accepted *a)
 		u.node.timeout_ns = RESERVE_TIMEOUT_NS;
 		disk_end(&g->call, &u, node_delete_one(&u.node, a->disk, id), 0);
 	}
-	/* It may have arrived all the same. Then it is an orphan, or a repair that meets it there counts on it: a
-	 * delete of ours would come at the wrong time. */
+	/* After an error the chunk may still be on the disk, as an orphan, and a repair may have
+	 * found it and rely on it. So it is never deleted here. */
 	return rc;
 }
 
-/* Puts one chunk somewhere. Ends with the chunk on a disk, or given up. */
+/* Puts one chunk, on another disk after each failure. Ends when a disk stored it or no disk is
+ * left. */
 static void chunk_fiber(void *arg)
 {
 	struct chunk_job *job = arg;
@@ -351,7 +359,7 @@ static void chunk_fiber(void *arg)
 		writing_note_error(g, a.disk, rc);
 		g->targets[chunk] = 0;
 		g->unplaced++;
-		/* -EBADMSG: our own bytes are bad. Another disk would not like them either. */
+		/* -EBADMSG: the bytes changed in memory; another disk would refuse them, too. */
 		if (rc == -ECANCELED || rc == -ETIME || rc == -EBADMSG)
 			break;
 	}
@@ -388,7 +396,7 @@ static int chunk_start(struct writing *g, int chunk)
 	return rc;
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- one block write -------------------------------------------------------------------------- */
 
 static struct writing *writing_new(struct call *c, const struct block_write *w,
 				   struct coded *chunks)
@@ -397,7 +405,7 @@ static struct writing *writing_new(struct call *c, const struct block_write *w,
 	if (g == NULL)
 		return NULL;
 	g->call = *c;
-	g->call.encoding = NULL; /* the caller's memory */
+	g->call.encoding = NULL; /* it is the caller's memory */
 	g->w = *w;
 	g->shape = *w->shape;
 	g->refs = 1;
@@ -412,7 +420,7 @@ static struct writing *writing_new(struct call *c, const struct block_write *w,
 	g->targets = calloc((size_t)g->shape.n, sizeof(*g->targets));
 	if (g->candidates == NULL || g->accepted == NULL || g->released == NULL ||
 	    g->disks == NULL || g->targets == NULL) {
-		g->w.gate_bytes = 0; /* the caller's again */
+		g->w.gate_bytes = 0; /* the caller leaves the gate */
 		writing_unref(g);
 		return NULL;
 	}
@@ -420,11 +428,12 @@ static struct writing *writing_new(struct call *c, const struct block_write *w,
 		memcpy(g->candidates, w->candidates, w->candidate_count * sizeof(*w->candidates));
 	same_domain_init(g);
 	bool large = g->w.open || g->chunks.chunk[g->shape.n - 1].len > SMALL_BYTES;
-	g->reserve = large && !g->w.unasked;
+	g->reserve = large && !g->w.no_reserve;
 	return g;
 }
 
-/* Until the quorum is there and the rest had its grace, or it cannot be reached. */
+/* Waits until the quorum is reached and the grace for the rest is over, or the quorum is out of
+ * reach. */
 static int writing_wait(struct writing *g)
 {
 	uint64_t start_ns = rt_now_ns();
@@ -442,7 +451,8 @@ static int writing_wait(struct writing *g)
 	return rc == -ECANCELED ? rc : 0;
 }
 
-/* Lets disks be taken when all asked have answered, or enough did and the others had a moment. */
+/* Waits until all reservations are answered, or n disks accepted and SETTLE_NS passed. Then
+ * disks may be taken. */
 static int writing_settle(struct writing *g)
 {
 	int rc = 0;
@@ -481,9 +491,10 @@ static int writing_result(struct call *c, struct writing *g, int rc)
 	}
 	rc = g->last_rc == -EBADMSG || g->last_rc == -EDQUOT ? g->last_rc : -ENOSPC;
 	if (g->last_rc == 0)
-		return call_fail(c, rc, "%d of %d chunks found a disk, %d are needed", g->stored,
+		return call_fail(c, rc, "%d of %d chunks were stored, %d are needed", g->stored,
 				 g->shape.n, g->w.quorum);
-	return call_fail(c, rc, "%d of %d chunks found a disk, %d are needed; disk %llu: %s",
+	return call_fail(c, rc,
+			 "%d of %d chunks were stored, %d are needed; last failure: disk %llu: %s",
 			 g->stored, g->shape.n, g->w.quorum, (unsigned long long)g->last_disk,
 			 err_text(g->last_rc));
 }

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Writing one block: encoded chunks to the first disks that accept them.
+ * Writes one block: encoded chunks to the first disks that accept them.
  *
- *     candidates  d1 d2 d3 d4 d5 d6 | d7 d8        n, and some to spare
- *     reserve     all at once; of those that say yes in time, the n that would be done first get
+ *     candidates  d1 d2 d3 d4 d5 d6 | d7 d8        n, and some more
+ *     reserve     asks them all at once; of the disks that accept in time, the n with the shortest expected time get
  *                 a chunk
- *     put         all at once; a disk that fails is replaced by another that said yes
- *     done        at the quorum, after a short grace for the rest
+ *     put         sends all chunks at once; a disk that fails is replaced by another that accepted
+ *     done        when a quorum has stored its chunks, after a short grace for the rest
  *
- * A disk that is too busy says no (or says nothing) to the reservation, so no payload is sent
- * there: that is the hedge of section 5.1 of the Tectonic paper. What is not done after the grace
- * goes on behind the caller's back; the chunk is then recorded as missing, and `late` is told how
- * it ended.
+ * A busy disk refuses the reservation (or does not answer in time), so no payload is sent to it: this is the hedge of
+ * section 5.1 of the Tectonic paper. Puts that have not ended after the grace continue in the background. Their
+ * chunks are recorded as missing, and `late` is called with their result.
  */
 #ifndef CLIENT_BLOCK_WRITE_H
 #define CLIENT_BLOCK_WRITE_H
@@ -19,41 +18,40 @@
 #include "client/encode.h"
 
 struct late_chunk {
-	uint64_t block; /* as files know it */
+	uint64_t block; /* id in file extents */
 	uint64_t chunk_block;
 	int chunk;
 	uint64_t disk;
 	uint32_t crc;
-	uint64_t release_count; /* of the block, when it names the others */
+	uint64_t release_count; /* of the record that names the other chunks */
 	int rc;
 };
 
 struct block_write {
-	uint64_t block; /* as disks know it */
-	uint64_t owner; /* as files know it, for the chunks' labels; 0: the same */
+	uint64_t block; /* chunk_block: id under which disks keep the chunks */
+	uint64_t owner; /* block id in file extents, for the chunks' labels; 0: the same as block */
 	uint64_t epoch;
-	uint64_t release_count; /* of its record, when it names the chunks */
+	uint64_t release_count; /* of the record that will name the chunks */
 	const struct shape *shape;
-	const uint64_t *candidates; /* disks in the order of preference */
+	const uint64_t *candidates; /* disks, the preferred first */
 	size_t candidate_count;     /* at least shape->n */
-	int extra;                  /* how many beside n are asked at first */
+	int extra;                  /* reservations beyond n at the start */
 	int quorum;
-	bool unasked;        /* nothing is reserved: the first n get their chunks at once */
-	bool no_grace;       /* return with the quorum */
-	bool open;           /* appends follow: the chunks are made with room for capacity bytes */
-	uint64_t capacity;   /* with open */
-	uint64_t gate_bytes; /* held at the gate of writes for the chunks; given back with them */
-	/* A chunk that was not done in time is (rc 0), or never will be. Called in a fiber; may be
-	 * NULL. */
+	bool no_reserve;   /* puts go to the first n candidates without reservations */
+	bool no_grace;     /* returns as soon as the quorum is reached */
+	bool open;         /* creates open chunks with room for capacity bytes, for appends */
+	uint64_t capacity; /* with open */
+	/* bytes entered at the gate of writes; leaves the gate when the chunks are freed */
+	uint64_t gate_bytes;
+	/* Called in a fiber for each chunk that ended after the return: stored (rc 0) or failed.
+	 * NULL: not called. */
 	void (*late)(void *ctx, const struct late_chunk *l);
 	void *late_ctx;
 };
 
-/*
- * Takes over the chunks and what is held at the gate for them. disks[n] receives where each chunk
- * is, 0 where it is missing. Waits. -ENOSPC: fewer candidates accept than the quorum needs, told
- * with what they said; -ETIME, -ECANCELED.
- */
+/* Writes the chunks. Takes over them and gate_bytes. disks[n] receives the disk of each chunk, 0
+ * if it is missing. Waits. -ENOSPC: fewer candidates accept than the quorum needs; the error
+ * text has the numbers and the last answer; -ETIME, -ECANCELED. */
 int block_write_take(struct call *c, const struct block_write *w, struct coded *chunks,
 		     uint64_t *disks);
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Blocks between memory, disks and metadata. The order of a write: the record is allocated (so that
- * the collector knows whose chunks these are), chunks are written, the record is committed. A crash
- * in between leaves a pending record and chunks that nobody reads, which the collector takes away.
+ * Writes blocks: encodes them, stores their chunks and commits their records. The order of a write: (1) allocate the
+ * record, so that the collector knows the block of these chunks, (2) write the chunks, (3) commit the record. A crash
+ * in between leaves a pending record and chunks that no reader uses; the collector deletes both.
  *
- * Small blocks are written while their record is allocated, because each of the two waits for a disk.
- * Their chunks are known by their labels; where those cannot be had the order is kept. What a refusal
- * leaves on disks is taken away at once. Chunks without a record go when the collector has met them twice, two
- * of its epochs apart. So a writer knows the epoch before it puts them, is told the epoch when there is a record,
- * and fails when that is two further: a machine that stands still in between does not commit what is gone.
+ * The chunks of small blocks are written while their record is allocated, because both steps wait for a disk. Until
+ * the record exists the labels of the chunks identify them; the client keeps the order of above when it does not know
+ * the collector's epoch. If the allocation is refused the chunks are deleted at once. The collector deletes chunks
+ * without a record when it finds them twice, two of its epochs apart. So a writer remembers the epoch from before the
+ * puts, gets the current epoch with the record, and fails if that is two or more further: otherwise a machine that was
+ * suspended in between would commit chunks that are deleted already.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,14 +23,15 @@
 #define LATE_PAUSE_NS (300 * NS_PER_MS)
 #define FIRST_EPOCH 1
 #define OVERLAP_BYTES (1 * MIB)
-#define EPOCH_AGE_NS (10 * NS_PER_S) /* less than any grace */
+#define EPOCH_AGE_NS (10 * NS_PER_S) /* shorter than any grace period */
 
 uint64_t block_gate_bytes(const struct shape *s, uint64_t len)
 {
 	return len + coded_parity_bytes(s, len);
 }
 
-/* A choice that has more in one rack than the code bears is for when racks are away. */
+/* Refuses a choice that puts more chunks into one rack than the code tolerates, unless the cause
+ * is that racks are offline. */
 static int spread_check(struct call *c, const struct shape *s, const struct cluster_want *want,
 			const struct cluster_choice *choice)
 {
@@ -43,8 +45,8 @@ static int spread_check(struct call *c, const struct shape *s, const struct clus
 	encoding_print(&s->encoding, text);
 	return call_fail(
 		c, -ENOSPC,
-		"%s bears the loss of %u %s; %u in %u racks%s put %u into one: it takes more "
-		"racks, or another encoding",
+		"%s tolerates the loss of %u %s, but %u in %u racks%s put %u into one rack: add "
+		"racks or choose another encoding",
 		text, now.tolerance, s->encoding.kind == ENCODING_MLEC ? "columns" : "chunks",
 		now.width, now.racks, want->media == CLUSTER_MEDIA_FLASH ? " with flash" : "",
 		now.rack_most);
@@ -95,19 +97,17 @@ int block_choose_disks(struct call *c, const struct shape *s, enum cluster_media
 		return rc;
 	char text[ENCODING_TEXT_MAX];
 	encoding_print(&s->encoding, text);
-	return call_fail(c, rc, "%s needs %d %s%s; %u take new data now, on %u nodes in %u racks",
+	return call_fail(c, rc, "%s needs %d %s%s; %u accept new data now, on %u nodes in %u racks",
 			 text, s->n, media == CLUSTER_MEDIA_FLASH ? "flash " : "",
 			 s->encoding.kind == ENCODING_MLEC ? "pools" : "disks", out->disk_eligible,
 			 out->node_eligible, out->rack_eligible);
 }
 
-/* --- chunks that come late -------------------------------------------------------------------- */
+/* --- chunks stored after the return ----------------------------------------------------------- */
 
-/*
- * The block was committed, or will be, with this chunk missing: add it. A chunk that the record does not take is
- * left for the janitor, and never deleted here: a repair may have met it, and counted on it, by the time that a
- * delete arrives.
- */
+/* Adds a chunk that was stored after the block write returned: the record names it as missing. A
+ * chunk that the record does not accept is left to the janitor and never deleted here: until the
+ * delete arrives, a repair may have found the chunk and rely on it. */
 static void late_chunk(void *ctx, const struct late_chunk *l)
 {
 	struct engine *e = ctx;
@@ -115,7 +115,7 @@ static void late_chunk(void *ctx, const struct late_chunk *l)
 	call_init(&c, e->fabric);
 	rt_deadline_set(rt_now_ns() + 30 * NS_PER_S);
 	if (l->rc < 0)
-		return; /* the record says that it is missing: repair makes it */
+		return; /* the record names it as missing; repair rebuilds it */
 	struct meta_place p = {.chunk_block = l->chunk_block,
 			       .index = (uint32_t)l->chunk,
 			       .crc = l->crc,
@@ -155,7 +155,7 @@ static int place_chosen(struct call *c, const struct shape *s, const struct meta
 		.candidate_count = choice->count,
 		.extra = shape_extra(s, c->extra_disks),
 		.quorum = shape_quorum(s, c->quorum, false),
-		.unasked = c->extra_disks == TERRANE_NONE,
+		.no_reserve = c->extra_disks == TERRANE_NONE,
 		.gate_bytes = gate_bytes,
 		.late = late_chunk,
 		.late_ctx = call_engine(c),
@@ -166,7 +166,7 @@ static int place_chosen(struct call *c, const struct shape *s, const struct meta
 	return rc;
 }
 
-/* Enough candidates for the hedge, and some more for disks that fail. */
+/* Returns the number of candidates beyond n: for the hedge and to replace disks that fail. */
 static int spare_disks(const struct call *c, const struct shape *s)
 {
 	return shape_extra(s, c->extra_disks) + (s->n + 1) / 2;
@@ -196,7 +196,7 @@ int block_record_allocate(struct call *c, struct meta_block *record)
 		f->gc_epoch = epoch;
 		f->gc_epoch_ns = asked_ns;
 	}
-	return call_meta_fail(c, &m, rc, "a new block");
+	return call_meta_fail(c, &m, rc, "cannot allocate a block");
 }
 
 static int block_allocate(struct call *c, const struct block_new *b, struct meta_block *record,
@@ -222,11 +222,11 @@ static int block_commit(struct call *c, const struct block_new *b, struct meta_b
 		rc = meta_client_block_own(&m, b->id, b->owners + at, n);
 		at += n;
 	}
-	return call_meta_fail(c, &m, rc, "a block that was written");
+	return call_meta_fail(c, &m, rc, "cannot commit a block");
 }
 
 struct allocating {
-	struct call call; /* words of its own */
+	struct call call; /* has its own error text */
 	const struct block_new *block;
 	struct meta_block record;
 	const struct cluster_choice *choice;
@@ -239,7 +239,7 @@ static void allocate_fiber(void *arg)
 	a->rc = block_allocate(&a->call, a->block, &a->record, a->choice);
 }
 
-/* There is no record: what was written of it goes. The collector would find it too, later. */
+/* Deletes the chunks of a block that has no record. The collector would delete them too, later. */
 static void chunks_delete(struct call *c, const struct block_new *b,
 			  const struct meta_chunk *chunks)
 {
@@ -256,7 +256,7 @@ static bool epoch_known(const struct fabric *f)
 	return f->gc_epoch != 0 && rt_now_ns() - f->gc_epoch_ns < EPOCH_AGE_NS;
 }
 
-/* Allocates the record and writes the chunks, both at once. */
+/* Allocates the record and writes the chunks at the same time. */
 static int block_create_small(struct call *c, struct block_new *b, struct coded *coded,
 			      struct meta_block *record, const struct cluster_choice *choice)
 {
@@ -274,8 +274,8 @@ static int block_create_small(struct call *c, struct block_new *b, struct coded 
 	rt_group_join(&g);
 	if (a.rc == 0 && c->fabric->gc_epoch >= gc_epoch + 2)
 		a.rc = call_fail(&a.call, -ETIMEDOUT,
-				 "the record of a new block came so late that its chunks may have "
-				 "been collected: write it again");
+				 "allocating a block took so long that its chunks may have been "
+				 "collected: write it again");
 	if (a.rc < 0 && rc == 0) {
 		chunks_delete(c, b, record->chunks);
 		return call_fail(c, a.rc, "%s", a.call.error);
@@ -303,12 +303,12 @@ static int block_create_coded(struct call *c, struct block_new *b, struct coded 
 	return rc < 0 ? rc : block_commit(c, b, record);
 }
 
-/* Takes over the reference to data and the bytes held at the gate. */
+/* Creates a block on one media. Takes over the reference to data and the bytes at the gate. */
 static int block_create_on(struct call *c, struct block_new *b, enum cluster_media media)
 {
 	struct coded coded;
 	int rc = coded_make(c, b->shape, b->data, b->len, b->crc, &coded);
-	buf_unref(b->data); /* the chunks have their own references */
+	buf_unref(b->data); /* each chunk has its own reference */
 	AUTO_FREE struct meta_chunk *own = NULL;
 	if (b->uncommitted == NULL)
 		own = calloc((size_t)b->shape->n, sizeof(*own));

@@ -47,7 +47,7 @@ static bool budget_spend(struct budget *b)
 
 bool budget_try(struct budget *b)
 {
-	/* Those who wait have no other way and come first. */
+	/* A waiting reader has no other plan, so it comes first. */
 	if (b->turn.owner == NULL && budget_spend(b))
 		return true;
 	b->refused++;

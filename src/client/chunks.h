@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Chunks that come over rpc as the source of a stripe: their memory is buffers of the fabric's pool. */
+/* Chunks fetched over rpc, as the source of a stripe: their memory is buffers of the fabric's
+ * pool. */
 #ifndef CLIENT_CHUNKS_H
 #define CLIENT_CHUNKS_H
 
 #include "client/fabric.h"
 #include "stripe/stripe.h"
 
-/* Takes over the slice's reference. */
+/* Takes over the slice's reference to its buffer. */
 static inline struct stripe_bytes chunk_bytes_take(const struct slice *s)
 {
 	return (struct stripe_bytes){
 		.data = s->buf->data + s->offset, .len = s->len, .crc = s->crc, .hold = s->buf};
 }
 
-/* The same back; the slice's buf is NULL for a chunk without bytes. */
+/* Converts back, with the reference; the slice's buf is NULL for an empty chunk. */
 static inline struct slice chunk_slice_take(const struct stripe_bytes *b)
 {
 	struct buf *buf = b->hold;
@@ -23,7 +24,7 @@ static inline struct slice chunk_slice_take(const struct stripe_bytes *b)
 			      .crc = b->crc};
 }
 
-/* Slots of struct stripe_ops. chunk_memory waits for memory of the pool. */
+/* The memory and release slots of struct stripe_ops. chunk_memory waits for memory of the pool. */
 static inline int chunk_memory(struct fabric *f, uint64_t len, struct stripe_bytes *out)
 {
 	struct buf *buf;

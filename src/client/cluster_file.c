@@ -10,20 +10,21 @@
 static const char *const classes[] = {"gold", "silver", "bronze", NULL};
 
 const struct conf_key cluster_file_schema[] = {
-	CONF_STRING("cluster", "id", struct cluster_file, id, "", 0, 32,
-		    "the cluster's id, 32 hexadecimal digits: servers of another one are refused"),
+	CONF_STRING(
+		"cluster", "id", struct cluster_file, id, "", 0, 32,
+		"the cluster's id, 32 hexadecimal digits: servers of another cluster are refused"),
 	CONF_STRING("cluster", "metadata", struct cluster_file, metadata, NULL, 1, 4096,
-		    "addresses of metadata servers, with commas between"),
+		    "comma-separated addresses of the metadata servers"),
 	CONF_STRING("client", "tenant", struct cluster_file, tenant, "default", 1, 64,
-		    "whose namespace to use"),
+		    "the tenant whose files to use"),
 	CONF_STRING("client", "traffic_group", struct cluster_file, traffic_group, "", 0, 63,
-		    "who shares disks with whom"),
+		    "the traffic group that requests are counted in"),
 	CONF_CHOICE("client", "traffic_class", struct cluster_file, traffic_class, "silver",
-		    classes, "how urgent requests are"),
+		    classes, "the priority of requests at the disks"),
 	CONF_STRING("client", "encoding", struct cluster_file, encoding, "rs:4+2", 1, 31,
-		    "of files for which none is named"),
+		    "encoding of files that name none"),
 	CONF_SIZE("client", "block", struct cluster_file, block_bytes, "64MiB", 64LL * 1024,
-		  64LL * 1024 * 1024, "block size of files for which none is named"),
+		  64LL * 1024 * 1024, "block size of files that name none"),
 };
 const size_t cluster_file_keys = ARRAY_LEN(cluster_file_schema);
 

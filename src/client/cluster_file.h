@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The file that tells a client where its cluster is. */
+/* The file that describes a cluster to its clients. */
 #ifndef CLIENT_CLUSTER_FILE_H
 #define CLIENT_CLUSTER_FILE_H
 
@@ -12,8 +12,8 @@
 #define CLUSTER_FILE_ENV "TERRANE_CLUSTER"
 
 struct cluster_file {
-	char *id;       /* 32 hexadecimal digits; empty: any */
-	char *metadata; /* addresses with commas between */
+	char *id;       /* 32 hexadecimal digits; empty: any cluster */
+	char *metadata; /* comma-separated addresses */
 	char *tenant;
 	char *traffic_group;
 	int traffic_class; /* 0 gold, 1 silver, 2 bronze */
@@ -24,12 +24,12 @@ struct cluster_file {
 extern const struct conf_key cluster_file_schema[];
 extern const size_t cluster_file_keys;
 
-/* path, else the environment's, else the one of the current folder. -ENOENT, -EINVAL and what
- * reading a file gives, with one line in err. */
+/* Loads `path`, else the file that $TERRANE_CLUSTER names, else ./cluster.ini. -ENOENT, -EINVAL
+ * and errors of reading a file, with one line in err. */
 int cluster_file_load(struct cluster_file *f, const char *path, struct strbuf *err);
 void cluster_file_free(struct cluster_file *f);
 
-/* The id as a number: 32 hexadecimal digits; empty is 0. -EINVAL. */
+/* Parses the id of 32 hexadecimal digits; an empty one is 0. -EINVAL. */
 int cluster_file_id(const struct cluster_file *f, uint64_t *high, uint64_t *low);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The codecs of the encodings in use, opened once each. */
+/* A cache of the codecs of the encodings in use; each is opened once. */
 #ifndef CLIENT_CODECS_H
 #define CLIENT_CODECS_H
 
@@ -18,8 +18,8 @@ struct codecs {
 void codecs_init(struct codecs *c);
 void codecs_fini(struct codecs *c);
 
-/* Of the client's level of a shape; lives as long as the cache. -ENOMEM, -ENOSPC for too many
- * kinds. */
+/* Gets the codec for a shape's network level (shape.net); it lives as long as the cache.
+ * -ENOMEM; -ENOSPC: more than CODECS_MAX encodings. */
 int codecs_get(struct codecs *c, const struct shape *s, const struct codec **out);
 
 #endif

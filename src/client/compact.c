@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Compaction: what still lives of blocks that many files share goes to a new block, together.
+ * Compaction: copies the bytes that files still use of shared blocks to one new block.
  *
- *   gather   the owners of each block, and which of their extents lie in it
- *   copy     those bytes, each piece once however many files have it, to a new block with all of them as owners
- *   remap    each file's extent, if it is still what was gathered: one transaction on the file
+ *   gather   finds the owners of each block, and their extents in it
+ *   copy     copies those bytes, each piece once even if several files share it, to a new block that has all those
+ *            files as owners
+ *   remap    changes each file's extent, if it is still the gathered one: one transaction on the file
  *
- * Nothing of the old blocks is touched. Who has a file's extents in memory reads there for the grace; the
- * collector finds that the files have no extent there any more, and takes the blocks away. A file that was
- * deleted or changed meanwhile refuses the remap; the collector finds that it owns nothing of the new block.
- * The same when this stops anywhere.
+ * The old blocks are not changed. Readers that hold a file's old extents read the old blocks until the grace period
+ * ends. The collector finds that no file has an extent there any more and deletes them. If a file was deleted or
+ * changed since gather, its remap is refused; the collector finds that the file uses nothing of the new block. The
+ * same holds if compaction stops at any point.
  *
- * Files that are being written, that are removed, or that have very many extents are left: their blocks stay for
- * them.
+ * Files that are being written, that are removed, or that have more than FILE_EXTENTS_MAX extents are skipped: they
+ * keep their blocks.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,22 +27,22 @@
 #define FILE_EXTENTS_MAX 1024
 #define PIECES_MAX 65536
 
-/* An extent of a file that is to lie elsewhere. */
+/* An extent of a file that moves to the new block. */
 struct piece {
 	uint64_t file;
 	uint64_t offset; /* in the file */
 	struct meta_extent was;
-	uint64_t at; /* in the new block */
+	uint64_t at; /* offset in the new block */
 };
 
 struct compaction {
 	struct call *call;
 	struct piece *piece;
 	size_t count, cap;
-	const struct meta_block *block; /* n of them */
+	const struct meta_block *block; /* n records */
 	size_t n;
 	struct shape shape;
-	uint64_t bytes; /* of the new block */
+	uint64_t bytes; /* length of the new block */
 	struct engine_compacted *out;
 };
 
@@ -121,7 +122,8 @@ static bool is_same(const struct piece *x, const struct piece *y)
 	return by_place(x, y) == 0;
 }
 
-/* In the order of their old places, one after the other. */
+/* Assigns offsets in the new block, in the order of the old positions. Files that share a piece
+ * share its copy. */
 static void lay_out(struct compaction *k)
 {
 	k->bytes = 0;
@@ -137,7 +139,8 @@ static void lay_out(struct compaction *k)
 	}
 }
 
-/* The blocks that can be done: sealed, and of one encoding and media. */
+/* Gathers from the blocks that are sealed and have the encoding and media of the first such
+ * block. */
 static int gather(struct compaction *k)
 {
 	struct encoding enc;
@@ -207,7 +210,7 @@ static int by_file(const void *a, const void *b)
 	return (x->file > y->file) - (x->file < y->file);
 }
 
-/* Each file once, with all that it has. */
+/* Lists each file once, with the sum of its bytes. */
 static size_t owners_of(const struct compaction *k, struct meta_owner *out)
 {
 	size_t n = 0;
@@ -249,7 +252,7 @@ static int copy(struct compaction *k, uint64_t *block)
 	return rc;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------- */
+/* --- remap --------------------------------------------------------------------------------------- */
 
 static int remap(struct compaction *k, uint64_t block)
 {
@@ -261,7 +264,8 @@ static int remap(struct compaction *k, uint64_t block)
 		if (rc == -ENOENT || rc == -ESTALE)
 			k->out->overtaken++;
 		else if (rc < 0)
-			return call_meta_fail(k->call, &m, rc, "a file of a compacted block");
+			return call_meta_fail(k->call, &m, rc,
+					      "cannot remap a file of a compacted block");
 		else
 			k->out->extents++;
 	}
@@ -275,11 +279,13 @@ int engine_compact(struct call *c, const struct meta_block *b, size_t n,
 	uint64_t block = 0;
 	*out = (struct engine_compacted){0};
 	if (n == 0 || n > ENGINE_COMPACT_MAX)
-		return call_fail(c, -EINVAL, "1 to %d blocks at once", ENGINE_COMPACT_MAX);
+		return call_fail(c, -EINVAL, "compaction takes 1 to %d blocks", ENGINE_COMPACT_MAX);
 	c->ignore_spread = true;
 	int rc = gather(&k);
 	if (rc == 0 && k.bytes > ENGINE_BLOCK_MAX)
-		rc = call_fail(c, -EFBIG, "what lives is more than a block");
+		rc = call_fail(c, -EFBIG,
+			       "the used bytes of these blocks do not fit into one block: compact "
+			       "fewer at once");
 	if (rc == 0 && k.count > 0)
 		rc = copy(&k, &block);
 	if (rc == 0 && k.count > 0) {

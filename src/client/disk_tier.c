@@ -2,20 +2,20 @@
 /*
  * The disks as the last tier of block reads.
  *
- * Parts of one read are cut into pieces of a few MiB, so that what a piece holds in memory is bounded and a
- * rebuild stays small. Pieces run several at a time, each with all that a single read does (locate.c).
+ * The parts of one read are cut into pieces of a few MiB: this bounds the memory of a piece and the cost of a
+ * reconstruction. Several pieces are read at a time, each with hedges, reconstruction and fresh locations (locate.c).
  *
- * Independent ranges are small, and small reads cost round trips and disk turns, not bytes. So everything that one
- * disk has of them is asked for together, in the order in which it lies there, a few MiB at a time:
+ * Independent ranges are small. Their cost is round trips and disk seeks, not bytes. So the parts on one disk are
+ * read together, in the order of their positions, a few MiB per request:
  *
- *     ranges     block 7      block 9      block 7      ...      as the caller gave them
- *     parts      range, disk, chunk, offset                      sorted by disk and place
+ *     ranges     block 7      block 9      block 7      ...      in the order of the caller
+ *     parts      range, disk, chunk, offset                      sorted by disk and position
  *     jobs       disk 3: 200 parts   disk 5: 180 parts   ...     one request each
  *
- * A part that fails in its job, or whose disk is known to be away, is read with all that a single read
- * does about it (hedge, rebuild, fresh locations). Neighbours in one chunk are read in one go then, with
- * what lies between them: rebuilding a chunk range by range would cost k reads and a turn of the budget for
- * each.
+ * A part that fails in its job, or whose disk is known to be unreachable, is read by itself with hedges,
+ * reconstruction and fresh locations (block_fetch). Neighbouring parts of one chunk are then joined to a run that is
+ * read at once, with the bytes between them: reconstructing a chunk range by range would cost k reads and one unit of
+ * the budget for each range.
  */
 #include <assert.h>
 #include <errno.h>
@@ -32,16 +32,17 @@
 #define JOBS_AT_ONCE 16
 #define JOB_PARTS 512
 #define JOB_BYTES (4 * MIB)
-#define JOB_TIMEOUT_NS NS_PER_S    /* then each part is read by itself, with hedges */
-#define RUN_BYTES (4 * MIB)        /* of a chunk, read in one go */
-#define RUN_GAPS_BYTES (512 * KIB) /* of a run, bytes between its parts */
-#define COST_SINGLE_MIN 200u       /* a chunk that is so dear is worth a plan of its own */
+#define JOB_TIMEOUT_NS NS_PER_S    /* after it each part is read by itself, with hedges */
+#define RUN_BYTES (4 * MIB)        /* the longest run */
+#define RUN_GAPS_BYTES (512 * KIB) /* the most bytes between the parts of a run */
+/* parts of a chunk with this cost or more are read by themselves */
+#define COST_SINGLE_MIN 200u
 #define COST_JITTER 16u
 #define CANCELLED "the read was cancelled"
 
-static_assert(BLOCK_RANGE_SMALL <= JOB_BYTES, "a part fits a job");
+static_assert(BLOCK_RANGE_SMALL <= JOB_BYTES, "a part fits into a job");
 
-/* Items that several fibers take one after the other, and the first error of any. */
+/* A list of items that several fibers process, and the first error of any item. */
 struct work {
 	const struct block_read *read;
 	void (*one)(struct work *w, size_t i);
@@ -67,7 +68,8 @@ static void work_fiber(void *arg)
 		w->one(w, w->next++);
 }
 
-/* Returns the first error, with its words in the call. */
+/* Processes all items with up to `width` fibers. Returns the first error, with its text in the
+ * call. */
 static int work_run(struct work *w, size_t width)
 {
 	struct rt_group g;
@@ -110,7 +112,8 @@ static void piece_one(struct work *w, size_t i)
 		r->rc = rc;
 }
 
-/* Pieces end at multiples of their size in the block. list NULL: only counts. */
+/* Cuts a range into pieces that end at multiples of PIECE_BYTES in the block. list NULL: only
+ * counts them. */
 static size_t range_cut(struct block_range *r, struct piece *list)
 {
 	size_t n = 0;
@@ -155,27 +158,28 @@ static int parts_read(const struct block_read *b)
 	return rc;
 }
 
-/* --- where independent ranges are ------------------------------------------------------------- */
+/* --- jobs of independent ranges --------------------------------------------------------------- */
 
 struct part {
 	struct block_range *range;
-	uint64_t disk;         /* 0: it is read by itself */
-	struct chunk_id chunk; /* block 0: more than one has it, or its record is bad */
+	uint64_t disk; /* 0: the part is read by itself */
+	/* block 0: several chunks have a piece of the part, or its record is invalid */
+	struct chunk_id chunk;
 	uint64_t chunk_off;
 };
 
 struct job {
-	size_t first, count; /* of the parts */
-	size_t round;        /* number among the jobs of its disk */
+	size_t first, count; /* parts [first, first + count) */
+	size_t round;        /* index among the jobs of its disk */
 };
 
 struct independent {
-	struct work work; /* of jobs */
+	struct work work; /* items are jobs */
 	struct part *parts;
 	struct job *jobs;
 };
 
-/* The disk that has the part, when one chunk has all of it and nothing speaks against that chunk. */
+/* Chooses the disk and chunk of a part, if one chunk has all of it and its cost is low enough. */
 static void part_place(const struct fabric *f, struct part *p)
 {
 	const struct block_range *range = p->range;
@@ -230,7 +234,8 @@ static int job_order(const void *a, const void *b)
 	return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* Cuts the sorted parts into jobs, so that all disks begin at once. */
+/* Sorts the parts by position, cuts them into jobs and orders the jobs by round, so that all
+ * disks begin at once. */
 static int jobs_make(struct independent *m)
 {
 	const struct block_read *b = m->work.read;
@@ -252,7 +257,8 @@ static int jobs_make(struct independent *m)
 		const struct part *p = &m->parts[i];
 		struct job *j = m->work.count > 0 ? &m->jobs[m->work.count - 1] : NULL;
 		bool same = j != NULL && m->parts[j->first].disk == p->disk;
-		/* Parts without a disk get one job per chunk, whose runs are read one after the other. */
+		/* Parts without a chosen disk get one job per chunk; its runs are read one after
+		 * the other. */
 		if (same && p->disk == 0)
 			same = p[-1].chunk.block == p->chunk.block &&
 			       p[-1].chunk.index == p->chunk.index;
@@ -277,7 +283,7 @@ static void part_end(struct work *w, struct part *p, int rc, const char *why)
 	if (rc < 0)
 		work_note(w, rc, why);
 	block_range_end(w->read, p->range, rc, why);
-	p->range = NULL; /* told */
+	p->range = NULL; /* its result was reported */
 }
 
 static void part_read_single(struct work *w, struct part *p)
@@ -290,14 +296,15 @@ static void part_read_single(struct work *w, struct part *p)
 	part_end(w, p, rc, c.error);
 }
 
-/* Copies bytes that were fetched with others to the user's memory and compares them there. */
+/* Copies the part's bytes from the reply of its job to the user's memory. Returns false if the
+ * copy does not have the checksum. */
 static bool part_take(struct fabric *f, struct part *p, const uint8_t *bytes, uint32_t crc)
 {
 	struct block_range *r = p->range;
 	size_t run;
 	sink_write(&r->sink, 0, bytes, r->len);
-	void *there = sink_peek(&r->sink, 0, &run);
-	fabric_tamper(f, TAMPER_HANDED_OUT, there, min_u64(run, r->len));
+	void *copied = sink_peek(&r->sink, 0, &run);
+	fabric_tamper(f, TAMPER_HANDED_OUT, copied, min_u64(run, r->len));
 	if (sink_crc(&r->sink, 0, r->len) != crc)
 		return false;
 	r->crc = crc;
@@ -307,17 +314,18 @@ static bool part_take(struct fabric *f, struct part *p, const uint8_t *bytes, ui
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
-/* Parts of a chunk that are read in one go, with all that lies between them. */
+/* Parts of a chunk that are read at once, with the bytes between them. */
 struct run {
 	struct part *parts;
 	size_t count;
-	uint64_t gaps; /* bytes between parts */
+	uint64_t gaps; /* bytes between the parts */
 	struct iovec *iov;
 	int iovs;
-	uint8_t *gap_memory; /* memory for the gaps */
+	uint8_t *gap_memory; /* memory for the bytes between the parts */
 };
 
-/* Takes in the next part, when it lies behind the others and not far from them. */
+/* Adds the next part to the run if it follows in the same chunk and the limits of a run allow
+ * it. */
 static bool run_add(struct run *r)
 {
 	const struct part *part = &r->parts[r->count];
@@ -336,7 +344,8 @@ static bool run_add(struct run *r)
 	return near;
 }
 
-/* The users' memory in the order of the chunk, and memory of the run's own for what lies between. */
+/* Lists the memory of the run in the order of the chunk: that of the users, and gap_memory
+ * between. */
 static int run_lay_out(struct run *r)
 {
 	size_t n = r->count;
@@ -360,7 +369,8 @@ static int run_lay_out(struct run *r)
 	return 0;
 }
 
-/* Gives each part its checksum, taken where its bytes are now. With what is between they make the run's. */
+/* Sets the checksum of each part, taken of the bytes in its sink. Combined with those of the
+ * gaps they must give the checksum of the run. */
 static int run_check(struct run *r, uint32_t want)
 {
 	uint32_t all = 0;
@@ -377,7 +387,7 @@ static int run_check(struct run *r, uint32_t want)
 	return all == want ? 0 : -EBADMSG;
 }
 
-/* Reads the run in one go. If that fails each part is read by itself. */
+/* Reads the run with one request. If that fails each part is read by itself. */
 static void run_read(struct work *w, struct run *r)
 {
 	const struct block_range *first = r->parts[0].range, *last = r->parts[r->count - 1].range;
@@ -401,7 +411,7 @@ static void run_read(struct work *w, struct run *r)
 	}
 }
 
-/* Parts in their order on the disk. */
+/* Joins neighbouring parts to runs and reads these, in their order on the disk. */
 static void runs_read(struct work *w, struct part *parts, size_t n)
 {
 	for (size_t at = 0; at < n && !rt_cancelled();) {
@@ -451,19 +461,21 @@ static void job_one(struct work *w, size_t number)
 	AUTO_FREE struct node_range *ranges = calloc(j->count + 1, sizeof(*ranges));
 	struct slice got = {0};
 	bool asked = parts[0].disk != 0 && ranges != NULL && gate_enter(&f->reads, bytes) == 0;
-	bool here =
+	bool fetched =
 		asked && job_get(b, parts, j->count, bytes, ranges, &got) == 0 && got.buf != NULL;
 	uint64_t at = 0;
 	size_t bad = 0;
 	for (size_t i = 0; i < j->count; i++) {
 		uint64_t len = parts[i].range->len;
-		bool well = here && ranges[i].rc == 0 &&
-			    part_take(f, &parts[i], got.buf->data + got.offset + at, ranges[i].crc);
+		bool copied =
+			fetched && ranges[i].rc == 0 &&
+			part_take(f, &parts[i], got.buf->data + got.offset + at, ranges[i].crc);
 		at += len;
-		if (well) {
+		if (copied) {
 			part_end(w, &parts[i], 0, "");
 		} else if (bad++ < i) {
-			parts[bad - 1] = parts[i]; /* the part that was there has been told */
+			/* the slot is free: the result of its part was reported */
+			parts[bad - 1] = parts[i];
 			parts[i].range = NULL;
 		}
 	}
@@ -484,7 +496,7 @@ static int independent_read(const struct block_read *b)
 	for (size_t i = 0; m.parts != NULL && i < b->count; i++) {
 		if (m.parts[i].range == NULL)
 			continue;
-		/* Its turn did not come. */
+		/* The read was cancelled before the part was begun. */
 		block_range_end(b, m.parts[i].range, -ECANCELED, CANCELLED);
 		rc = rc == 0 ? call_fail(b->call, -ECANCELED, CANCELLED) : rc;
 	}

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Channels to nodes, made when first needed, and what is remembered of disks. A link belongs to an
- * address: when the map says that the node moved, calls under way end on the old link, and the next
- * one makes a new one.
- */
+/* Channels to nodes, opened on first use, and statistics of disks. A link belongs to an address:
+ * when the map has a new address for the node, running requests end on the old link and the next
+ * request opens a new one. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,21 +13,21 @@
 #include "rt/net.h"
 
 #define COST_ONE 100u
-#define COST_SLOW_MAX 90u /* what a slow disk costs beside that, at most: never worth a rebuild */
+#define COST_SLOW_MAX 90u /* the most that slowness adds: less than a reconstruction costs */
 #define COST_SUSPECT 500u
-#define COST_UNREACHABLE 5000u /* it could not be had a moment ago */
+#define COST_UNREACHABLE 5000u /* it was unreachable less than UNREACHABLE_NS ago */
 #define UNREACHABLE_NS (3 * NS_PER_S)
 
 struct link {
 	struct rpc_channel *channel;
 	char addr[RT_ADDR_MAX];
 	unsigned users;
-	bool retired; /* not in the map any more: the last user closes it */
+	bool retired; /* the map has another address: the last user closes it */
 };
 
 struct disk_seen {
-	uint64_t mean_ns;        /* of small reads */
-	uint64_t unreachable_ns; /* when it last could not be had; 0: never */
+	uint64_t mean_ns;        /* mean duration of reads */
+	uint64_t unreachable_ns; /* time of the last failed request; 0: the last one succeeded */
 };
 
 static void link_free(struct link *l)
@@ -83,7 +81,7 @@ static int link_of(struct fabric *f, const struct cluster_node *node, struct lin
 	}
 	int rc = l == NULL ? link_open(f, node->id, node->addr, &l) : 0;
 	if (rc == 0)
-		l->users++; /* closing the old one waits */
+		l->users++; /* counted before the old link is closed, which waits */
 	if (old != NULL && old->users == 0)
 		link_free(old);
 	*out = l;

@@ -10,7 +10,7 @@
 #include "code/codec.h"
 #include "code/sg.h"
 
-#define ENCODE_INLINE_BYTES (512 * KIB) /* less is not worth the way to another thread */
+#define ENCODE_INLINE_BYTES (512 * KIB) /* blocks up to this size are encoded on the loop */
 
 struct encode_job {
 	struct fabric *fabric;
@@ -42,7 +42,7 @@ static uint8_t *slice_bytes(const struct slice *s)
 	return s->buf == NULL ? NULL : s->buf->data + s->offset;
 }
 
-/* Checksums of the data chunks; together they must be the one that came in. */
+/* Takes the checksums of the data chunks. Combined they must give the checksum of the block. */
 static int encode_check_data(struct encode_job *j)
 {
 	uint32_t crc = 0;
@@ -57,7 +57,7 @@ static int encode_check_data(struct encode_job *j)
 	return crc == j->crc ? 0 : -EBADMSG;
 }
 
-/* Runs on any thread: calls nothing of rt. */
+/* Runs on any thread, so it calls no function of rt. */
 static void encode_run(void *arg)
 {
 	struct encode_job *j = arg;
@@ -75,7 +75,7 @@ static void encode_run(void *arg)
 	j->rc = codec_verify(j->codec, j->chunk_len, j->sgs);
 }
 
-/* Cuts the block into chunks, and gets memory for parities. */
+/* Cuts the block into data chunks and gets memory for the parities. */
 static int coded_lay_out(struct call *c, const struct shape *s, struct buf *data, uint64_t len,
 			 struct coded *out)
 {
@@ -148,7 +148,8 @@ int coded_make(struct call *c, const struct shape *s, struct buf *data, uint64_t
 		coded_free(out);
 		if (rc == -EBADMSG)
 			call_fail(c, rc,
-				  "bytes changed in this machine's memory before they were sent");
+				  "bytes changed in this machine's memory before they were sent; "
+				  "test its memory");
 	}
 	return rc;
 }

@@ -10,7 +10,8 @@
 
 #define CALL_TIMEOUT_NS (60 * NS_PER_S)
 #define CONNECT_TIMEOUT_NS (3 * NS_PER_S)
-#define REFUSED_NS NS_PER_S /* a server that is just starting is waited for this long */
+/* how long to retry while connections are refused: a server may be starting */
+#define REFUSED_NS NS_PER_S
 #define REFUSED_PAUSE_NS (50 * NS_PER_MS)
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -38,7 +39,7 @@ static int addresses_split(struct addresses *a, const char *text)
 	return a->count > 0 ? 0 : -EINVAL;
 }
 
-/* The first map. Where nobody listens there is no point in waiting for long. */
+/* Gets the first map. Gives up after REFUSED_NS if every connection is refused. */
 static int first_map(struct call *c, uint64_t wait_ns)
 {
 	uint64_t start_ns = rt_now_ns();
@@ -61,7 +62,7 @@ int engine_tenant(struct call *c)
 	int rc = meta_client_tenant_get(&m, 0, NULL, &tenant);
 	if (rc == 0)
 		c->fabric->tenant = tenant.id;
-	return call_meta_fail(c, &m, rc, "the tenant");
+	return call_meta_fail(c, &m, rc, "cannot look up the tenant");
 }
 
 static int engine_connect(struct engine *e, const struct engine_options *o, char *why)
@@ -116,7 +117,7 @@ static int engine_init(struct engine *e, const struct engine_options *o, char *w
 	if (strlen(o->tenant) > META_TENANT_NAME_MAX ||
 	    strlen(o->traffic_group) >= ENGINE_NAME_MAX) {
 		snprintf(why, FABRIC_ERROR_MAX,
-			 "the name of the tenant or traffic group is too long");
+			 "the name of the tenant or of the traffic group is too long");
 		return -ENAMETOOLONG;
 	}
 	e->block_bytes = o->block_bytes != 0 ? o->block_bytes : ENGINE_BLOCK_MAX;
@@ -283,7 +284,7 @@ int engine_call(struct engine *e, struct call *c, const struct terrane_options *
 	if (rc < 0)
 		return call_fail(c, rc, "the options of the call: %s",
 				 rc == -EMSGSIZE ? "the traffic group is too long"
-				 : rc == -EINVAL ? "there is no such traffic class"
+				 : rc == -EINVAL ? "the traffic class is unknown"
 						 : err_text(rc));
 	rt_context_set(made);
 	context_unref(made);
@@ -319,7 +320,7 @@ int engine_map(struct call *c, uint64_t max_age_ns)
 	struct cluster *map;
 	int rc = meta_client_map(&m, max_age_ns, &map);
 	if (rc < 0)
-		return call_meta_fail(c, &m, rc, "the cluster map");
+		return call_meta_fail(c, &m, rc, "cannot get the cluster map");
 	c->fabric->map = map;
 	return 0;
 }
@@ -332,14 +333,14 @@ int engine_encoding(struct call *c, const char *text, struct shape *out)
 		return call_fail(c, -EINVAL, "encoding %.40s: %s", text, why);
 	int rc = shape_init(out, &enc);
 	if (rc < 0 || out->n > META_CHUNKS_MAX)
-		return call_fail(c, -EINVAL, "encoding %.40s: too wide", text);
+		return call_fail(c, -EINVAL, "encoding %.40s: has too many chunks", text);
 	return 0;
 }
 
 int engine_shape(struct call *c, const struct terrane_options *o, struct shape *out)
 {
 	if ((unsigned)c->media > TERRANE_MEDIA_FLASH_OR_DISK)
-		return call_fail(c, -EINVAL, "media %u is none", (unsigned)c->media);
+		return call_fail(c, -EINVAL, "media %u is unknown", (unsigned)c->media);
 	if (o == NULL || o->encoding == NULL) {
 		*out = call_engine(c)->shape;
 		return 0;

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The client as plain code in fibers: what include/terrane/terrane.h promises, without threads. The
- * whole of it runs on one loop, in the real world and in the simulator; lib.c puts the thread
- * around it.
- *
- * Every function waits, takes the struct call of the request (who asks, options, words of the
- * failure) and returns what its public namesake does. Arguments are borrowed until it returns.
- */
+/* The client as straight-line code in fibers: implements include/terrane/terrane.h without
+ * threads. An engine runs on one loop, in the real world and in the simulator; lib.c runs it on
+ * a thread of its own. Every function waits, takes the struct call of the request (options and
+ * error text; the fiber carries the context) and returns what its public namesake returns.
+ * Arguments are borrowed until it returns. */
 #ifndef CLIENT_ENGINE_H
 #define CLIENT_ENGINE_H
 
@@ -19,8 +16,8 @@
 struct efile; /* an open file */
 
 struct engine_options {
-	const char *metadata;      /* addresses with commas between */
-	struct cluster_id cluster; /* zeroes: any */
+	const char *metadata;      /* comma-separated addresses */
+	struct cluster_id cluster; /* zeros: any cluster */
 	const char *tenant;
 	const char *traffic_group;
 	enum traffic_class traffic_class;
@@ -30,30 +27,29 @@ struct engine_options {
 	struct fabric_options fabric;
 };
 
-/* Asks for the cluster map. why, of FABRIC_ERROR_MAX bytes, says what went wrong. */
+/* Opens an engine and gets the cluster map. why, of FABRIC_ERROR_MAX bytes, receives the error
+ * text. */
 int engine_open(struct engine **out, const struct engine_options *o, char *why);
-/*
- * Opens an engine over a fabric and a metadata client of the caller, which outlive it; contacts no server. The services
- * use it for all tenants: a call of theirs names the tenant in its context and in call.tenant. metadata, cluster and
- * fabric of the options are not used.
- */
+/* Opens an engine over a fabric and a metadata client of the caller, which outlive it; contacts
+ * no server. The services use one engine for all tenants: their calls name the tenant in the
+ * context and in call.tenant. Ignores metadata, cluster and fabric of the options. */
 int engine_open_over(struct engine **out, const struct engine_options *o, struct fabric *f,
 		     struct meta_client *meta, char *why);
-/* No call may be under way, no file open; a borrowed fabric must be quiet (fabric_quiet). NULL is fine. */
+/* Closes the engine. No call may be running and no file open; a borrowed fabric must be quiet
+ * (fabric_quiet). e may be NULL. */
 void engine_close(struct engine *e);
 void engine_stats(const struct engine *e, struct terrane_stats *out);
 struct fabric *engine_fabric(struct engine *e);
 
-/* Puts a tier in front of those that block reads go through; it belongs to the caller and must live until
- * engine_close has called its close slot. No read may be under way. */
+/* Adds a tier in front of the tiers of block reads. The caller owns it and keeps it until
+ * engine_close has called its close slot. No read may be running. */
 struct block_tier;
 void engine_tier_add(struct engine *e, struct block_tier *t);
 
-/*
- * A call with its options (NULL: defaults): narrows the fiber's deadline to its timeout, and makes the fiber carry its
- * context from now on. What options cannot name, authorization and path, comes from the context that the fiber had.
- * -EINVAL, -EMSGSIZE (a traffic group that is too long), -ENOMEM, with words: the fiber carries what it did.
- */
+/* Begins a call with its options (NULL: defaults): narrows the deadline of the fiber to the
+ * timeout and gives the fiber a context made of the options and the engine's own. Authorization
+ * and path are taken from the context that the fiber had. -EINVAL, -EMSGSIZE (the traffic group
+ * is too long), -ENOMEM, with an error text: the fiber keeps its context. */
 int engine_call(struct engine *e, struct call *c, const struct terrane_options *o);
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -81,16 +77,16 @@ uint64_t engine_file_id(const struct efile *f);
 bool engine_file_writes(const struct efile *f);
 int engine_file_stat(struct call *c, struct efile *f, struct terrane_stat *out);
 
-/* crc: the application's own of all bytes, or NULL. */
+/* crc: CRC-32C of all bytes, taken by the application; NULL: none. */
 int engine_append(struct call *c, struct efile *f, const struct iovec *iov, int n,
 		  const uint32_t *crc);
 int engine_flush(struct call *c, struct efile *f);
-/* Frees f, always. */
+/* Frees f, also after an error. */
 int engine_file_close(struct call *c, struct efile *f);
-/* An append was refused before it was begun, and those behind it must not close the gap: the file can
- * only be discarded. */
+/* Makes all later appends, flushes and the close of the file fail with rc: an append was
+ * refused, and later ones must not close the gap. */
 void engine_file_poison(struct efile *f, int rc);
-/* Waits for what is in flight; frees f. */
+/* Waits for the running block writes, deletes nothing visible, and frees f. */
 void engine_file_discard(struct efile *f);
 
 int64_t engine_preadv(struct call *c, struct efile *f, const struct iovec *iov, int n,
@@ -99,7 +95,7 @@ int64_t engine_preadv(struct call *c, struct efile *f, const struct iovec *iov, 
 /* --- many at once ----------------------------------------------------------------------------- */
 
 struct engine_range {
-	struct efile *file; /* else by id, else by path */
+	struct efile *file; /* an open file; NULL: the file is given by id, or by path if id is 0 */
 	uint64_t id;
 	const char *path;
 	uint64_t offset;
@@ -110,8 +106,8 @@ struct engine_range {
 	void *user;
 };
 
-/* done is called in a fiber for each range as it comes; may be NULL. 0, or the first error of
- * any. */
+/* Reads all ranges. done is called in a fiber for each range when it has ended; may be NULL.
+ * Returns 0, or the first error of any range. */
 int engine_read_batch(struct call *c, struct engine_range *ranges, size_t n,
 		      void (*done)(void *ctx, struct engine_range *r), void *ctx);
 
@@ -120,19 +116,21 @@ int engine_pack(struct call *c, const char *dir, struct terrane_small *files, si
 
 /* --- for the background services ---------------------------------------------------------------- */
 
-/* Gives a sealed block another encoding on the same media, unless it has that. b: its record. -ENOENT, -ESTALE: the block was deleted, or
- * its record changed since it was read; -EBUSY: it is not sealed. */
+/* Gives a sealed block another encoding on the same media, unless it has that encoding. b: its
+ * record. -ENOENT, -ESTALE: the block was deleted, or its record was changed since it was read;
+ * -EBUSY: it is not sealed. */
 int engine_block_reencode(struct call *c, const struct meta_block *b, const char *encoding);
 
 #define ENGINE_COMPACT_MAX 256
 struct engine_compacted {
-	uint64_t bytes;     /* of the new block; 0: nothing lived */
-	uint64_t extents;   /* that lie there now */
-	uint64_t overtaken; /* that were changed or deleted meanwhile */
+	uint64_t bytes;     /* length of the new block; 0: no file uses the blocks */
+	uint64_t extents;   /* extents that were remapped to the new block */
+	uint64_t overtaken; /* extents not remapped, because their file was changed or deleted */
 };
-/* Copies what files own of blocks of one tenant, encoding and media to a new block of these; the collector takes the
- * old ones. b: their records. Blocks of another encoding or media than the first, and those not sealed, are left. -EFBIG: the files own more
- * than fits into a block. */
+/* Copies the bytes that files use of blocks of one tenant, encoding and media to a new block of
+ * the same; the collector deletes the old blocks. b: their n records, at most
+ * ENGINE_COMPACT_MAX. Blocks of another encoding or media than the first, and blocks that are
+ * not sealed, are skipped. -EFBIG: the files use more bytes than fit into a block. */
 int engine_compact(struct call *c, const struct meta_block *b, size_t n,
 		   struct engine_compacted *out);
 

@@ -13,7 +13,7 @@
 #define LINGER_NS (2 * NS_PER_S)
 #define LINGER_STEP_NS (5 * NS_PER_MS)
 #define FABRIC_LINKS_MAX ((size_t)CLUSTER_NODES_MAX)
-/* A buffer takes up to a quarter more than what was asked for. */
+/* A pool buffer takes up to a quarter more than its requested size. */
 #define FABRIC_GATED(bytes) ((bytes) / 5 * 4)
 
 int fabric_init(struct fabric *f, const struct fabric_options *o)
@@ -37,8 +37,8 @@ int fabric_init(struct fabric *f, const struct fabric_options *o)
 	if (f->opts.log_degraded_ns == 0)
 		f->opts.log_degraded_ns = 20 * NS_PER_S;
 	rt_pool_init(&f->pool, f->opts.memory_bytes);
-	/* Blocks come and go by the dozen MiB: new memory each time would cost more than the
-	 * coding. */
+	/* Blocks are tens of MiB: allocating new memory for each would cost more than encoding
+	 * it. */
 	f->pool.bufs.cache_limit_bytes = f->opts.memory_bytes / 2;
 	uint64_t gated_bytes = FABRIC_GATED(f->opts.memory_bytes);
 	gate_init(&f->writes, gated_bytes / 8 * 5);
@@ -54,7 +54,7 @@ int fabric_init(struct fabric *f, const struct fabric_options *o)
 	return 0;
 }
 
-/* A block whose last chunk is about to arrive is worth a moment: without it, it waits for repair. */
+/* Waits briefly for the last puts of blocks: chunks that are stored now need no repair. */
 static void linger(const struct fabric *f)
 {
 	uint64_t end_ns = rt_now_ns() + LINGER_NS;

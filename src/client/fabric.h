@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The chunk half of the client: everything that moves blocks between memory and disks, and nothing
- * of names and files. It knows the cluster map, has a channel to each node, and remembers how disks
- * fare.
- *
- * All of it belongs to one loop. A struct call is one request of a user on its way through: its
- * options, and the words of its failure. The fiber carries its context.
- */
+/* The chunk part of the client: moves blocks between memory and disks and knows nothing of names
+ * and files. A fabric has the cluster map, a channel to each node, and statistics of disks. It
+ * belongs to one loop. A struct call is one request of a user: its options and its error text.
+ * The fiber carries its context. */
 #ifndef CLIENT_FABRIC_H
 #define CLIENT_FABRIC_H
 
@@ -28,11 +24,11 @@ struct cluster;
 
 #define FABRIC_ERROR_MAX 256
 
-/* Where a test may change a byte: each is a buffer on the way of the user's data. */
+/* Points where a test may change a byte: each is a buffer that the user's data passes through. */
 enum tamper_at {
 	TAMPER_COPIED_IN,  /* the block being filled, after the user's bytes were copied */
 	TAMPER_BLOCK,      /* the full block, before it is encoded */
-	TAMPER_PARITY,     /* a parity, right after it was computed */
+	TAMPER_PARITY,     /* a parity, before its checksum is taken */
 	TAMPER_SENDING,    /* a chunk whose checksum is known, before it is sent */
 	TAMPER_RECEIVED,   /* a chunk's bytes, after the transport checked them */
 	TAMPER_REBUILT,    /* computed bytes, before they are checked */
@@ -49,44 +45,49 @@ struct fabric_stats {
 struct engine;
 
 struct fabric_options {
-	uint64_t memory_bytes;       /* 0: 640 MiB; five eighths for writes, two for reads, one
-				      * for rebuilding */
+	/* 0: 640 MiB. 5/8 for writes, 2/8 for reads, 1/8 for reconstruction */
+	uint64_t memory_bytes;
 	uint64_t connect_timeout_ns; /* 0: 5 s */
 	double rebuild_share;        /* 0: 0.1 */
 	double rebuild_floor_per_s;  /* 0: 50; < 0: none */
 	double rebuild_burst;        /* 0: 64 */
-	uint64_t chunk_timeout_ns;   /* of one read of a chunk; 0: 10 s */
-	uint64_t log_check_ns;       /* between a log's looks at its open block; 0: 10 s */
-	uint64_t log_degraded_ns;    /* of a log with a copy that is lacking, at first; 0: 20 s */
-	/* For tests. */
+	uint64_t chunk_timeout_ns;   /* timeout of one read of a chunk; 0: 10 s */
+	uint64_t log_check_ns;       /* interval in which a log checks its open block; 0: 10 s */
+	/* how long an open block may lack a replica before the log ends it, at first; 0: 20 s */
+	uint64_t log_degraded_ns;
+	/* For tests: called with each buffer before it is passed on. */
 	void (*tamper)(void *ctx, enum tamper_at at, void *bytes, size_t len);
 	void *tamper_ctx;
 };
 
 struct fabric {
-	struct fabric_options opts; /* without zeroes */
-	uint32_t tenant;            /* whose chunks it writes, for their labels; 0: not known */
-	struct cluster *map; /* not the fabric's; NULL: none yet. It may change with every wait */
+	struct fabric_options opts; /* zeros are replaced by the defaults */
+	/* tenant number for the labels of written chunks; 0: not known */
+	uint32_t tenant;
+	/* owned by the metadata client; NULL: none yet. Any wait may replace it */
+	struct cluster *map;
 	struct rt_pool pool;
 	struct gate reads, writes, rebuilds;
-	uint64_t gc_epoch;    /* the collector's, as far as it is known; 0: not at all */
-	uint64_t gc_epoch_ns; /* when that was asked for */
+	uint64_t gc_epoch;    /* last known collector epoch; 0: not known */
+	uint64_t gc_epoch_ns; /* when the request for it was sent */
 	struct map links;     /* node id -> struct link */
 	struct map seen;      /* disk id -> struct disk_seen */
 	struct codecs codecs;
 	struct budget budget;
 	struct pace pace;
-	struct rt_group background; /* what goes on after a call has returned */
-	struct list writers;        /* struct whole: files that may hold a block's memory */
-	struct engine *engine;      /* of calls on files and blocks; NULL: none is open over it */
+	struct rt_group background; /* fibers that outlive their call */
+	/* struct whole: files being written, which may hold memory of a block */
+	struct list writers;
+	struct engine *engine; /* the engine open over this fabric; NULL: none */
 	struct fabric_stats stats;
 	bool closing;
 };
 
 int fabric_init(struct fabric *f, const struct fabric_options *o);
-/* Waits: gives what goes on in the background a moment to end, then ends it; nothing new begins. */
+/* Waits up to 2 s for background fibers, then cancels and joins them. New requests fail with
+ * -ECANCELED from now on. */
 void fabric_quiet(struct fabric *f);
-/* Waits: the same, and closes the channels. */
+/* Does fabric_quiet, then closes the channels and frees the memory. */
 void fabric_fini(struct fabric *f);
 
 static inline void fabric_tamper(struct fabric *f, enum tamper_at at, void *bytes, size_t len)
@@ -99,15 +100,15 @@ static inline void fabric_tamper(struct fabric *f, enum tamper_at at, void *byte
 
 struct call {
 	struct fabric *fabric;
-	/* As in the public options; zero means the default. */
+	/* As in the public options; 0 means the default. */
 	const char *encoding;
 	uint16_t quorum, extra_disks, hedge;
 	uint64_t hedge_ns;
 	enum terrane_media media;
-	bool ignore_spread; /* blocks that are there already go where they can, however few racks there are */
-	uint32_t
-		tenant; /* the number in the labels of the chunks that it writes; 0: the fabric's */
-	char error[FABRIC_ERROR_MAX]; /* what failed, in words */
+	/* rewrites of existing blocks: accept more chunks in one rack than the code tolerates */
+	bool ignore_spread;
+	uint32_t tenant; /* tenant number for the labels of written chunks; 0: the fabric's */
+	char error[FABRIC_ERROR_MAX]; /* error text */
 };
 
 static inline uint32_t call_tenant(const struct call *c)
@@ -116,7 +117,7 @@ static inline uint32_t call_tenant(const struct call *c)
 }
 
 void call_init(struct call *c, struct fabric *f);
-/* Remembers what to tell and returns rc. */
+/* Sets the error text of the call and returns rc. */
 int call_fail(struct call *c, int rc, const char *fmt, ...) PRINTF(3, 4);
 
 /* --- disks ------------------------------------------------------------------------------------ */
@@ -131,19 +132,22 @@ struct disk_use {
 	uint64_t start_ns;
 };
 
-/* -ENODEV: no such disk in the map, or it is gone for ever; -ENOMEM. Pair with disk_end. */
+/* Begins a request: finds the channel to the node of the disk. -ENODEV: the disk is not in the
+ * map, or gone; -ENOMEM, -ECANCELED. After 0 the caller calls disk_end. */
 int disk_begin(struct call *c, uint64_t disk, struct disk_use *u);
-/* rc as the request gave it; len bytes were read, or 0 when it says nothing of the pace. */
+/* Ends a request and updates the statistics of the disk. rc: result of the request; len: bytes
+ * read, 0 if its duration must not be counted. */
 void disk_end(struct call *c, struct disk_use *u, int rc, uint64_t len);
 
-/* What a read there costs, for the planner: 100 when all is well, CHUNK_LOST when it is in vain. */
+/* Returns the cost of a read from the disk, for plan_range: 100 for a fast disk, more for slow
+ * or unreachable ones, CHUNK_LOST if the disk is gone. */
 uint32_t disk_cost(const struct fabric *f, uint64_t disk);
 
-/* Closes all channels. No request may be under way. */
+/* Closes all channels. No request may be running. */
 void links_close(struct fabric *f);
 
-/* Whether an error says that the disk or its node cannot be had now, and not that the request is
- * wrong. */
+/* Returns whether an error means that the disk or its node is unreachable now, as opposed to a
+ * wrong request. */
 bool disk_error_is_unreachable(int rc);
 
 #endif

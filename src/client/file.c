@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Open files, and reading them.
+ * Open files and reads.
  *
- * A read is cut at the ends of extents into ranges of blocks (block_tier.h), each with its place in the
- * user's memory; the checksum of the whole is put together from theirs.
+ * A read is cut at the ends of extents into ranges of blocks (block_tier.h), each with its part of the user's memory.
+ * The checksum of the read is combined from those of the ranges.
  *
- * The extents of a sealed file never change in what they hold, and are kept with the open file; of
- * a file that is being written they are asked for with each read, so that a reader sees what was
- * acknowledged before.
+ * The bytes of a sealed file never change, so its extents are kept with the open file. The extents of a file that is
+ * being written are fetched for each read, so that a reader sees all bytes that were acknowledged before.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@
 #include "client/batch.h"
 #include "client/engine_impl.h"
 
-#define WINDOW_EXTENTS 512 /* looked at in one go */
+#define WINDOW_EXTENTS 512 /* extents fetched by one request */
 #define ARENA_BYTES (8 * MIB)
 
 struct reader {
@@ -26,7 +25,7 @@ struct reader {
 	bool sealed;
 	uint64_t size;
 	uint64_t mtime_ns;
-	/* Of a sealed file, when it has few enough: all of its extents. */
+	/* All extents of a sealed file with at most WINDOW_EXTENTS of them; else NULL. */
 	struct meta_extent *extents;
 	size_t extent_count;
 };
@@ -110,7 +109,7 @@ int engine_file_open_id(struct call *c, uint64_t id, struct efile **out)
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_file_get(&m, id, &part, &a, &file);
 	if (rc < 0)
-		call_meta_fail(c, &m, rc, "the file");
+		call_meta_fail(c, &m, rc, "cannot read the file record");
 	else
 		rc = reader_new(c, &file, part.extents, part.count, out);
 	arena_fini(&a);
@@ -138,14 +137,14 @@ bool efile_extents(const struct efile *f, struct efile_extents *out)
 
 /* --- extents ---------------------------------------------------------------------------------- */
 
-/* Some extents of a file from some offset on, and the records of their blocks. */
+/* Consecutive extents of a file and the records of their blocks. */
 struct window {
 	struct arena arena;
 	struct meta_extent *extents;
 	size_t count;
-	uint64_t start;            /* offset in the file of the first */
-	bool last;                 /* the file ends with them */
-	struct meta_block *blocks; /* one for each extent */
+	uint64_t start;            /* file offset of the first extent */
+	bool last;                 /* the last extent of the file is among them */
+	struct meta_block *blocks; /* one record per extent */
 };
 
 static void window_fini(struct window *w)
@@ -153,7 +152,7 @@ static void window_fini(struct window *w)
 	arena_fini(&w->arena);
 }
 
-/* The extents of a sealed file that overlap [off, off + len). */
+/* Selects the extents of a sealed file that overlap [off, off + len). */
 static void window_of_sealed(const struct reader *r, struct window *w, uint64_t off, uint64_t len)
 {
 	uint64_t start = 0;
@@ -180,18 +179,19 @@ static int window_blocks(struct call *c, struct window *w)
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_block_get(&m, ids, w->count, &w->arena, w->blocks);
 	if (rc < 0)
-		return call_meta_fail(c, &m, rc, "the blocks of the file");
+		return call_meta_fail(c, &m, rc, "cannot read the block records of the file");
 	for (size_t i = 0; i < w->count; i++) {
 		if (w->extents[i].open)
 			w->extents[i].length = w->blocks[i].state != 0 ? w->blocks[i].length : 0;
 		else if (w->blocks[i].state == 0)
-			return call_fail(c, -ENOENT, "block %016llx of the file is gone",
+			return call_fail(c, -ENOENT, "block %016llx of the file was deleted",
 					 (unsigned long long)ids[i]);
 	}
 	return 0;
 }
 
-/* The caller calls window_fini also after an error. */
+/* Loads a window that begins at or before off. The caller calls window_fini, also after an
+ * error. */
 static int window_load(struct call *c, struct reader *r, uint64_t off, uint64_t len,
 		       struct window *w)
 {
@@ -210,7 +210,7 @@ static int window_load(struct call *c, struct reader *r, uint64_t off, uint64_t 
 	struct meta_part part = {.offset = off, .max = WINDOW_EXTENTS};
 	int rc = meta_client_file_get(&m, r->base.id, &part, &w->arena, &file);
 	if (rc < 0)
-		return call_meta_fail(c, &m, rc, "the file");
+		return call_meta_fail(c, &m, rc, "cannot read the file record");
 	w->extents = part.extents;
 	w->count = part.count;
 	w->start = part.first_offset;
@@ -231,14 +231,14 @@ int efile_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *s
 	struct meta_file f;
 	struct meta_part part = {.max = 1};
 	struct meta_call m = call_meta(c);
-	/* The open extent, if any, is the last one: ask from the end. */
+	/* The open extent, if any, is the last one, so ask for the end of the file. */
 	int rc = meta_client_file_get(&m, file, &part, &a, &f);
 	if (rc == 0 && !f.sealed && f.size > 0) {
 		part = (struct meta_part){.offset = f.size, .max = 2};
 		rc = meta_client_file_get(&m, file, &part, &a, &f);
 	}
 	if (rc < 0)
-		call_meta_fail(c, &m, rc, "the file");
+		call_meta_fail(c, &m, rc, "cannot read the file record");
 	*size = rc == 0 ? f.size : 0;
 	struct meta_block b;
 	const struct meta_extent *last =
@@ -247,7 +247,7 @@ int efile_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *s
 		rc = meta_client_block_get(&m, &last->block, 1, &a, &b);
 		if (rc == 0 && b.state != 0)
 			*size += b.length;
-		call_meta_fail(c, &m, rc, "the last block of the file");
+		call_meta_fail(c, &m, rc, "cannot read the record of the last block");
 	}
 	if (rc == 0 && out != NULL)
 		*out = f;
@@ -257,7 +257,8 @@ int efile_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *s
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* The ranges of blocks that the window has of [off, off + len). list NULL: only counts them. */
+/* Lists the ranges of blocks in the window that overlap [off, off + len). list NULL: only counts
+ * them. */
 static size_t window_ranges(const struct window *w, uint64_t off, uint64_t len,
 			    const struct sink *sink, struct block_range *list)
 {
@@ -277,7 +278,7 @@ static size_t window_ranges(const struct window *w, uint64_t off, uint64_t len,
 	return n;
 }
 
-/* Reads what the window holds of [off, off + len). Returns how much that was. */
+/* Reads the overlap of the window with [off, off + len). Returns its length. */
 static int64_t window_read(struct call *c, const struct window *w, uint64_t off, uint64_t len,
 			   const struct sink *sink, uint32_t *crc)
 {
@@ -310,7 +311,8 @@ int64_t engine_preadv(struct call *c, struct efile *f, const struct iovec *iov, 
 		return call_fail(c, -EBADF, "the file is open for writing");
 	uint64_t len = iov_bytes(iov, n);
 	if (n < 0 || len > INT64_MAX || offset > META_FILE_MAX)
-		return call_fail(c, -EINVAL, "an impossible range");
+		return call_fail(c, -EINVAL,
+				 "the range is invalid: its length or offset is too large");
 	AUTO_CONTEXT const struct context *context = NULL;
 	int rc = context_of_dir(&context, rt_context(), f->dir);
 	if (rc < 0)
@@ -363,7 +365,7 @@ static int reader_stat(struct call *c, struct efile *f, struct terrane_stat *out
 	return rc;
 }
 
-/* --- what all kinds of files share ------------------------------------------------------------ */
+/* --- all kinds of files ----------------------------------------------------------------------- */
 
 int engine_create(struct call *c, const char *path, unsigned flags, const struct terrane_options *o,
 		  struct efile **out)
@@ -371,7 +373,7 @@ int engine_create(struct call *c, const char *path, unsigned flags, const struct
 	if ((flags & ~(unsigned)(TERRANE_REPLACE | TERRANE_LOG)) != 0)
 		return call_fail(c, -EINVAL, "unknown flags");
 	struct dir_slot at;
-	/* What would fail at the end anyway fails now. */
+	/* Without TERRANE_REPLACE a taken name would fail the close: refuse it now. */
 	bool must_be_free = (flags & (TERRANE_REPLACE | TERRANE_LOG)) == 0;
 	int rc = must_be_free ? dir_slot_find_free(c, path, &at) : dir_slot_find(c, path, &at);
 	if (rc < 0)
@@ -402,7 +404,7 @@ int engine_append(struct call *c, struct efile *f, const struct iovec *iov, int 
 		  const uint32_t *crc)
 {
 	if (n < 0 || iov_bytes(iov, n) > INT64_MAX)
-		return call_fail(c, -EINVAL, "an impossible length");
+		return call_fail(c, -EINVAL, "the length is invalid: too large");
 	return f->ops->append == NULL ? not_for_writing(c) : f->ops->append(c, f, iov, n, crc);
 }
 

@@ -14,47 +14,48 @@
 #define ARENA_BYTES (8 * MIB)
 #define EXTENTS_PAGE 256
 #define FILES_AT_ONCE 16
-#define BLOCKS_AT_ONCE 8 /* of one file; each asks all its disks at once */
+#define BLOCKS_AT_ONCE 8 /* of one file; the disks of a block are asked at once */
 #define BLOCKS_SEEN_MAX (64 << 20)
 #define READ_BYTES ((uint64_t)(1 * MIB))
-#define MOVES_MAX 3 /* times that the record of a block is found to be old */
+#define MOVES_MAX 3 /* how often a block is checked again because its record was stale */
 #define STAT_NS (5 * NS_PER_S)
 #define SCAN_NS (120 * NS_PER_S)
 
-/* Files that are looked at, many at once: one alone would wait for its metadata, and then for its disks. */
+/* The files being checked, FILES_AT_ONCE at most: a single one would wait for its metadata and
+ * then for its disks. */
 struct file_checks {
 	struct rt_group files;
 	struct rt_cond change;
 	unsigned busy;
-	int rc; /* of the first that could not be looked at; its words are the call's */
+	int rc; /* first error of a file; its text is in the call */
 };
 
-/* One for the walk over directories, and one for each file that is looked at. */
+/* State of the walk over directories; each file being checked has a copy. */
 struct fsck {
 	struct call *call;
 	const struct fsck_options *o;
 	struct fsck_counts *n;
-	struct map *seen; /* blocks: files share them */
+	struct map *seen; /* ids of checked blocks: files share blocks */
 	struct file_checks *checks;
 	struct waiting_dir *waiting;
-	uint64_t file; /* that is looked at, of this path */
+	uint64_t file; /* id of the file being checked */
 	char path[META_PATH_MAX + 1];
 	size_t path_len;
 };
 
 enum chunk_state { CHUNK_FINE, CHUNK_MISSING, CHUNK_DAMAGED, CHUNK_UNREACHABLE };
 
-static void found(struct fsck *k, uint64_t block, enum fsck_state state, const char *words)
+static void found(struct fsck *k, uint64_t block, enum fsck_state state, const char *details)
 {
 	if (k->o->found != NULL)
-		k->o->found(k->o->ctx, k->path, block, state, words);
+		k->o->found(k->o->ctx, k->path, block, state, details);
 }
 
 /* --- one chunk ---------------------------------------------------------------------------------- */
 
 struct chunk_check {
 	struct fsck *fsck;
-	struct call call; /* words of its own */
+	struct call call; /* has its own error text */
 	const struct meta_block *block;
 	uint32_t index;
 	uint64_t want_len;
@@ -76,7 +77,7 @@ static enum chunk_state state_of(int64_t rc)
 	}
 }
 
-/* Present, ended where the record says. */
+/* Checks that the chunk exists and has the right length. */
 static int check_stat(struct chunk_check *q, struct disk_use *u)
 {
 	struct chunk_stat st;
@@ -85,7 +86,7 @@ static int check_stat(struct chunk_check *q, struct disk_use *u)
 	int rc = node_stat_one(&u->node, u->disk, id, &st);
 	if (rc < 0)
 		return rc;
-	/* A log's copy may be longer than what was acknowledged. */
+	/* A replica of an open block may be longer than the acknowledged length. */
 	bool right = q->block->state == META_BLOCK_SEALED ? st.len == q->want_len
 							  : st.len >= q->want_len;
 	return right ? 0 : -EBADMSG;
@@ -103,7 +104,8 @@ static int check_bytes(struct chunk_check *q, struct disk_use *u)
 	return n == 0 ? 0 : -EBADMSG;
 }
 
-/* A copy under append may just be behind; what a reader has reported is known. */
+/* Reports a bad chunk for repair. Not for open blocks, whose replicas may lag, and not if it is
+ * reported already. */
 static void report(struct chunk_check *q, int rc)
 {
 	const struct meta_chunk *c = &q->block->chunks[q->index];
@@ -134,7 +136,8 @@ static void chunk_main(void *arg)
 	report(q, rc);
 	q->state = state_of(rc);
 	if (rc == 0 && c->damaged)
-		q->state = CHUNK_DAMAGED; /* a reader has seen it, repair has not yet */
+		/* a reader reported it and repair has not rebuilt it yet */
+		q->state = CHUNK_DAMAGED;
 }
 
 /* --- one block ---------------------------------------------------------------------------------- */
@@ -155,8 +158,9 @@ static bool tolerated(struct fsck *k, const struct shape *shape, const int *lost
 	       code_health(codec, lost, count, &h) == 0 && h.tolerated;
 }
 
-/* Chunks that are damaged in places may still have enough between them: reading tells. The disks are asked, and not
- * a tier in front of them, which may have bytes that the disks have lost. */
+/* Returns whether the block can be read. Damaged chunks may still have enough intact parts
+ * between them. Reads from the disks, not through tiers, which may have bytes that the disks
+ * lost. */
 static bool readable(struct fsck *k, const struct meta_block *b)
 {
 	AUTO_FREE char *bytes = malloc(READ_BYTES);
@@ -174,7 +178,7 @@ static bool readable(struct fsck *k, const struct meta_block *b)
 	return true;
 }
 
-/* Whether the file was removed or replaced while it was looked at: then nothing is missing. */
+/* Returns whether the file was removed or replaced during the check: then nothing is missing. */
 static bool file_changed(struct fsck *k)
 {
 	struct meta_entry e;
@@ -184,7 +188,8 @@ static bool file_changed(struct fsck *k)
 	return rc == -ENOENT || rc == -ENOTDIR || (rc == 0 && e.id != k->file);
 }
 
-/* The first `unavailable` of the lost chunks are not there; the others might come back with their disks. */
+/* Returns the state of a block that lacks chunks. lost[0, unavailable) are missing or damaged,
+ * the rest is unreachable. */
 static enum fsck_state block_state(struct fsck *k, const struct meta_block *b,
 				   const struct shape *shape, const int *lost, int count,
 				   int unavailable)
@@ -235,18 +240,18 @@ static void block_count(struct fsck *k, const struct meta_block *b, const struct
 		k->n->healthy++;
 		return;
 	}
-	char words[128];
-	snprintf(words, sizeof(words), "%s: of %zu chunks %u missing, %u damaged, %u out of reach",
-		 b->encoding, b->chunk_count, bad[CHUNK_MISSING], bad[CHUNK_DAMAGED],
-		 bad[CHUNK_UNREACHABLE]);
+	char details[128];
+	snprintf(details, sizeof(details),
+		 "%s: of %zu chunks %u missing, %u damaged, %u out of reach", b->encoding,
+		 b->chunk_count, bad[CHUNK_MISSING], bad[CHUNK_DAMAGED], bad[CHUNK_UNREACHABLE]);
 	uint64_t *count[] = {[FSCK_DEGRADED] = &k->n->degraded,
 			     [FSCK_UNREACHABLE] = &k->n->blocks_unreachable,
 			     [FSCK_LOST] = &k->n->lost};
 	(*count[state])++;
-	found(k, b->id, state, words);
+	found(k, b->id, state, details);
 }
 
-/* Asks all disks of a block. */
+/* Checks all chunks of a block at once. */
 static void check_chunks(struct fsck *k, const struct meta_block *b, const struct shape *shape,
 			 struct chunk_check *checks)
 {
@@ -259,7 +264,7 @@ static void check_chunks(struct fsck *k, const struct meta_block *b, const struc
 			.block = b,
 			.index = i,
 			.want_len = shape_stored_len(shape, (int)i, b->length)};
-		/* Data chunks beyond the end hold nothing and are nowhere. */
+		/* Data chunks beyond the end of the block are empty and not stored. */
 		if (b->length == 0 || (checks[i].want_len == 0 && b->chunks[i].disk == 0))
 			checks[i].state = CHUNK_FINE;
 		else if (rt_group_spawn(&g, "fsck-chunk", chunk_main, &checks[i]) < 0)
@@ -276,7 +281,8 @@ static bool chunks_all_fine(const struct chunk_check *checks, size_t n)
 	return true;
 }
 
-/* -EAGAIN: the record is old, and fresh is a newer one to try. */
+/* Checks a block by one version of its record. -EAGAIN: the record is stale; *fresh is a newer
+ * one. fresh NULL: does not look for a newer one. */
 static int block_check_record(struct fsck *k, const struct meta_block *b, struct arena *a,
 			      struct meta_block *fresh)
 {
@@ -298,7 +304,7 @@ static int block_check_record(struct fsck *k, const struct meta_block *b, struct
 	return 0;
 }
 
-/* Chunks may be moved while they are looked for. */
+/* Checks a block, again with a fresh record if its chunks were moved meanwhile. */
 static int block_check(struct fsck *k, const struct meta_block *b)
 {
 	struct arena a;
@@ -319,17 +325,18 @@ static void block_main(void *arg)
 	q->rc = block_check(q->fsck, q->block);
 }
 
-/* A block that cannot be found, or makes no sense. */
-static void block_count_lost(struct fsck *k, uint64_t block, const char *words)
+/* Counts a block whose record is missing or invalid as lost. */
+static void block_count_lost(struct fsck *k, uint64_t block, const char *details)
 {
 	if (file_changed(k))
 		return;
 	k->n->blocks++;
 	k->n->lost++;
-	found(k, block, FSCK_LOST, words);
+	found(k, block, FSCK_LOST, details);
 }
 
-/* Each block once, however many files have a part of it; those beyond what can be remembered, again. */
+/* Lists the blocks of the extents that were not checked yet. Beyond BLOCKS_SEEN_MAX blocks,
+ * shared ones may be checked and counted again. */
 static size_t blocks_unseen(struct fsck *k, const struct meta_extent *x, size_t n, uint64_t *out)
 {
 	size_t count = 0;
@@ -351,7 +358,7 @@ static int check_blocks(struct fsck *k, const uint64_t *ids, size_t n, struct ar
 	struct meta_call m = call_meta(k->call);
 	int rc = n == 0 ? 0 : meta_client_block_get(&m, ids, n, a, blocks);
 	if (rc < 0)
-		return call_meta_fail(k->call, &m, rc, "blocks of a file");
+		return call_meta_fail(k->call, &m, rc, "cannot read the block records of a file");
 	for (size_t at = 0; at < n && rc == 0;) {
 		struct rt_group g;
 		rt_group_init(&g);
@@ -359,7 +366,8 @@ static int check_blocks(struct fsck *k, const uint64_t *ids, size_t n, struct ar
 		for (; at < end; at++) {
 			checks[at] = (struct block_check){.fsck = k, .block = &blocks[at]};
 			if (blocks[at].state == 0) {
-				block_count_lost(k, ids[at], "there is no such block");
+				block_count_lost(k, ids[at],
+						 "the file refers to a block that does not exist");
 			} else if (rt_group_spawn(&g, "fsck-block", block_main, &checks[at]) < 0) {
 				block_main(&checks[at]);
 			}
@@ -367,7 +375,7 @@ static int check_blocks(struct fsck *k, const uint64_t *ids, size_t n, struct ar
 		rt_group_join(&g);
 		for (size_t i = 0; i < at; i++) {
 			if (checks[i].rc == -EBADMSG) {
-				block_count_lost(k, ids[i], "its record makes no sense");
+				block_count_lost(k, ids[i], "the block record is invalid");
 				checks[i].rc = 0;
 			} else if (checks[i].rc < 0) {
 				rc = checks[i].rc;
@@ -418,7 +426,7 @@ static int check_file(struct fsck *k, uint64_t id, uint64_t size)
 		rc = 0;
 		if (!file_changed(k)) {
 			k->n->broken_files++;
-			found(k, 0, FSCK_LOST, "its name leads nowhere");
+			found(k, 0, FSCK_LOST, "the file has a name but no valid record");
 		}
 	}
 	if (k->o->progress != NULL)
@@ -428,7 +436,7 @@ static int check_file(struct fsck *k, uint64_t id, uint64_t size)
 
 struct file_check {
 	struct fsck k;
-	struct call call, *whole;
+	struct call call, *parent;
 	uint64_t size;
 };
 
@@ -438,13 +446,13 @@ static void file_main(void *arg)
 	struct file_checks *checks = l->k.checks;
 	int rc = check_file(&l->k, l->k.file, l->size);
 	if (rc < 0 && checks->rc == 0)
-		checks->rc = call_fail(l->whole, rc, "%s", l->call.error);
+		checks->rc = call_fail(l->parent, rc, "%s", l->call.error);
 	checks->busy--;
 	rt_cond_signal(&checks->change);
 	free(l);
 }
 
-/* Waits until there is a place for one more. */
+/* Starts the check of a file. Waits while FILES_AT_ONCE files are being checked. */
 static int file_start(struct fsck *k, uint64_t id, uint64_t size)
 {
 	struct file_checks *checks = k->checks;
@@ -456,7 +464,7 @@ static int file_start(struct fsck *k, uint64_t id, uint64_t size)
 	struct file_check *l = malloc(sizeof(*l));
 	if (l == NULL)
 		return -ENOMEM;
-	*l = (struct file_check){.k = *k, .call = *k->call, .whole = k->call, .size = size};
+	*l = (struct file_check){.k = *k, .call = *k->call, .parent = k->call, .size = size};
 	l->k.call = &l->call;
 	l->k.file = id;
 	checks->busy++;
@@ -468,7 +476,7 @@ static int file_start(struct fsck *k, uint64_t id, uint64_t size)
 	return rc;
 }
 
-/* Directories wait in a list: the stack of a fiber is too small for a deep tree. */
+/* Directories to check, in a list: recursion would overflow the stack of a fiber in a deep tree. */
 struct waiting_dir {
 	struct waiting_dir *next;
 	uint64_t id;
@@ -492,7 +500,7 @@ static int check_entry(struct fsck *k, const struct meta_entry *e)
 	size_t before = k->path_len;
 	if (before + 1 + e->name.len > META_PATH_MAX)
 		return call_fail(k->call, -ENAMETOOLONG,
-				 "%.100s: what is below has too long a path", k->path);
+				 "%.100s: contains a path longer than the limit", k->path);
 	if (before == 0 || k->path[before - 1] != '/')
 		k->path[k->path_len++] = '/';
 	memcpy(k->path + k->path_len, e->name.text, e->name.len);
@@ -521,7 +529,7 @@ static int check_dir(struct fsck *k, uint64_t dir)
 			rc = check_entry(k, &page.entries[i]);
 		arena_fini(&a);
 	}
-	return rc == -ENOENT ? 0 : rc; /* removed meanwhile: there is nothing to check */
+	return rc == -ENOENT ? 0 : rc; /* -ENOENT: the directory was removed since it was listed */
 }
 
 static int check_tree(struct fsck *k, uint64_t root)

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A check of a tree of files from the names down: names lead to files, files to blocks, blocks to chunks, and
- * chunks are asked for on their disks. Each block is one of
+ * Checks a tree of files from the names down: names lead to files, files to blocks, blocks to chunks, and the disks are
+ * asked for the chunks. Each block is in one of these states:
  *
- *   healthy    every chunk is on its disk, as long as the record says
- *   degraded   some are missing, damaged or out of reach, and the data can be rebuilt without them
- *   away       it cannot, but could be if the disks that do not answer were back
- *   lost       not even then
+ *   healthy      every chunk is on its disk, with the length that the record implies
+ *   degraded     some chunks are missing, damaged or unreachable, and the data can be read without them
+ *   unreachable  the data can be read only after offline disks return
+ *   lost         the data cannot be read even then
  *
- * A deep check has every chunk read on its disk and compared with its checksums. Nothing is changed; what is
- * found bad is reported for repair, as a reader would.
+ * A deep check makes the disks read every chunk and compare it with its checksums. A check changes nothing but reports
+ * bad chunks for repair, as readers do.
  *
- * Files that are written meanwhile are checked as far as they were acknowledged.
+ * Files that are being written are checked up to their acknowledged length.
  */
 #ifndef CLIENT_FSCK_H
 #define CLIENT_FSCK_H
@@ -22,28 +22,30 @@ enum fsck_state { FSCK_DEGRADED, FSCK_UNREACHABLE, FSCK_LOST };
 
 struct fsck_counts {
 	uint64_t directories, files;
-	uint64_t file_bytes; /* of the files, as their names say */
+	uint64_t file_bytes; /* sum of the sizes in the directory entries */
 	uint64_t blocks, healthy, degraded, blocks_unreachable, lost;
-	uint64_t chunks;           /* that should be there */
-	uint64_t missing, damaged; /* of those */
-	uint64_t unreachable;      /* on disks that do not answer */
-	uint64_t misplaced; /* on disks of another media than the block's: rebalance moves them */
-	uint64_t scanned_bytes; /* of chunks, by a deep check */
-	uint64_t broken_files;  /* whose records do not lead to blocks */
+	uint64_t chunks;           /* named by the records */
+	uint64_t missing, damaged; /* of the chunks */
+	uint64_t unreachable;      /* chunks on disks that do not answer */
+	/* chunks on disks of another media than their block's; rebalance moves them */
+	uint64_t misplaced;
+	uint64_t scanned_bytes; /* chunk bytes that a deep check read */
+	uint64_t broken_files;  /* files whose record is missing or invalid */
 };
 
 struct fsck_options {
 	bool deep;
-	/* A block or file that is not healthy; words says how. In a fiber, may not wait. May be NULL. */
+	/* Called for each block or file that is not healthy; details: the reason in words. Runs
+	 * in a fiber and may not wait. May be NULL. */
 	void (*found)(void *ctx, const char *path, uint64_t block, enum fsck_state state,
-		      const char *words);
-	/* Now and then. May be NULL. */
+		      const char *details);
+	/* Called after each file. May be NULL. */
 	void (*progress)(void *ctx, const struct fsck_counts *so_far);
 	void *ctx;
 };
 
-/* All below path, a directory or a file, is added to counts. 0 when all of it was looked at; the errors of
- * names. */
+/* Checks path, a directory with everything below it or a file, and adds to counts. Returns 0
+ * when all of it was checked; errors of names and of the metadata service. */
 int engine_fsck(struct call *c, const char *path, const struct fsck_options *o,
 		struct fsck_counts *counts);
 

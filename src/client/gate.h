@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Memory handed out before it is needed: an operation asks once for all it may hold, and so never
- * waits for memory while it holds some, which is how a pool deadlocks. First come, first served.
- */
+/* Limits the memory of calls. A call enters once, with all the bytes it may hold, before it
+ * allocates. So no call waits for memory while it holds some, which is how a pool deadlocks.
+ * First come, first served. */
 #ifndef CLIENT_GATE_H
 #define CLIENT_GATE_H
 
@@ -15,15 +14,17 @@ struct gate {
 	uint64_t limit_bytes;
 	uint64_t held_bytes;
 	uint64_t peak_bytes;
-	struct rt_mutex turn; /* held by the one who is next */
+	struct rt_mutex turn; /* held by the caller that enters next */
 	struct rt_cond freed;
 };
 
 void gate_init(struct gate *g, uint64_t limit_bytes);
-/* Waits. More than the limit is let in alone, as if it were the limit. */
+/* Enters with `bytes`. Waits until they fit below the limit. A caller with more bytes than the
+ * limit enters alone and counts as the limit. -ECANCELED, -ETIME. */
 int gate_enter(struct gate *g, uint64_t bytes);
-/* Without waiting: whether it was let in. */
+/* Enters if the bytes fit now and no caller waits; returns whether it did. */
 bool gate_try(struct gate *g, uint64_t bytes);
+/* Leaves with the bytes that were given at entry. */
 void gate_leave(struct gate *g, uint64_t bytes);
 
 #endif

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is kept with every chunk beside its bytes (store.h): whose it is. The disks know a chunk by the name
- * (chunk_block, index), which is not the block's after it was laid out anew; with the label anybody who meets
- * a chunk can ask the metadata whether it is still wanted. Stored format, little-endian:
+ * The label that a store keeps with every chunk beside its bytes (store.h): its tenant, block and put number. Disks know
+ * a chunk by (chunk_block, index), and chunk_block differs from the block's id after a re-encoding. The label lets any
+ * process that finds a chunk ask the metadata whether it is still wanted. Stored format, little-endian:
  *
  *     0   'T' 'C' 'L' 1
  *     4   tenant, 4 bytes, not 0
  *     8   block, 8 bytes
- *     16  put, 8 bytes: drawn for each put, so that what was deleted and put anew is known for another, and a
- *         delete can say which one it means
+ *     16  put number, 8 bytes: random for each put. Tells a chunk from one that was deleted and put again under the
+ *         same name, so that a delete can name one of them
  *     24  zeros
  */
 #ifndef CLIENT_LABEL_H
@@ -24,7 +24,7 @@
 
 static const uint8_t label_magic[4] = {'T', 'C', 'L', 1};
 
-/* Tenant 0 (not known): an empty label. */
+/* Makes a label. Tenant 0 (not known) makes an empty one. */
 static inline void label_make(uint8_t label[STORE_LABEL_BYTES], uint32_t tenant, uint64_t block,
 			      uint64_t put)
 {
@@ -39,6 +39,7 @@ static inline void label_make(uint8_t label[STORE_LABEL_BYTES], uint32_t tenant,
 	memcpy(label + 16, &p, sizeof(p));
 }
 
+/* Returns the put number of a label. */
 static inline uint64_t label_put(const uint8_t label[STORE_LABEL_BYTES])
 {
 	uint64_t p;
@@ -46,7 +47,7 @@ static inline uint64_t label_put(const uint8_t label[STORE_LABEL_BYTES])
 	return le64toh(p);
 }
 
-/* -ENOENT: there is none, or another's. */
+/* Reads tenant and block of a label. -ENOENT: it is empty or of another format. */
 static inline int label_read(const uint8_t label[STORE_LABEL_BYTES], uint32_t *tenant,
 			     uint64_t *block)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Opening and closing: the handle, its thread, and what fork() leaves of them. */
+/* Opens and closes the handle and its thread, and claims the handle after fork(). */
 #include "client/lib.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ static void runtime_main(void *arg)
 	};
 	r->open_rc = engine_open(&r->engine, &o, r->why);
 	bool opened = r->open_rc == 0;
-	sem_post(&r->ready); /* after an error r is the opener's */
+	sem_post(&r->ready); /* after an error runtime_start owns r */
 	if (!opened)
 		return;
 	while (!r->stopping && rt_cond_wait(&r->stop) == 0)
@@ -84,7 +84,9 @@ static void *runtime_thread(void *arg)
 	int rc = rt_real_run(&o, runtime_main, r);
 	if (rc < 0 && r->loop == NULL) {
 		r->open_rc = rc;
-		snprintf(r->why, sizeof(r->why), "this machine has no usable io_uring");
+		snprintf(r->why, sizeof(r->why),
+			 "io_uring is not available on this machine: enable it, or use a newer "
+			 "kernel");
 		sem_post(&r->ready);
 	}
 	return NULL;
@@ -98,7 +100,7 @@ static int runtime_start(struct terrane *t, struct terrane_error *error)
 	r->t = t;
 	r->stop_msg.fn = runtime_stop_msg;
 	sem_init(&r->ready, 0, 0);
-	/* The application's signals are handled on the application's threads. */
+	/* The new thread blocks all signals, so that the application's threads handle them. */
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -123,11 +125,11 @@ static int runtime_start(struct terrane *t, struct terrane_error *error)
 	return 0;
 }
 
-/* --- which process ---------------------------------------------------------------------------- */
+/* --- fork ------------------------------------------------------------------------------------- */
 
 static void terrane_claim(struct terrane *t)
 {
-	/* Locks and runtime of the parent may have been caught in any state: start anew. */
+	/* fork() may have copied locks and runtime in any state: initialize them again. */
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->completed, NULL);
 	t->runtime = NULL;
@@ -142,7 +144,7 @@ void terrane_enter(struct terrane *t)
 		if (owner == mine)
 			return;
 		if (owner == mine + 1) {
-			sched_yield(); /* another thread of this child is at it */
+			sched_yield(); /* another thread of this child is claiming the handle */
 			continue;
 		}
 		if (!atomic_compare_exchange_strong(&t->owner, &owner, mine + 1))

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside the library: the thread around the engine.
+ * Private declarations of libterrane: the thread around the engine.
  *
- * A runtime is one thread that runs an rt loop with an engine on it. A call becomes a struct
- * request, is sent to the loop as a message, runs there as a fiber, and completes: a blocked caller
- * is woken, or an op is handed to its callback, its queue or terrane_wait. Only the loop's thread
- * touches the engine and the files.
+ * A runtime is one thread that runs an rt loop with an engine on it. A public call becomes a struct request. It is sent to
+ * the loop as a message, runs there as a fiber, and completes: a blocked caller is woken, or an op is given to its
+ * callback, its queue or terrane_wait. Only the loop's thread touches the engine and the files.
  *
- * fork(). The child has a copy of the memory but not the thread. Each entry compares the process id
- * with that of the runtime's owner; the first call in a child claims the handle (terrane_enter),
- * forgets the parent's runtime (its memory, descriptors and locks are left alone: they may be in
- * any state) and starts a fresh one. Files remember the generation of the runtime they were opened
- * with.
+ * fork(). The child has a copy of the memory but not the thread. Each public call compares the process id with that of the
+ * runtime's owner. The first call in a child claims the handle (terrane_enter), forgets the parent's runtime and starts a
+ * new one. It does not touch the memory, descriptors and locks of the old runtime: they may be in any state. Files
+ * remember the generation of the runtime that opened them.
  *
- * What guards what: terrane.lock guards runtime and generation, and the state of ops that are
- * waited for; it is taken before no other lock.
+ * Locks. terrane.lock guards runtime, generation, and the state of ops that terrane_wait waits for. No other lock is taken
+ * under it.
  */
 #ifndef CLIENT_LIB_H
 #define CLIENT_LIB_H
@@ -32,9 +30,9 @@ struct runtime;
 struct terrane {
 	_Atomic uint64_t owner; /* process id times two; odd while a child makes itself the owner */
 	pthread_mutex_t lock;
-	pthread_cond_t completed; /* an op that is waited for */
+	pthread_cond_t completed; /* an op without callback and queue has completed */
 	struct runtime *runtime;  /* NULL: not started in this process */
-	uint64_t generation;      /* counts runtimes */
+	uint64_t generation;      /* number of the current runtime */
 	struct cluster_file conf;
 	struct cluster_id cluster;
 	char *tenant;
@@ -46,11 +44,11 @@ struct terrane {
 
 struct terrane_file {
 	struct terrane *t;
-	struct efile *e; /* the engine's, of this generation */
+	struct efile *e; /* the engine's file, valid in this generation */
 	uint64_t generation;
 	uint64_t id;
 	bool writes;
-	struct terrane_file *next_abandoned; /* in runtime.left */
+	struct terrane_file *next_abandoned; /* in runtime.abandoned */
 };
 
 struct runtime {
@@ -62,17 +60,18 @@ struct runtime {
 	int open_rc;
 	char why[FABRIC_ERROR_MAX];
 	uint64_t generation;
-	/* The loop's: */
+	/* Only the loop's thread touches these: */
 	struct rt_group requests;
 	struct map running;  /* id -> struct request */
-	struct rt_cond stop; /* or something is left */
+	struct rt_cond stop; /* stopping was set, or a file abandoned */
 	bool stopping;
-	struct terrane_file *abandoned; /* whose end was refused: the main fiber discards them */
+	/* files whose close or discard could not run; the main fiber discards them */
+	struct terrane_file *abandoned;
 	struct rt_msg stop_msg;
 	atomic_uint_fast64_t next_id;
 };
 
-/* Everything any call may be given. */
+/* The arguments of all public calls. */
 struct args {
 	const char *path, *path2;
 	uint64_t id, offset;
@@ -81,7 +80,7 @@ struct args {
 	struct terrane_file **file_out;
 	void *out;
 	struct iovec one;
-	const struct iovec *iov; /* NULL: one */
+	const struct iovec *iov; /* NULL: one is used */
 	int iov_count;
 	struct terrane_cursor *cursor;
 	struct terrane_entry *entries;
@@ -97,12 +96,12 @@ struct request {
 	int64_t (*run)(struct call *c, struct request *r);
 	struct args a;
 	const struct terrane_options *o;
-	struct terrane_op *op;  /* NULL: somebody is blocked */
-	bool appends;           /* its turn in the file is lost when it cannot be run */
-	bool frees_file;        /* the file goes, also when it cannot be run */
-	struct rt_fiber *fiber; /* NULL until it runs */
-	bool cancelled;         /* before it did */
-	bool registered;        /* in running */
+	struct terrane_op *op;  /* NULL: a caller waits on `done` */
+	bool appends;           /* an append: if it cannot run, the file is poisoned */
+	bool frees_file;        /* frees the file, even if it cannot run */
+	struct rt_fiber *fiber; /* NULL before it runs */
+	bool cancelled;         /* terrane_cancel came before it ran */
+	bool registered;        /* is in runtime.running */
 	uint64_t id;
 	int64_t result;
 	sem_t done;
@@ -110,26 +109,28 @@ struct request {
 
 /* --- lib.c ------------------------------------------------------------------------------------ */
 
-/* The runtime of this process, started when there is none. -EDEADLK on the runtime's own thread
- * when the caller means to block. */
+/* Returns the runtime of this process and starts it if there is none. -EDEADLK: block is set and
+ * the caller is the runtime's own thread. */
 int lib_runtime_get(struct terrane *t, bool block, struct runtime **out,
 		    struct terrane_error *error);
-/* Takes a file whose close or discard cannot be run. On the loop's thread. */
+/* Takes over a file whose close or discard cannot run; the main fiber will discard it. Call on
+ * the loop's thread. */
 void lib_file_abandon(struct runtime *r, struct terrane_file *f);
-/* Whether the handle belongs to this process; a child that calls it first makes it so. */
+/* Makes the handle belong to this process: the first call in a child after fork() claims it. */
 void terrane_enter(struct terrane *t);
 
 /* --- lib_request.c ---------------------------------------------------------------------------- */
 
-/* Runs it and returns its result. */
+/* Runs a request, blocks until it has ended and returns its result. */
 int64_t lib_request_block(struct terrane *t, struct request *r, const struct terrane_options *o);
-/* Starts a copy of it. */
+/* Starts a copy of a request. */
 int lib_request_start(struct terrane *t, const struct request *r, const struct terrane_options *o,
 		      struct terrane_op *op);
-/* Fills o->error, when there is one. */
+/* Fills an error; e may be NULL. text NULL or empty: the text of rc. */
 void lib_error_fill(struct terrane_error *e, int rc, const char *text);
 
-/* The engine's file behind a handle, opened again in a child; runs on the loop. -ESTALE, -EBADF. */
+/* Returns the engine's file of a handle, opened again if the handle is from before a fork().
+ * Runs on the loop. -ESTALE: it was opened for writing; errors of opening. */
 int lib_file_engine(struct call *c, struct terrane_file *f, struct efile **out);
 
 #endif

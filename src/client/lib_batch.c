@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batched reads, answered all together or range by range. */
+/* Public calls for batched reads, with results for all ranges together or one by one. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "client/lib.h"
 
-/* In terrane_range.private_: */
+/* Indexes of terrane_range.private_. */
 enum range_field { RANGE_DONE, RANGE_NEXT };
 
 struct terrane_batch {
 	struct terrane *t;
-	/* Guards all below but what is fixed at the start. No other lock is taken under it. */
+	/* Guards the fields below that change after terrane_batch_open. No other lock is taken
+	 * under it. */
 	pthread_mutex_t lock;
 	pthread_cond_t change;
 	struct terrane_range *ranges;
 	size_t count;
 	bool in_order;
-	size_t returned;                    /* out by next */
-	struct terrane_range *first, *last; /* done and not given out yet, as they came */
+	size_t returned; /* ranges that terrane_batch_next returned */
+	/* list of done ranges that were not returned yet, oldest first */
+	struct terrane_range *first, *last;
 	bool finished;
 	int64_t result;
 	struct terrane_op op;
@@ -52,7 +54,7 @@ static void range_done(void *ctx, struct engine_range *er)
 		batch_add(b, er->user);
 }
 
-/* Nothing can be read. */
+/* Fails all ranges with rc. */
 static int batch_fail(const struct request *r, int rc)
 {
 	for (size_t i = 0; i < r->a.count; i++)
@@ -80,7 +82,7 @@ static int64_t run_batch(struct call *c, struct request *r)
 					   .user = u};
 		int rc = u->file == NULL ? 0 : lib_file_engine(c, u->file, &e->file);
 		if (rc < 0) {
-			/* It stands for itself; the others are read. */
+			/* Only this range fails; the others are read. */
 			e->result = rc;
 			range_done(r->a.batch, e);
 			bad = bad == 0 ? rc : bad;
@@ -150,7 +152,7 @@ int terrane_batch_open(struct terrane *t, struct terrane_range *ranges, size_t n
 	return 0;
 }
 
-/* The next one to give out, if it is there; with the lock held. */
+/* Returns the next range to return if it is done, else NULL. The lock is held. */
 static struct terrane_range *batch_pick(struct terrane_batch *b)
 {
 	if (b->in_order) {
@@ -175,7 +177,7 @@ int terrane_batch_next(struct terrane_batch *b, struct terrane_range **out)
 			break;
 		}
 		if (b->finished) {
-			/* The batch failed as a whole before it came to this range. */
+			/* The batch failed before it read this range. */
 			rc = b->result < 0 ? (int)b->result : -EIO;
 			break;
 		}

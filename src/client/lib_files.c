@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The public calls about files. */
+/* Public calls on files. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -32,12 +32,14 @@ int lib_file_engine(struct call *c, struct terrane_file *f, struct efile **out)
 	if (f->generation != generation) {
 		struct efile *e = NULL;
 		if (f->writes)
-			return call_fail(c, -ESTALE, "it was opened for writing before fork()");
+			return call_fail(c, -ESTALE,
+					 "the file was opened for writing before fork(): only the "
+					 "parent can use it");
 		int rc = engine_file_open_id(c, f->id, &e);
 		if (rc < 0)
 			return rc;
 		if (f->generation == generation) {
-			engine_file_discard(e); /* another fiber was faster */
+			engine_file_discard(e); /* another fiber has reopened it meanwhile */
 		} else {
 			f->e = e;
 			f->generation = generation;
@@ -229,20 +231,22 @@ static int64_t run_close(struct call *c, struct request *r)
 	if (f->generation == r->runtime->generation)
 		rc = engine_file_close(c, f->e);
 	else if (f->writes)
-		rc = call_fail(c, -ESTALE, "it was opened for writing before fork()");
+		rc = call_fail(c, -ESTALE,
+			       "the file was opened for writing before fork(): only the parent can "
+			       "use it");
 	free(f);
 	return rc;
 }
 
-/* Runs what frees the file. When it was not even sent, it goes all the same. */
+/* Runs a request that frees the file. Frees the file also if the request was not sent. */
 static int end_file(struct terrane_file *f, struct request *r, const struct terrane_options *o)
 {
 	struct terrane *t = f->t;
 	int64_t rc = lib_request_block(t, r, o);
 	if (r->runtime == NULL && rc == -EDEADLK)
-		lib_file_abandon(t->runtime, f); /* this is its thread */
+		lib_file_abandon(t->runtime, f); /* the caller runs on the loop's thread */
 	else if (r->runtime == NULL)
-		free(f); /* without a runtime the engine's part is that of a parent */
+		free(f); /* without a runtime the engine's file belongs to the parent process */
 	return (int)rc;
 }
 

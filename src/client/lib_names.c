@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The public calls about names: each makes a request, and runs it or starts it. */
+/* Public calls on names: each makes a request, and runs or starts it. */
 #include <errno.h>
 
 #include "client/lib.h"
 
-/* A path that is NULL would be a programmer's error; it is refused like any other bad one. */
+/* Makes an empty path of NULL, which the engine refuses like other invalid paths. */
 static const char *path_or_empty(const char *path)
 {
 	return path != NULL ? path : "";

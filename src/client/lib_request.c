@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Requests: from a thread of the application to a fiber and back. */
+/* Runs requests: from a thread of the application to a fiber and back. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -11,12 +11,12 @@
 #include "base/err.h"
 #include "client/lib.h"
 
-/* The library's part of an op. */
+/* Indexes of terrane_op.private_. */
 enum op_field { OP_ID, OP_STATE, OP_NEXT };
 enum op_state { OP_IDLE, OP_RUNNING, OP_DONE };
 
 struct terrane_queue {
-	pthread_mutex_t lock; /* guards first, last and the descriptor's value */
+	pthread_mutex_t lock; /* guards first, last and the value of fd */
 	struct terrane_op *first, *last;
 	int fd;
 };
@@ -76,7 +76,7 @@ static void queue_push(struct terrane_queue *q, struct terrane_op *op)
 	if (q->first == NULL) {
 		uint64_t one = 1;
 		ssize_t n = write(q->fd, &one, sizeof(one));
-		(void)n; /* it cannot be full: only an empty queue adds to it */
+		(void)n; /* cannot fail: the counter is 0, because only an empty queue adds to it */
 		q->first = op;
 	} else {
 		q->last->private_[OP_NEXT] = (uintptr_t)op;
@@ -153,7 +153,7 @@ int64_t terrane_wait(struct terrane *t, struct terrane_op *op)
 
 /* --- on the loop ------------------------------------------------------------------------------ */
 
-/* After this the request is gone. */
+/* Completes a request. Its memory is freed or returned to the caller. */
 static void request_complete(struct request *r, int64_t result)
 {
 	struct terrane_op *op = r->op;
@@ -169,7 +169,8 @@ static void request_complete(struct request *r, int64_t result)
 	op_complete(t, op, result);
 }
 
-/* What it leaves behind when it is not run: a file that lost an append, or one to be freed. */
+/* Cleans up for a request that cannot run: poisons the file of an append, abandons the file of a
+ * close or discard. */
 static void request_give_up(struct request *r, int rc)
 {
 	struct terrane_file *f = r->a.file;
@@ -201,7 +202,7 @@ static void request_msg(struct rt_msg *m)
 {
 	struct request *r = container_of(m, struct request, msg);
 	struct runtime *runtime = r->runtime;
-	/* One too many can only not be cancelled. */
+	/* If the table is full the request still runs but cannot be cancelled. */
 	r->registered = map_put(&runtime->running, r->id, r) == 0;
 	int rc = runtime->stopping
 			 ? -ESHUTDOWN
@@ -233,7 +234,9 @@ int64_t lib_request_block(struct terrane *t, struct request *r, const struct ter
 	int rc = lib_runtime_get(t, true, &runtime, error);
 	if (rc < 0) {
 		if (rc == -EDEADLK)
-			lib_error_fill(error, rc, "a callback must not block");
+			lib_error_fill(error, rc,
+				       "a blocking call was made on the library's thread: "
+				       "callbacks must use calls that end in _start");
 		return rc;
 	}
 	r->o = o;
@@ -291,7 +294,7 @@ void terrane_cancel(struct terrane *t, struct terrane_op *op)
 		return;
 	struct cancel_msg *c = malloc(sizeof(*c));
 	if (c == NULL)
-		return; /* it runs until its deadline */
+		return; /* without memory the request runs until its deadline */
 	*c = (struct cancel_msg){
 		.msg.fn = cancel_run, .runtime = runtime, .id = op->private_[OP_ID]};
 	rt_post(runtime->loop, &c->msg);

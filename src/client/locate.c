@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * From block records to bytes: locations, what to do when they turn out to be old, and reports of
- * what is bad.
- */
+/* Reads bytes of a block by its record: finds the locations, refreshes stale ones, and reports
+ * bad chunks. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +12,13 @@
 #define MAP_AGE_NS NS_PER_S
 #define FETCH_PAUSE_NS (50 * NS_PER_MS)
 
-/* Where a block is, from its record; disks and avoid are the arena's. */
+/* The location of a block, made of its record; disks and avoid belong to the arena. */
 struct located {
 	struct block_at at;
 	bool *avoid;
 };
 
-/* -EBADMSG for a record that is invalid. */
+/* Makes the location of a record. -EBADMSG: the record is invalid; -ENOMEM. */
 static int block_locate(const struct meta_block *b, struct arena *a, struct located *out)
 {
 	struct encoding enc;
@@ -52,7 +50,7 @@ struct report {
 	struct engine *engine;
 	uint64_t block, chunk_block;
 	uint64_t layout;
-	bool sealed; /* a copy under append may just be behind: nothing to report */
+	bool sealed; /* false: a replica of an open block may lag, so nothing is reported */
 	struct block_findings findings;
 };
 
@@ -63,19 +61,20 @@ static void report_fiber(void *arg)
 	call_init(&c, r->engine->fabric);
 	rt_deadline_set(rt_now_ns() + 10 * NS_PER_S);
 	struct meta_call m = call_meta(&c);
-	/* Failing does no harm: scrubbing finds it too. */
+	/* Errors are ignored: scrubbing finds the chunk, too. */
 	for (int i = 0; r->sealed && i < r->findings.bad_count; i++)
 		(void)meta_client_block_report(&m, r->block, r->chunk_block,
 					       (uint32_t)r->findings.bad[i].chunk,
 					       r->findings.bad[i].disk);
-	/* So that the next reader need not rebuild what has only moved. */
+	/* Refreshes the location for the next reader, which else would reconstruct a chunk that
+	 * was only moved. */
 	struct arena a;
 	struct meta_block fresh;
 	arena_init(&a, 256 * KIB);
 	if (r->findings.stale)
 		(void)meta_client_block_refresh(&m, r->block, r->layout, &a, &fresh);
 	arena_fini(&a);
-	/* A node that came back may have another address. */
+	/* A node that restarted may have another address. */
 	if (r->findings.unreachable)
 		(void)engine_map(&c, MAP_AGE_NS);
 	free(r);
@@ -107,7 +106,8 @@ static bool is_retryable(int rc)
 	return rc == -ENODATA || rc == -EBADMSG;
 }
 
-/* One try with the locations of a record. */
+/* Reads with the locations of one record. all: also tries chunks that the record marks as
+ * damaged. */
 static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint64_t off,
 		      uint64_t len, const struct sink *sink, uint32_t *crc)
 {
@@ -117,10 +117,9 @@ static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint
 	struct block_range_get get = {.off = off, .len = len, .sink = sink};
 	int rc = block_locate(b, &a, &at);
 	if (rc < 0) {
-		call_fail(c, rc, "block %016llx: its record makes no sense",
-			  (unsigned long long)b->id);
+		call_fail(c, rc, "block %016llx: its record is invalid", (unsigned long long)b->id);
 	} else if (off > at.at.len || len > at.at.len - off) {
-		rc = call_fail(c, -EBADMSG, "block %016llx is shorter than the file says",
+		rc = call_fail(c, -EBADMSG, "block %016llx is shorter than its extent in the file",
 			       (unsigned long long)b->id);
 	} else {
 		get.avoid = all ? NULL : at.avoid;
@@ -140,27 +139,28 @@ int block_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64
 	arena_init(&a, 256 * KIB);
 	struct meta_block fresh = *b;
 	for (int i = 0; i < FETCH_TRIES && is_retryable(rc); i++) {
-		int first = rc;
-		char words[FABRIC_ERROR_MAX];
-		memcpy(words, c->error, sizeof(words));
-		/* The locations may be old, a node may be on its way back: look, wait, try all. */
+		int first_rc = rc;
+		char first_error[FABRIC_ERROR_MAX];
+		memcpy(first_error, c->error, sizeof(first_error));
+		/* The locations may be stale or a node may be restarting: refresh both, wait if
+		 * the record is unchanged, try all chunks. */
 		struct meta_call m = call_meta(c);
 		uint64_t layout = fresh.layout;
 		arena_reset(&a, 256 * KIB);
 		rc = meta_client_block_refresh(&m, b->id, layout, &a, &fresh);
 		if (rc == -ENOENT) {
-			rc = call_meta_fail(c, &m, rc, "a block of the file");
+			rc = call_meta_fail(c, &m, rc, "cannot read a block record");
 			break;
 		}
-		bool same = rc < 0;
+		bool unchanged = rc < 0;
 		if (rc < 0 && rc != -ESTALE)
 			fresh = *b;
 		(void)engine_map(c, FETCH_PAUSE_NS);
-		rc = same ? rt_sleep_ns(FETCH_PAUSE_NS << i) : 0;
+		rc = unchanged ? rt_sleep_ns(FETCH_PAUSE_NS << i) : 0;
 		if (rc == 0)
-			rc = fetch_once(c, &fresh, same, off, len, sink, crc);
+			rc = fetch_once(c, &fresh, unchanged, off, len, sink, crc);
 		else
-			rc = call_fail(c, first, "%s", words);
+			rc = call_fail(c, first_rc, "%s", first_error);
 	}
 	arena_fini(&a);
 	return rc;

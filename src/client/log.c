@@ -2,32 +2,31 @@
 /*
  * Logs: files written by quorum appends (Tectonic, section 5.2).
  *
- * A log's last block is open: its chunks are copies that grow. An append (1) goes to all copies,
- * (2) is on a quorum of them, (3) is committed: the block's record gets the new length and the
- * checksum of all its bytes, (4) is acknowledged. A reader believes the record, so it sees all that
- * was acknowledged, and nothing that may yet be lost.
+ * The last block of a log is open: its chunks are replicas that grow. An append (1) is sent to all replicas, (2) is
+ * durable on a quorum of them, (3) is committed: the block's record gets the new length and the checksum of all its
+ * bytes, (4) is acknowledged. A reader reads up to the length in the record: it sees all acknowledged bytes and no byte
+ * that may still be lost.
  *
  *     record      |========== L
- *     copy 0      |==============      ahead: the append that is under way
- *     copy 1      |==========
- *     copy 2      |======              behind: slow, or lost
+ *     replica 0   |==============      has the append that is being sent
+ *     replica 1   |==========
+ *     replica 2   |======              lags: slow, or failed
  *
- * An append of up to LOG_PART_BYTES that fits into a block is committed at once: when the open block has too little
- * room left, it is ended first. A larger one is committed in parts.
+ * An append of up to LOG_PART_BYTES that fits into a block is committed at once: if the open block has too little room,
+ * the block is ended first. A larger append is committed in parts.
  *
- * Each copy has a fiber that sends it the appends in their order; one that is slow is behind, one
- * that fails or falls too far behind is given up until the block is ended, and left to repair. When
- * a quorum is out of reach the block is ended at L and the log goes on in a new one. One that was given
- * up and is shorter than L is reported, so that the block counts as degraded also when its writer dies.
+ * Each replica has a fiber that sends it the appends in order; a slow replica lags. A replica that fails, or lags too far,
+ * is given up until the block is ended, and then left to repair. When no quorum is left, the block is ended at L and the
+ * log continues in a new one. A replica that was given up and is shorter than L is reported, so that the block counts as
+ * degraded even if the writer dies.
  *
- * Repair leaves open blocks alone, so a log keeps an eye on its own, whether anybody appends or not:
- * one that lacks a copy is ended at L, becomes repair's, and the next append starts a whole one. A
- * copy is lacking when it was never made or was given up, and when the map says that its disk has
- * failed, is gone or to be emptied, or has another drive; after a longer time also when the disk or
- * its node is not well. A block is ended only when there are disks for all copies of the next. As
- * the map may not know what the writer has met, each such end makes the log twice as patient, until
- * it sees a block with all its copies: with a disk that takes nothing and has no substitute there
- * are blocks after 20 s, 40 s, 80 s and so on, and then one each hour.
+ * Repair ignores open blocks, so each log has a monitor fiber, which works without appends, too: it ends a block that lacks
+ * a replica at L, repair takes over, and the next append starts a block with all replicas. A replica is lacking if it was
+ * never created or was given up, or if the map says that its disk has failed, is gone or draining, or has another drive;
+ * after a longer time also if the disk or its node is suspect. A block is ended only if there are disks for all replicas
+ * of the next one. The map may not show what the writer has met, so after each such end the log waits twice as long, until
+ * it sees a block with all its replicas: with a disk that fails every write and has no substitute, blocks end after 20 s,
+ * 40 s, 80 s and so on, and then once an hour.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -40,20 +39,21 @@
 #include "client/engine_impl.h"
 #include "cluster/choose.h"
 
-#define LOG_PART_BYTES (4 * MIB)     /* the most that one append of a block carries */
-#define LOG_LAG_MAX_BYTES (16 * MIB) /* a copy that is further behind is given up */
+#define LOG_PART_BYTES (4 * MIB)     /* the longest append that is committed at once */
+#define LOG_LAG_MAX_BYTES (16 * MIB) /* a replica that lags further is given up */
 #define LOG_TRIES 3
 #define NODE_TIMEOUT_NS (10 * NS_PER_S)
-#define LOG_CHECK_TIMEOUT_NS (10 * NS_PER_S) /* of one look at the open block, with its end */
+/* timeout of one check of the open block, including its end */
+#define LOG_CHECK_TIMEOUT_NS (10 * NS_PER_S)
 #define LOG_DEGRADED_MAX_NS (3600 * NS_PER_S)
-#define LOG_SUSPECT_NS (1800 * NS_PER_S) /* with a disk that may get well: as repair has it */
+#define LOG_SUSPECT_NS (1800 * NS_PER_S) /* a suspect disk: the same time as repair waits */
 
-/* One append on its way to the copies. */
+/* One append that is being sent to the replicas. */
 struct part {
 	struct slice data;
-	const struct context *context; /* of the append */
+	const struct context *context; /* context of the append */
 	uint64_t off;
-	int ok, ended; /* copies */
+	int ok, ended; /* replicas that stored it; replicas that stored it or failed */
 	unsigned refs;
 };
 
@@ -65,30 +65,30 @@ struct replica_item {
 struct replica {
 	struct log *log;
 	int index;
-	uint64_t disk; /* 0: it was never made */
+	uint64_t disk; /* 0: the replica was not created */
 	struct list queue;
 	uint64_t queued_bytes;
 	struct rt_cond work;
-	uint64_t len; /* that it is known to have */
+	uint64_t len; /* bytes that it has acknowledged */
 	int failed;
-	bool lagging;               /* given up */
-	bool reported;              /* as lacking what was acknowledged */
-	uint64_t created_ns;        /* of its drive, as the map had it; 0: not known */
-	uint64_t degraded_since_ns; /* since when, as far as looked at; 0: it is well */
+	bool reported;              /* a report was sent: it lacks acknowledged bytes */
+	uint64_t created_ns;        /* creation time of its drive in the map; 0: not known */
+	uint64_t degraded_since_ns; /* when the monitor first saw it lacking; 0: it is not */
 	struct rt_fiber *fiber;
 };
 
 struct log {
 	struct efile base;
 	struct list link; /* in engine.logs */
-	struct call call; /* of the copies: outlives the user's calls */
+	struct call call; /* call of the replica fibers; outlives the user's calls */
 	struct shape shape;
 	int quorum;
 	uint64_t block_bytes;
 	uint64_t token;
-	uint64_t size; /* of all blocks that were ended */
-	struct rt_mutex turn;
-	int failed; /* another writer took over, or a commit's fate is not known */
+	uint64_t size;        /* length of all ended blocks */
+	struct rt_mutex turn; /* one append, flush, end of a block or close at a time */
+	/* error of all further appends: another writer took over, or a commit is in doubt */
+	int failed;
 
 	/* The open block; id 0: none. */
 	uint64_t block;
@@ -96,7 +96,7 @@ struct log {
 	uint64_t len;
 	uint32_t crc;
 	struct replica replicas[LOG_REPLICAS_MAX];
-	bool replicas_started; /* the copies are of this block */
+	bool replicas_started; /* replicas[] belongs to this block */
 	struct rt_cond change;
 	bool ending;
 
@@ -136,11 +136,10 @@ static int replica_send(struct replica *r, const struct part *p)
 	return rc;
 }
 
-/*
- * A copy that gets nothing more and lacks some of what was acknowledged: nobody else knows, should this writer die. One
- * that lacks nothing yet is not told of: who cannot reach any disk would call a block lost that is whole. Never more than
- * the quorum leaves out are told of, as the others have it all.
- */
+/* Reports a replica that gets no further appends and lacks acknowledged bytes: without the
+ * report no other process knows, should this writer die. A replica that is still complete is not
+ * reported: a writer that cannot reach any disk would make repair count a complete block as
+ * lost. At most n - quorum replicas are reported, as the others have all acknowledged bytes. */
 static void replica_report(struct replica *r)
 {
 	const struct log *l = r->log;
@@ -157,7 +156,7 @@ static void replicas_report(struct log *l)
 		replica_report(&l->replicas[i]);
 }
 
-/* Everything still queued counts as failed. */
+/* Gives up a replica: its queued appends count as failed. */
 static void replica_give_up(struct replica *r, int rc)
 {
 	if (r->failed == 0)
@@ -178,7 +177,8 @@ static void replica_give_up(struct replica *r, int rc)
 static void replica_fiber(void *arg)
 {
 	struct replica *r = arg;
-	/* It sends the parts of many appends, each with its own context. */
+	/* Each append is sent with its own context; between appends the fiber has that of the
+	 * engine. */
 	rt_background();
 	rt_context_set(call_engine(&r->log->call)->own);
 	while (r->failed == 0) {
@@ -209,7 +209,6 @@ static int replica_queue(struct replica *r, struct part *p)
 	if (r->disk == 0 || r->failed != 0)
 		return -EIO;
 	if (r->queued_bytes + p->data.len > LOG_LAG_MAX_BYTES) {
-		r->lagging = true;
 		replica_give_up(r, -ETIMEDOUT);
 		return -EIO;
 	}
@@ -256,7 +255,7 @@ static int replicas_start(struct log *l, const uint64_t *disks)
 		if (disks[i] == 0)
 			r->failed = -ENODEV;
 		else if (rc == 0)
-			rc = rt_spawn(&r->fiber, "copy", replica_fiber, r);
+			rc = rt_spawn(&r->fiber, "replica", replica_fiber, r);
 	}
 	l->replicas_started = true;
 	if (rc < 0)
@@ -311,7 +310,7 @@ static int chunks_make(struct call *c, struct log *l, enum cluster_media media, 
 	struct meta_owner owner = {.file = l->base.id, .bytes = l->block_bytes};
 	struct meta_call m = call_meta(c);
 	rc = meta_client_block_commit(&m, &record, &owner, 1);
-	return call_meta_fail(c, &m, rc, "a new block");
+	return call_meta_fail(c, &m, rc, "cannot commit a block");
 }
 
 static int block_start(struct call *c, struct log *l)
@@ -333,7 +332,7 @@ static int block_start(struct call *c, struct log *l)
 		struct meta_extent x = {.block = l->block, .open = true};
 		struct meta_call m = call_meta(c);
 		rc = meta_client_file_add(&m, l->base.id, l->token, l->size, &x, 1);
-		call_meta_fail(c, &m, rc, "the log");
+		call_meta_fail(c, &m, rc, "cannot write the log's record");
 	}
 	if (rc == 0)
 		rc = replicas_start(l, disks);
@@ -342,7 +341,7 @@ static int block_start(struct call *c, struct log *l)
 	return rc;
 }
 
-/* Ends the open block at what was committed. */
+/* Ends the open block at its committed length. */
 static int block_finish(struct call *c, struct log *l)
 {
 	if (l->block == 0)
@@ -369,16 +368,16 @@ static int block_finish(struct call *c, struct log *l)
 	if (rc == 0)
 		rc = meta_client_file_close_extent(&m, l->base.id, l->token, l->block, l->len);
 	if (rc < 0)
-		return call_meta_fail(c, &m, rc, "the log's last block");
+		return call_meta_fail(c, &m, rc, "cannot end the log's last block");
 	l->size += l->len;
 	l->block = 0;
 	l->len = 0;
 	return 0;
 }
 
-/* --- keeping ---------------------------------------------------------------------------------- */
+/* --- monitor ---------------------------------------------------------------------------------- */
 
-/* Whether the copy has been lacking for as long as the log bears it. */
+/* Returns whether the replica has been lacking for longer than the limit. */
 static bool replica_is_overdue(struct replica *r)
 {
 	const struct cluster *map = r->log->call.fabric->map;
@@ -392,23 +391,24 @@ static bool replica_is_overdue(struct replica *r)
 	}
 	if (r->degraded_since_ns == 0)
 		r->degraded_since_ns = rt_now_ns();
-	uint64_t bears_ns = lacking ? r->log->degraded_limit_ns : LOG_SUSPECT_NS;
-	return rt_now_ns() - r->degraded_since_ns >= bears_ns;
+	uint64_t limit_ns = lacking ? r->log->degraded_limit_ns : LOG_SUSPECT_NS;
+	return rt_now_ns() - r->degraded_since_ns >= limit_ns;
 }
 
-/* Whether to end the open block. Not while a copy is still to get something: that would be waited for. */
+/* Returns whether to end the open block. false while a replica has queued appends: ending would
+ * wait for them. */
 static bool block_is_overdue(struct log *l)
 {
-	bool due = false, whole = true, idle = true;
+	bool due = false, complete = true, idle = true;
 	if (l->block == 0 || !l->replicas_started || l->failed != 0)
 		return false;
 	for (int i = 0; i < l->shape.n; i++) {
 		struct replica *r = &l->replicas[i];
 		due = replica_is_overdue(r) || due;
-		whole = whole && r->degraded_since_ns == 0;
+		complete = complete && r->degraded_since_ns == 0;
 		idle = idle && r->queued_bytes == 0;
 	}
-	if (whole)
+	if (complete)
 		l->degraded_limit_ns = l->call.fabric->opts.log_degraded_ns;
 	return due && idle;
 }
@@ -422,7 +422,7 @@ static void monitor_check(struct log *l)
 	    !block_is_overdue(l) || call_room(&c, &l->shape) < 0 || rt_mutex_lock(&l->turn) < 0)
 		return;
 	if (block_is_overdue(l)) {
-		/* What goes wrong is tried again: by the next append, the next look or when it is closed. */
+		/* Errors are retried by the next append, the next check or the close. */
 		int rc = block_finish(&c, l);
 		if (rc == -ESTALE)
 			l->failed = rc;
@@ -448,7 +448,8 @@ static void monitor_fiber(void *arg)
 
 /* --- appending -------------------------------------------------------------------------------- */
 
-/* Until a quorum has it. -EIO: out of reach; -ESTALE: fenced. */
+/* Waits until a quorum has stored the part. -EIO: no quorum is left; -ESTALE: fenced by another
+ * writer. */
 static int part_wait(struct log *l, const struct part *p, int sent)
 {
 	int rc = 0;
@@ -470,9 +471,9 @@ static int part_commit(struct call *c, struct log *l, const struct part *p)
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_block_extend(&m, l->block, l->epoch, l->len, len, crc);
 	if (rc < 0) {
-		/* Not known, or fenced: either way this writer must not go on. */
+		/* The outcome is in doubt, or the writer is fenced: in both cases it must stop. */
 		l->failed = rc == -ESTALE || rc == -EROFS ? -ESTALE : rc;
-		return call_meta_fail(c, &m, l->failed, "the log");
+		return call_meta_fail(c, &m, l->failed, "cannot write the log's record");
 	}
 	l->len = len;
 	l->crc = crc;
@@ -480,7 +481,7 @@ static int part_commit(struct call *c, struct log *l, const struct part *p)
 	return 0;
 }
 
-/* Puts it on a quorum of the copies. -EIO: on too few. */
+/* Stores the part on a quorum of the replicas. -EIO: too few stored it. */
 static int part_append(struct call *c, struct log *l, struct part *p)
 {
 	p->off = l->len;
@@ -495,11 +496,11 @@ static int part_append(struct call *c, struct log *l, struct part *p)
 		return call_fail(c, rc, "another writer has taken over the log");
 	}
 	if (rc == -ETIME || rc == -ECANCELED)
-		l->failed = rc; /* what the copies have of it is not known */
+		l->failed = rc; /* it is in doubt which replicas stored it */
 	return rc;
 }
 
-/* A part, in the open block or, when that has lost its quorum, in the next one. */
+/* Writes a part to the open block, or to a new one if the open block has lost its quorum. */
 static int part_write(struct call *c, struct log *l, struct part *p)
 {
 	int rc = -EIO;
@@ -507,14 +508,17 @@ static int part_write(struct call *c, struct log *l, struct part *p)
 		rc = l->block == 0 ? block_start(c, l) : 0;
 		if (rc == 0)
 			rc = part_append(c, l, p);
-		/* May be done though it fails: the copies are not cut then. */
+		/* A failed commit may have been executed, so the replicas must not be cut:
+		 * return. */
 		if (rc == 0)
 			return part_commit(c, l, p);
 		if (rc == -EIO) {
 			int ended = block_finish(c, l);
 			if (ended < 0)
 				return ended;
-			call_fail(c, rc, "too few copies of the log's block can be written");
+			call_fail(c, rc,
+				  "too few replicas of the log's block can be written: nodes are "
+				  "offline or disks full");
 		}
 	}
 	return rc;
@@ -572,7 +576,7 @@ static uint64_t log_room(const struct log *l)
 	return l->block_bytes - (l->block != 0 ? l->len : 0);
 }
 
-/* What is too large for one part fills block after block. */
+/* Writes bytes that are too many for one part: fills block after block. */
 static int log_bytes(struct call *c, struct log *l, uint8_t *bytes, uint64_t len)
 {
 	int rc = 0;
@@ -588,7 +592,8 @@ static int log_bytes(struct call *c, struct log *l, uint8_t *bytes, uint64_t len
 	return rc;
 }
 
-/* One part, and so one commit, whenever that is possible: then nobody ever sees half of it. */
+/* Writes an append as one part if it fits: it is then committed at once, and no reader sees half
+ * of it. */
 static int log_add(struct call *c, struct log *l, const struct iovec *iov, int n)
 {
 	uint64_t len = iov_bytes(iov, n);
@@ -627,13 +632,12 @@ static int log_append(struct call *c, struct efile *f, const struct iovec *iov, 
 		rc = call_fail(c, l->failed,
 			       l->failed == -ESTALE
 				       ? "another writer has taken over the log"
-				       : "an earlier append failed: open the log anew");
+				       : "an earlier append failed: open the log again");
 	if (rc == 0 && crc != NULL && iov_crc(iov, n) != *crc)
-		rc = call_fail(c, -EBADMSG,
-			       "the bytes do not have the checksum that came with them");
+		rc = call_fail(c, -EBADMSG, "the bytes do not match their checksum");
 	if (rc == 0)
 		rc = log_add(c, l, iov, n);
-	/* What was added of it before it failed would be there twice after another try. */
+	/* A retry of a partly written append would store its beginning twice. */
 	if (rc < 0)
 		log_poison(f, rc);
 	c->fabric->stats.written_bytes += rc == 0 ? iov_bytes(iov, n) : 0;
@@ -643,7 +647,7 @@ static int log_append(struct call *c, struct efile *f, const struct iovec *iov, 
 
 static int log_flush(struct call *c, struct efile *f)
 {
-	/* What was appended is safe already. */
+	/* Acknowledged appends are durable already. */
 	const struct log *l = log_of(f);
 	return l->failed == 0 ? 0 : call_fail(c, l->failed, "an earlier append failed");
 }
@@ -656,7 +660,7 @@ static void log_stop(struct log *l)
 	rt_join(l->monitor);
 	rt_shield_leave();
 	replicas_stop(l, true);
-	replicas_report(l); /* of the block that is left as it is */
+	replicas_report(l); /* the open block stays open */
 }
 
 static void log_free(struct log *l)
@@ -730,7 +734,8 @@ static int log_new(struct call *c, const struct terrane_options *o, struct log *
 	struct terrane_options copies = {.encoding = "r3"};
 	int rc = engine_shape(c, o != NULL && o->encoding != NULL ? o : &copies, &l->shape);
 	if (rc == 0 && (!l->shape.copies || l->shape.n > LOG_REPLICAS_MAX))
-		rc = call_fail(c, -EINVAL, "logs are kept as copies: r2 to r%d", LOG_REPLICAS_MAX);
+		rc = call_fail(c, -EINVAL, "logs need a replicated encoding: r2 to r%d",
+			       LOG_REPLICAS_MAX);
 	if (rc == 0)
 		rc = engine_block_bytes(c, o, &l->block_bytes);
 	if (rc < 0) {
@@ -774,7 +779,7 @@ int elog_create(struct call *c, const struct dir_slot *at, unsigned flags,
 	if (rc == 0)
 		rc = result;
 	if (rc < 0) {
-		call_meta_fail(c, &m, rc, "the new log");
+		call_meta_fail(c, &m, rc, "cannot create the log");
 		log_free(l);
 		return rc;
 	}

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Ending the open block of a log, also of one that another has written.
+ * Ends the open block of a log, written by this writer or by another one.
  *
- * Taking over. A new writer (1) takes the file's token, so that the old one can add no block, (2)
- * raises the epoch of the open block in its record, so that the old one can commit no append, (3)
- * raises it at the copies and cuts them to L, the length in the record. Then it starts a block of its
- * own.
+ * Taking over. A new writer (1) takes the file's write token, so that the old writer can add no block, (2) raises the
+ * epoch of the open block in its record, so that the old writer can commit no append, (3) raises the epoch at the
+ * replicas and cuts them to L, the length in the record. Then it starts a block of its own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@
 #define END_DOUBTFUL_NS (200 * NS_PER_MS)
 #define REPORT_NS (10 * NS_PER_S)
 
-/* Ends one copy at len: whatever lies beyond is cut off. */
+/* Ends one replica: cuts it to len and seals it. */
 struct end_job {
 	struct call *call;
 	uint64_t block, epoch, len, disk;
@@ -65,19 +64,21 @@ int elog_replicas_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t l
 		fenced = fenced || jobs[i].rc == -ESTALE;
 	}
 	for (int i = 0; ended > 0 && i < n; i++) {
-		/* Another's epoch says nothing of the bytes. */
+		/* A refusal because of a newer epoch does not mean that the replica is bad. */
 		if (jobs[i].rc == 0 || jobs[i].rc == -ESTALE || disks[i] == 0)
 			continue;
 		struct meta_call m = call_meta(c);
 		(void)meta_client_block_report(&m, block, block, (uint32_t)i, disks[i]);
 	}
 	if (ended > 0)
-		return 0; /* of one that was fenced later the record says so */
+		return 0; /* a fence that came later shows when the record is sealed */
 	return fenced ? call_fail(c, -ESTALE, "another writer has taken over the log")
-		      : call_fail(c, -ENODATA, "no copy of the log's last block can be reached");
+		      : call_fail(c, -ENODATA,
+				  "no replica of the log's last block is reachable: retry when its "
+				  "nodes are online");
 }
 
-/* --- while it is open ---------------------------------------------------------------------------- */
+/* --- reports of replicas -------------------------------------------------------------------------- */
 
 struct replica_report_job {
 	struct engine *engine;
@@ -95,7 +96,7 @@ static void replica_report_fiber(void *arg)
 	engine_own_call(r->engine, &c);
 	rt_deadline_set(rt_now_ns() + REPORT_NS);
 	struct meta_call m = call_meta(&c);
-	/* Who has ended it meanwhile has asked all copies, and knows better. */
+	/* If the block was ended since, its replicas were checked and reported then. */
 	if (meta_client_block_get(&m, &r->block, 1, &a, &b) == 0 && b.state == META_BLOCK_OPEN &&
 	    b.epoch == r->epoch)
 		(void)meta_client_block_report(&m, r->block, b.chunk_block, r->index, r->disk);
@@ -119,7 +120,7 @@ void elog_replica_report(struct engine *e, uint64_t block, uint64_t epoch, int i
 
 /* --- taking over --------------------------------------------------------------------------------- */
 
-/* Ends a block that another writer left open. *len is what it had committed. */
+/* Ends a block that another writer left open. *len: its committed length. */
 static int block_take_over(struct call *c, uint64_t block, uint64_t *len)
 {
 	struct arena a;
@@ -135,8 +136,9 @@ static int block_take_over(struct call *c, uint64_t block, uint64_t *len)
 		sealed = rc == -EROFS;
 		rc = sealed ? 0 : rc;
 	}
-	call_meta_fail(c, &m, rc, "the log's last block");
-	/* The other's map may be newer: a copy whose disk is not known here would count as lost. */
+	call_meta_fail(c, &m, rc, "cannot end the log's last block");
+	/* The old writer may have used disks that this map lacks: their replicas would count as
+	 * lost. */
 	if (rc == 0 && !sealed && b.length > 0)
 		rc = engine_map(c, 0);
 	if (rc == 0 && !sealed && b.length > 0) {
@@ -150,7 +152,7 @@ static int block_take_over(struct call *c, uint64_t block, uint64_t *len)
 		rc = call_meta_fail(
 			c, &m,
 			meta_client_block_seal(&m, block, b.epoch, b.length, b.length, b.crc),
-			"the log's last block");
+			"cannot end the log's last block");
 	*len = rc == 0 ? b.length : 0;
 	arena_fini(&a);
 	return rc;
@@ -163,7 +165,7 @@ int elog_take_over(struct call *c, uint64_t file, uint64_t token, uint64_t *size
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_file_steal(&m, file, token, &f, &open);
 	if (rc < 0)
-		return call_meta_fail(c, &m, rc, "the file");
+		return call_meta_fail(c, &m, rc, "cannot take over the log");
 	*size = f.size;
 	if (open.block == 0)
 		return 0;
@@ -173,5 +175,5 @@ int elog_take_over(struct call *c, uint64_t file, uint64_t token, uint64_t *size
 		return rc;
 	rc = meta_client_file_close_extent(&m, file, token, open.block, len);
 	*size += len;
-	return call_meta_fail(c, &m, rc, "the file");
+	return call_meta_fail(c, &m, rc, "cannot take over the log");
 }

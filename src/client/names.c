@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names: what the public calls about paths become at the metadata service. */
+/* Implements the public calls on paths with requests to the metadata service. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static int resolve(struct call *c, const char *what, struct meta_name path, stru
 
 static int not_in_directory(struct call *c, const char *path)
 {
-	return call_fail(c, -ENOTDIR, "%.100s: what it should be in is not a directory", path);
+	return call_fail(c, -ENOTDIR, "%.100s: its parent is not a directory", path);
 }
 
 int dir_slot_find(struct call *c, const char *path, struct dir_slot *out)
@@ -40,7 +40,7 @@ int dir_slot_find(struct call *c, const char *path, struct dir_slot *out)
 	struct meta_name dir;
 	path_split(path, &dir, &out->name);
 	if (out->name.len == 0)
-		return call_fail(c, -EINVAL, "\"%.60s\" names no file", path);
+		return call_fail(c, -EINVAL, "\"%.60s\" has no file name", path);
 	if (strspn(dir.text, "/") >= dir.len) {
 		out->dir = META_ROOT;
 		return 0;
@@ -61,7 +61,7 @@ int dir_slot_find_free(struct call *c, const char *path, struct dir_slot *out)
 	struct meta_entry e;
 	path_split(path, &dir, &out->name);
 	if (out->name.len == 0)
-		return call_fail(c, -EINVAL, "\"%.60s\" names no file", path);
+		return call_fail(c, -EINVAL, "\"%.60s\" has no file name", path);
 	if (out->name.len > META_NAME_MAX)
 		return call_fail(c, -ENAMETOOLONG, "names have at most %d bytes", META_NAME_MAX);
 	struct meta_call m = call_meta(c);
@@ -97,7 +97,7 @@ int engine_stat(struct call *c, const char *path, struct terrane_stat *out)
 	if (rc < 0)
 		return rc;
 	stat_of_entry(&e, out);
-	/* The entry of a file that still grows is old. */
+	/* The directory entry of an open file has a stale size. */
 	if (e.kind == META_FILE && !e.sealed)
 		rc = engine_stat_id(c, e.id, out);
 	return rc;
@@ -124,13 +124,14 @@ int engine_stat_id(struct call *c, uint64_t id, struct terrane_stat *out)
 	struct meta_dir d;
 	rc = meta_client_dir_get(&m, id, &d);
 	if (rc < 0)
-		return call_meta_fail(c, &m, rc, "the id");
+		return call_meta_fail(c, &m, rc, "cannot look up the id");
 	*out = (struct terrane_stat){
 		.id = id, .kind = TERRANE_DIRECTORY, .sealed = d.sealed, .mtime_ns = d.created_ns};
 	return 0;
 }
 
-_Static_assert(sizeof(struct meta_cursor) <= sizeof(struct terrane_cursor), "a cursor fits");
+static_assert(sizeof(struct meta_cursor) <= sizeof(struct terrane_cursor),
+	      "a meta_cursor fits into a terrane_cursor");
 
 static void entry_out(const struct meta_entry *from, struct terrane_entry *to)
 {
@@ -176,7 +177,7 @@ static int64_t list_dir(struct call *c, uint64_t dir, struct terrane_cursor *at,
 	struct meta_cursor from;
 	memcpy(&from, at->private_, sizeof(from));
 	if (max == 0)
-		return call_fail(c, -EINVAL, "room for no entry");
+		return call_fail(c, -EINVAL, "the array has no room for an entry");
 	int64_t total = 0;
 	while (!from.end && (size_t)total < max) {
 		int64_t n = list_page(c, dir, &from, out + total, max - (size_t)total, what);
@@ -203,7 +204,7 @@ int64_t engine_list(struct call *c, const char *path, struct terrane_cursor *at,
 int64_t engine_list_id(struct call *c, uint64_t dir, struct terrane_cursor *at,
 		       struct terrane_entry *out, size_t max)
 {
-	return list_dir(c, dir, at, out, max, "the directory");
+	return list_dir(c, dir, at, out, max, "cannot list the directory");
 }
 
 /* --- changes ---------------------------------------------------------------------------------- */
@@ -215,7 +216,7 @@ static int mkdir_one(struct call *c, uint64_t dir, struct meta_name name, const 
 	return call_meta_fail(c, &m, rc, path);
 }
 
-/* Makes what is missing, from the top down. */
+/* Makes the missing directories of a path, from the root down. */
 static int mkdir_all(struct call *c, const char *path)
 {
 	uint64_t dir = META_ROOT;
@@ -233,7 +234,7 @@ static int mkdir_all(struct call *c, const char *path)
 		if (rc == -ENOENT && tries++ < META_DEPTH_MAX + MKDIR_TRIES) {
 			rc = mkdir_one(c, dir, name, path);
 			if (rc == 0 || rc == -EEXIST)
-				continue; /* look again: another may have been faster */
+				continue; /* look it up: another client may have made it */
 			return rc;
 		}
 		if (rc < 0)

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * How fast disks answer, to tell what is slow. A quantile is followed without keeping samples: each
- * sample above the estimate pushes it up by q, each below down by 1 - q, in steps that are a part
- * of the estimate itself; it stands still where a share q of the samples lies below.
- */
+/* Tracks how fast disks answer, to tell which reads are slow. A quantile q is estimated without
+ * keeping samples: a sample above the estimate raises it by a step times q, one below lowers it
+ * by a step times 1 - q; a step is a fraction of the estimate. The estimate is stable where a
+ * share q of the samples is below it. */
 #ifndef CLIENT_PACE_H
 #define CLIENT_PACE_H
 
 #include <stdint.h>
 
-/* Of reads up to PACE_SMALL_BYTES, and of larger ones by the MiB. */
+/* Small reads are tracked by their duration, larger ones by their duration per MiB. */
 #define PACE_SMALL_BYTES ((uint64_t)256 * 1024)
 
 struct pace {
-	double small_ns; /* the 95th percentile */
-	double mib_ns;
+	double small_ns; /* 95th percentile of small reads */
+	double mib_ns;   /* 95th percentile of larger reads, per MiB */
 	uint64_t small_count, mib_count;
 };
 
+/* Adds the duration of a read of len bytes. */
 void pace_add(struct pace *p, uint64_t len, uint64_t took_ns);
 
-/* After how long an answer of len bytes is slow: three times the 95th percentile, within bounds. */
+/* Returns the time after which a read of len bytes is slow: three times the 95th percentile,
+ * between 10 ms and 5 s; 500 ms while there are few samples. */
 uint64_t pace_slow_ns(const struct pace *p, uint64_t len);
 
-/* A mean that follows: an eighth of each new sample. 0 means none yet. */
+/* Returns the exponential mean with a weight of 1/8 for the new sample. mean_ns 0: there was
+ * none. */
 static inline uint64_t pace_mean(uint64_t mean_ns, uint64_t sample_ns)
 {
 	return mean_ns == 0 ? sample_ns : mean_ns - mean_ns / 8 + sample_ns / 8;

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Packed writes: many small files in shared blocks, of one directory or of many below it.
+ * Packed writes: many small files in shared blocks, in one directory or in many below it.
  *
- * A home is a directory that files of the call go to; a group is the files that share a block. In order:
+ * A target is a directory that gets files of the call. A group is the files that share a block. In order:
  *
- *   1. Homes are looked up, some at once. Nothing is written for files of a home that is not there.
- *   2. Files are taken in their order into groups of at most one block and one request to a directory,
- *      whatever homes they are of. A file lies in one block, never in two.
- *   3. The block of a group is filled, encoded and written once, and committed with all its files as
- *      owners.
- *   4. The files are made with their names, each with the extent that is its own: one request for each
- *      home of the group, some at once.
+ *   1. The targets are looked up, several at once. Nothing is written for files of a target that does not exist.
+ *   2. The files are taken in order into groups: each of at most one block, and of as many files as a directory takes in
+ *      one request, across targets. A file is in one block, never in two.
+ *   3. The block of a group is filled, encoded and written once, and committed with all its files as owners.
+ *   4. The files are created with their names, each with its own extent of the block: one request for each target of the
+ *      group, several at once.
  *
- * 300 directories with a file of 20 KB each are one group: 300 look-ups, one block of 6 MB with 300 owners,
- * 300 requests of one file. 1000 files of one directory are one look-up, one block and one request.
+ * 300 directories with a file of 20 KB each are one group: 300 look-ups, one block of 6 MB with 300 owners, 300 requests of
+ * one file. 1000 files of one directory are one look-up, one block and one request.
  *
- * What a crash leaves between 3 and the end of 4 is a block with owners that have no file: the collector takes
- * these away one by one, as those of files that were removed, and the block with the last one. Files that
- * were named by then are whole. Nothing is taken back because of what happened to a file of another home.
+ * A crash between 3 and the end of 4 leaves a block with owners that do not exist as files. The collector removes these
+ * owners one by one, as it does for removed files, and deletes the block with the last one. Files that were created before
+ * the crash are complete. No file is removed again because a file of another target failed.
  *
- * Whose an error is:
- *   a file's    its name is taken or bad: the others go on
- *   a home's   it is gone or sealed: files of it that were not begun have the same error, the others go on
- *   the call's  no quota, no disks, nobody answers, wrong bytes: no further group is begun
+ * The scope of an error:
+ *   a file     its name is taken or invalid: the others continue
+ *   a target   it was removed or is sealed: its files that were not begun get the same error, the others continue
+ *   the call   no quota, no disks, no reply, wrong bytes: no further group is begun
  */
 #include <assert.h>
 #include <errno.h>
@@ -35,34 +34,35 @@
 #include "client/engine_impl.h"
 
 #define GROUPS_AT_ONCE 4
-#define TARGETS_AT_ONCE 16 /* requests, of each group */
+#define TARGETS_AT_ONCE 16 /* requests at once, per group */
 
 struct target {
-	struct meta_name path; /* from the directory of the call; empty: that one */
+	struct meta_name path; /* relative to the directory of the call; empty: that directory */
 	uint64_t id;
-	int rc; /* nothing can be made there */
+	int rc; /* 0, or why no file can be created there */
 };
 
 struct item {
 	struct terrane_small *file;
 	struct target *target;
-	struct meta_name name; /* in its home */
+	struct meta_name name; /* name in its target directory */
 	uint64_t id;
-	uint64_t offset; /* in the block */
+	uint64_t offset; /* offset in the block */
 };
 
 struct packing {
 	struct call *call;
 	struct item *items;
 	size_t count, next;
-	struct target *targets; /* the first one is the directory of the call */
+	struct target *targets; /* [0] is the directory of the call */
 	size_t target_count, next_target;
 	unsigned flags;
-	const struct context *context; /* of the call; requests name the directory they are about */
+	/* context of the call; requests add the tag of their directory */
+	const struct context *context;
 	struct shape shape;
 	uint64_t block_bytes;
 	bool stopped;
-	int rc; /* what stopped it, else the first one of a file */
+	int rc; /* the error that stopped the call, else the first error of a file */
 	char why[FABRIC_ERROR_MAX];
 };
 
@@ -81,7 +81,8 @@ static void pack_fail(struct packing *p, const struct call *c, int rc)
 	memcpy(p->why, c->error, sizeof(p->why));
 }
 
-/* Told rather than what was wrong with single files before: what was not tried was not because of this. */
+/* Stops the call. Its error overrides earlier errors of files, because it explains why files
+ * were not tried. */
 static void pack_stop(struct packing *p, const struct call *c, int rc)
 {
 	if (p->stopped)
@@ -91,8 +92,8 @@ static void pack_stop(struct packing *p, const struct call *c, int rc)
 	pack_fail(p, c, rc);
 }
 
-/* The fiber carries the call's context with the directory of the home, unless the call names one. *before is for
- * rt_context_leave, also after an error. */
+/* Gives the fiber the call's context with the tag of the target directory, unless the call names
+ * a directory. *before is the argument of rt_context_leave, also after an error. */
 static int target_enter(struct packing *p, const struct target *at, const struct context **before)
 {
 	const struct context *context;
@@ -104,9 +105,9 @@ static int target_enter(struct packing *p, const struct target *at, const struct
 	return rc;
 }
 
-/* --- homes ----------------------------------------------------------------------------------- */
+/* --- targets ---------------------------------------------------------------------------------- */
 
-/* What was said about a home, and not about the service or the call. */
+/* Returns whether an error of the metadata service is about the target directory only. */
 static bool is_target_error(int rc)
 {
 	return rc == -ENOENT || rc == -ENOTDIR || rc == -EROFS || rc == -EINVAL || rc == -EILSEQ ||
@@ -116,7 +117,7 @@ static bool is_target_error(int rc)
 static void target_fail(struct packing *p, struct call *c, const struct meta_call *m,
 			struct target *at, int rc)
 {
-	char what[64] = "the directory";
+	char what[64] = "cannot use the directory";
 	if (at->path.len > 0)
 		snprintf(what, sizeof(what), "%.*s", (int)min_u64(at->path.len, 60), at->path.text);
 	call_meta_fail(c, m, rc, what);
@@ -165,7 +166,8 @@ static bool same_path(struct meta_name a, struct meta_name b)
 	return a.len == b.len && memcmp(a.text, b.text, a.len) == 0;
 }
 
-/* The home with that path, a new one if need be. There is room for one for each file. */
+/* Returns the target with that path in *out, adding it if it is new. targets[] has room for one
+ * per file. */
 static int target_of(struct packing *p, struct map *known, struct meta_name path,
 		     struct target **out)
 {
@@ -177,7 +179,8 @@ static int target_of(struct packing *p, struct map *known, struct meta_name path
 	*out = map_get(known, key);
 	if (*out != NULL && same_path((*out)->path, path))
 		return 0;
-	/* Two paths with one hash: the second one is found by nobody, and asked for again. */
+	/* Two paths have the same hash: the second is not in the map and may be added more than
+	 * once. */
 	bool hidden = *out != NULL;
 	*out = &p->targets[p->target_count++];
 	**out = (struct target){.path = path};
@@ -242,7 +245,7 @@ static void group_gather(struct packing *p, struct group *g)
 		g->items[i]->id = first + i;
 }
 
-/* Copies the files to one buffer. Their checksums are taken where they come from. */
+/* Copies the files to one buffer. Takes their checksums of the user's memory. */
 static int group_fill(struct call *c, const struct group *g, struct buf *data, uint32_t *crc)
 {
 	*crc = 0;
@@ -251,11 +254,8 @@ static int group_fill(struct call *c, const struct group *g, struct buf *data, u
 		uint32_t part = crc32c(0, f->data, f->len);
 		if (f->crc32c != NULL && *f->crc32c != part) {
 			f->result = -EBADMSG;
-			return call_fail(
-				c, -EBADMSG,
-				"%.100s: the bytes do not have the checksum that came with "
-				"them",
-				f->name);
+			return call_fail(c, -EBADMSG,
+					 "%.100s: the bytes do not match their checksum", f->name);
 		}
 		if (f->len > 0)
 			memcpy(data->data + g->items[i]->offset, f->data, f->len);
@@ -299,7 +299,8 @@ static int group_block(struct call *c, struct packing *p, struct group *g)
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* The names of a group. Items are by home; those of one home go in one request. */
+/* The creation of the files of a group. Items are sorted by target; those of one target go into
+ * one request. */
 struct naming {
 	struct packing *p;
 	struct item **items;
@@ -323,7 +324,7 @@ static void name_done(struct packing *p, struct item *it, int rc)
 	}
 }
 
-/* [first, first + n) are of one home. */
+/* Creates the files [first, first + n), which have one target. */
 static void name_run(struct naming *names, size_t first, size_t n)
 {
 	struct packing *p = names->p;
@@ -390,7 +391,7 @@ static int group_name(struct packing *p, struct group *g)
 	return 0;
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
+/* --- the call --------------------------------------------------------------------------------- */
 
 static void pack_group(struct packing *p, struct group *g)
 {
@@ -403,7 +404,8 @@ static void pack_group(struct packing *p, struct group *g)
 		rc = group_name(p, g);
 	if (rc == 0)
 		return;
-	/* One with a wrong checksum stands for itself: the others were not tried. */
+	/* After -EBADMSG only the file with the wrong checksum has that result; the others were
+	 * not tried. */
 	for (size_t i = 0; rc != -EBADMSG && i < g->n; i++)
 		g->items[i]->file->result = rc;
 	pack_stop(p, &c, rc);
@@ -431,14 +433,15 @@ static int pack_check(struct call *c, const struct packing *p, struct terrane_sm
 			return call_fail(c, f->result = -EINVAL, "file %zu of the pack has no %s",
 					 i, f->name == NULL ? "name" : "data");
 		if (f->len > p->block_bytes)
-			return call_fail(c, f->result = -EFBIG,
-					 "%.100s is larger than a block: write it by itself",
-					 f->name);
+			return call_fail(
+				c, f->result = -EFBIG,
+				"%.100s is larger than a block: write it with terrane_create",
+				f->name);
 	}
 	return 0;
 }
 
-/* Files of a home that turned out not to be there, and were not begun. */
+/* Sets the result of the files that were not begun because of an error of their target. */
 static void results_fill(const struct packing *p)
 {
 	for (size_t i = 0; i < p->count; i++) {
@@ -474,7 +477,8 @@ int engine_pack(struct call *c, const char *dir, struct terrane_small *files, si
 		unsigned flags, const struct terrane_options *o)
 {
 	struct packing p = {.call = c, .context = rt_context(), .count = n, .flags = flags};
-	for (size_t i = 0; i < n; i++) { /* first: callers look at it whatever went wrong */
+	/* set first, because callers read the results after every error */
+	for (size_t i = 0; i < n; i++) {
 		files[i].result = -ECANCELED;
 		files[i].id = 0;
 	}

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Re-encoding: the blocks of a sealed file get another encoding, copies usually Reed-Solomon, or go to
- * another media. A
- * block is read, compared with the checksum of its record, encoded and written under a new name;
- * then its record is changed, in one step and only if nobody else changed it. The old chunks become
- * garbage with that step, not before, so at every moment the record names chunks that are there. Who stands still
- * before that step for so long that a janitor has taken the new chunks for orphans is refused (release_count in meta.h).
+ * Re-encoding: gives the blocks of a sealed file another encoding, usually Reed-Solomon instead of replicas, or other
+ * media. A block is read, compared with the checksum of its record, encoded and written under a new chunk_block. Then
+ * its record is changed in one transaction, if no other client changed it since. The old chunks become garbage with that
+ * transaction, not before, so the record always names chunks that exist. If the client was suspended before it for so
+ * long that a janitor has deleted the new chunks as orphans, the change is refused (release_count in meta.h).
  */
 #include <errno.h>
 #include <string.h>
@@ -21,7 +20,8 @@ static int block_load(struct call *c, const struct meta_block *b, struct buf *da
 	struct block_range *ranges = &range;
 	int rc = blocks_read(&(struct block_read){.call = c, .ranges = &ranges, .count = 1});
 	if (rc == 0 && range.crc != b->crc)
-		rc = call_fail(c, -EBADMSG, "block %016llx does not have its checksum",
+		rc = call_fail(c, -EBADMSG,
+			       "block %016llx does not match the checksum of its record",
 			       (unsigned long long)b->id);
 	return rc;
 }
@@ -60,7 +60,7 @@ static int block_reencode(struct call *c, const struct meta_block *b, const stru
 		return rc;
 	struct meta_call m = call_meta(c);
 	rc = meta_client_block_relayout(&m, &next);
-	return call_meta_fail(c, &m, rc, "a block that was encoded anew");
+	return call_meta_fail(c, &m, rc, "cannot commit a re-encoded block");
 }
 
 static bool is_laid_out(const struct meta_block *b, const struct shape *to,
@@ -71,14 +71,15 @@ static bool is_laid_out(const struct meta_block *b, const struct shape *to,
 	return b->length == 0 || (b->media == media && strcmp(b->encoding, want) == 0);
 }
 
-/* to NULL: the block's own encoding. Its media is the call's, or the block's own when the call names none. */
+/* Re-encodes a block unless it has the encoding and media already. to NULL: keeps its encoding.
+ * Media: the call's, or the block's own if the call names none. */
 static int block_lay_out(struct call *c, const struct meta_block *b, const struct shape *to)
 {
 	struct shape own;
 	struct encoding enc;
 	if (to == NULL &&
 	    (encoding_parse(b->encoding, &enc, NULL, 0) < 0 || shape_init(&own, &enc) < 0))
-		return call_fail(c, -EBADMSG, "block %016llx has an impossible encoding",
+		return call_fail(c, -EBADMSG, "block %016llx has an invalid encoding",
 				 (unsigned long long)b->id);
 	to = to == NULL ? &own : to;
 	enum cluster_media media = c->media == TERRANE_MEDIA_DEFAULT ? b->media : call_media(c);
@@ -100,8 +101,8 @@ static int page_reencode(struct call *c, const struct meta_extent *x, size_t n,
 		if (rc == 0 && b.state == 0)
 			rc = -ENOENT;
 		if (rc < 0)
-			return call_meta_fail(c, &m, rc, "a block of the file");
-		/* A block of many files may have been done with another of them. */
+			return call_meta_fail(c, &m, rc, "cannot read a block record of the file");
+		/* A shared block may have been re-encoded with another of its files. */
 		rc = block_lay_out(c, &b, to);
 		if (rc < 0)
 			return rc;
@@ -132,7 +133,7 @@ int efile_reencode(struct call *c, uint64_t file, const struct shape *to)
 		struct meta_part part = {.offset = at, .max = REENCODE_PAGE};
 		struct meta_call m = call_meta(c);
 		rc = meta_client_file_get(&m, file, &part, &a, &f);
-		call_meta_fail(c, &m, rc, "the file");
+		call_meta_fail(c, &m, rc, "cannot read the file record");
 		if (rc == 0)
 			rc = page_reencode(c, part.extents, part.count, to, &a);
 		at = part.first_offset;

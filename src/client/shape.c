@@ -43,7 +43,7 @@ uint64_t shape_stored_len(const struct shape *s, int chunk, uint64_t block_len)
 
 int shape_quorum(const struct shape *s, int asked, bool log)
 {
-	/* With so many on disk, one more may be lost; a code that bears no loss needs all. */
+	/* With `least` chunks stored one more may be lost; a code without tolerance needs all n. */
 	int least = s->n - s->tolerance + (s->tolerance > 0 ? 1 : 0);
 	int want = asked;
 	if (want == 0)

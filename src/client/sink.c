@@ -7,12 +7,12 @@
 #include "base/base.h"
 #include "base/crc.h"
 
-/* Steps over the pieces of a range: false at its end. */
+/* Iterates over the pieces of a range; walk_next returns false at its end. */
 struct walk {
 	const struct sink *s;
 	int i;
-	uint64_t at;   /* within piece i */
-	uint64_t left; /* of the range */
+	uint64_t at;   /* offset in piece i */
+	uint64_t left; /* bytes of the range that are left */
 	uint8_t *bytes;
 	size_t len;
 };

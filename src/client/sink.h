@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The user's memory, in pieces: where bytes that were read go, and where their checksum is
- * taken. */
+/* The user's memory as a list of pieces: the destination of a read, where its checksum is taken. */
 #ifndef CLIENT_SINK_H
 #define CLIENT_SINK_H
 
@@ -11,24 +10,26 @@
 struct sink {
 	const struct iovec *iov;
 	int n;
-	uint64_t skip; /* bytes of the pieces before byte 0 of the sink */
+	uint64_t skip; /* bytes of the pieces in front of byte 0 of the sink */
 };
 
-/* Copies to [at, at + len), which must lie within the pieces. */
+/* Copies to [at, at + len), which must be inside the pieces. */
 void sink_write(const struct sink *s, uint64_t at, const void *bytes, size_t len);
-/* The pieces of memory of [at, at + len), in order, in out (NULL: nowhere); returns how many they are. */
+/* Lists the pieces of [at, at + len) in order in out (NULL: only counts). Returns their number. */
 int sink_iov(const struct sink *s, uint64_t at, size_t len, struct iovec *out);
-/* The CRC of what is there now. */
+/* Returns the CRC-32C of the bytes in memory at [at, at + len). */
 uint32_t sink_crc(const struct sink *s, uint64_t at, size_t len);
-/* Some contiguous byte of the range, for tests; *len is how many follow it. */
+/* For tests: returns the address of byte `at`; *len: how many bytes follow in the same piece.
+ * NULL: there is no such byte. */
 void *sink_peek(const struct sink *s, uint64_t at, size_t *len);
 
+/* Returns the sink that begins at byte `at` of s. */
 static inline struct sink sink_from(const struct sink *s, uint64_t at)
 {
 	return (struct sink){.iov = s->iov, .n = s->n, .skip = s->skip + at};
 }
 
-/* All bytes of the pieces, or UINT64_MAX when they overflow. */
+/* Returns the sum of the lengths, or UINT64_MAX if it exceeds INT64_MAX. */
 uint64_t iov_bytes(const struct iovec *iov, int n);
 
 #endif

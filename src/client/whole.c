@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Files written whole: bytes are gathered into blocks, blocks go out several at a time, and the
- * name is given last.
+ * Sealed files: bytes are gathered into blocks, several blocks are written at a time, and the file gets its name when it
+ * is closed.
  *
- * Memory. A block's buffer starts small and grows by steps of eight, so that many small files do
- * not take a block each. What it takes, with its parities, is asked for at the gate. When the gate
- * is shut and there is something to send, the block is sent as it is, short, instead of waiting
- * with memory in hand: files that are written at the same time cannot wait for each other's memory.
- * Who waits for memory has files that lie idle with some send it, for the same reason.
+ * Memory. The buffer of a block starts small and grows by factors of eight, so that many small files do not take a full
+ * block each. Its memory, with the parities, is entered at the gate of writes. If the gate is full and the file has bytes
+ * to send, the block is sent as it is, short, and the file does not wait while it holds memory: otherwise files that are
+ * written at the same time could wait for each other's memory. For the same reason a file that waits for memory makes an
+ * idle file send its block.
  *
- * Names. A file of one block needs no file record before it is named: meta_create makes it whole,
- * in one step, and commits the block with it when that is written last. With the second block the record is made (meta_file_new), extents are added as
- * blocks are done, in order, and meta_link gives the name. Until then nobody sees anything; what a
- * dead writer leaves is collected.
+ * Names. A file of one block needs no file record before it is named: meta_create creates record and name in one
+ * transaction, and commits the block with them if the block is written last. When a second block is filled, the record is
+ * created (meta_file_new), extents are added as blocks are committed, in order, and meta_link gives the name. Until then
+ * no reader sees the file; the collector deletes what a failed writer leaves.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@
 #define FILL_FIRST_BYTES (64 * KIB)
 #define IN_FLIGHT_DEFAULT 4
 #define IN_FLIGHT_MAX 64
-#define ADD_BATCH 16 /* extents added at a time while writing */
+#define ADD_BATCH 16 /* extents per request while the file is being written */
 #define RELIEF_NS (200 * NS_PER_MS)
 #define RELIEF_BYTES (1 * MIB)
 #define JOB_TIMEOUT_NS (300 * NS_PER_S)
@@ -41,36 +41,37 @@ struct piece {
 
 struct whole {
 	struct efile base;
-	struct call call;              /* of the blocks: outlives the user's calls */
-	const struct context *context; /* the same; of the call that created the file */
+	struct call call; /* call of the block jobs; outlives the user's calls */
+	/* context of the block jobs: that of the call that created the file */
+	const struct context *context;
 	struct meta_name name;
 	unsigned flags;
-	struct shape shape; /* of blocks for which no other is asked */
+	struct shape shape; /* shape of the blocks of appends that name no encoding */
 	uint64_t block_bytes;
 	unsigned in_flight_max;
 	uint64_t token;
-	struct list link;     /* in the fabric's writers */
+	struct list link;     /* in fabric.writers */
 	struct rt_mutex turn; /* one append, flush or close at a time */
 
 	/* The block being filled. */
-	struct shape next; /* of the block that begins next */
+	struct shape next; /* shape of the next block */
 	struct shape fill_shape;
 	struct buf *fill;
 	uint64_t fill_len;
 	uint32_t fill_crc;
 	uint64_t gate_bytes;
 
-	struct piece *pieces; /* in the order of the file */
+	struct piece *pieces; /* blocks in file order */
 	size_t count, capacity;
-	size_t added;         /* pieces the file record has */
-	uint64_t added_bytes; /* theirs */
+	size_t added;         /* pieces that were added to the file record */
+	uint64_t added_bytes; /* their length */
 	uint64_t size;
-	bool made; /* there is a file record */
+	bool record_created; /* the file record was created */
 
 	struct rt_group jobs;
 	unsigned in_flight;
 	struct rt_cond change;
-	int failed; /* why nothing more can come of it */
+	int failed; /* error of all further calls; 0: none */
 	char why[FABRIC_ERROR_MAX];
 	char name_text[META_NAME_MAX + 1];
 };
@@ -93,7 +94,7 @@ static int whole_check(struct whole *w, struct call *c)
 	return w->failed == 0 ? 0 : call_fail(c, w->failed, "%s", w->why);
 }
 
-/* --- blocks on their way ---------------------------------------------------------------------- */
+/* --- writing blocks --------------------------------------------------------------------------- */
 
 struct whole_job {
 	struct whole *w;
@@ -122,7 +123,7 @@ static void job_fiber(void *arg)
 {
 	struct whole_job *job = arg;
 	struct whole *w = job->w;
-	rt_context_set(w->context); /* whichever append filled the block */
+	rt_context_set(w->context); /* the same for all blocks, whichever append filled them */
 	job_run(w, job);
 	free(job);
 	w->in_flight--;
@@ -144,7 +145,7 @@ static int piece_new(struct whole *w, uint64_t len, size_t *index)
 	return 0;
 }
 
-/* Drops the block being filled. */
+/* Frees the block being filled and leaves the gate. */
 static void fill_drop(struct whole *w)
 {
 	buf_unref(w->fill);
@@ -158,17 +159,17 @@ static void fill_drop(struct whole *w)
 
 static int whole_make(struct call *c, struct whole *w)
 {
-	if (w->made)
+	if (w->record_created)
 		return 0;
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_file_new(&m, w->base.dir, w->base.id, w->token);
 	if (rc < 0)
 		return call_meta_fail(c, &m, rc, w->name_text);
-	w->made = true;
+	w->record_created = true;
 	return 0;
 }
 
-/* Tells the file record about blocks that are done, in order. */
+/* Adds committed blocks to the file record, in order, in batches of at least at_least. */
 static int whole_add(struct call *c, struct whole *w, size_t at_least)
 {
 	for (;;) {
@@ -192,7 +193,7 @@ static int whole_add(struct call *c, struct whole *w, size_t at_least)
 	}
 }
 
-/* Sends the block that was filled, as long as it is. Waits for its turn. */
+/* Starts a job that writes the block being filled. Waits while in_flight_max jobs run. */
 static int whole_send(struct call *c, struct whole *w)
 {
 	int rc = 0;
@@ -202,7 +203,7 @@ static int whole_send(struct call *c, struct whole *w)
 		rc = whole_check(w, c);
 	if (rc == 0 && w->count > 0)
 		rc = whole_make(c, w);
-	if (rc == 0 && w->made)
+	if (rc == 0 && w->record_created)
 		rc = whole_add(c, w, ADD_BATCH);
 	struct whole_job *job = rc == 0 ? malloc(sizeof(*job)) : NULL;
 	if (rc == 0 && job == NULL)
@@ -232,7 +233,8 @@ static int whole_send(struct call *c, struct whole *w)
 
 /* --- filling ---------------------------------------------------------------------------------- */
 
-/* Moves the block being filled to a buffer of `bytes`, whose place at the gate is taken. */
+/* Moves the block being filled to a buffer of `bytes`, for which gate_bytes were entered at the
+ * gate. */
 static int fill_move(struct whole *w, uint64_t bytes, uint64_t gate_bytes)
 {
 	struct fabric *f = w->base.engine->fabric;
@@ -256,8 +258,8 @@ static bool relief_due(const struct whole *w)
 	return w->failed == 0 && w->in_flight < w->in_flight_max && w->fill_len >= RELIEF_BYTES;
 }
 
-/* A fiber of the file's own: that the one who needs the memory is cancelled or late is not its
- * trouble. */
+/* Runs in a fiber of this file, so that the deadline and cancellation of the file that needs
+ * memory do not affect this one. */
 static void relief_fiber(void *arg)
 {
 	struct whole *w = arg;
@@ -272,7 +274,7 @@ static void relief_fiber(void *arg)
 	rt_mutex_unlock(&w->turn);
 }
 
-/* Other files sit on memory: what one of them gathered goes out as it is. */
+/* Makes one idle file with enough gathered bytes send its block. */
 static void others_send(struct call *c)
 {
 	struct whole *w;
@@ -283,7 +285,7 @@ static void others_send(struct call *c)
 	}
 }
 
-/* Waits for memory. Every so often, somebody who has some and does nothing with it gives it up. */
+/* Waits for memory. Every RELIEF_NS, makes another file that holds memory send its block. */
 static int fill_wait(struct call *c, uint64_t gate_bytes)
 {
 	for (;;) {
@@ -296,7 +298,8 @@ static int fill_wait(struct call *c, uint64_t gate_bytes)
 	}
 }
 
-/* How large the buffer should be. A file that has filled a block is likely to fill the next. */
+/* Returns the size of the next buffer. A file that has filled one block is likely to fill the
+ * next. */
 static uint64_t fill_want(const struct whole *w, uint64_t more)
 {
 	uint64_t want = w->count > 0 ? w->block_bytes : w->fill_len + more;
@@ -305,7 +308,7 @@ static uint64_t fill_want(const struct whole *w, uint64_t more)
 	return min_u64(max_u64(want, FILL_FIRST_BYTES), w->block_bytes);
 }
 
-/* Makes room for at least one byte, better for `more`. */
+/* Makes room for at least one byte, if possible for `more`. */
 static int fill_room(struct call *c, struct whole *w, uint64_t more)
 {
 	if (w->fill != NULL && w->fill_len < w->fill->len)
@@ -318,7 +321,8 @@ static int fill_room(struct call *c, struct whole *w, uint64_t more)
 		int rc = w->fill_len > 0 ? whole_send(c, w) : 0;
 		if (w->fill == NULL)
 			w->fill_shape = w->next;
-		/* While blocks of its own are under way, a full one is worth waiting for. */
+		/* Running jobs of this file will free memory, so a full block is worth the wait;
+		 * without them take less. */
 		if (w->in_flight == 0)
 			want = min_u64(max_u64(more, FILL_FIRST_BYTES), w->block_bytes);
 		gate_bytes = block_gate_bytes(&w->fill_shape, want);
@@ -330,7 +334,7 @@ static int fill_room(struct call *c, struct whole *w, uint64_t more)
 	return fill_move(w, want, gate_bytes);
 }
 
-/* Takes over bytes; their checksum is taken where they come from. */
+/* Copies bytes into blocks. Takes their checksum of the user's memory. */
 static int fill_bytes(struct call *c, struct whole *w, const uint8_t *bytes, uint64_t len,
 		      uint32_t *crc)
 {
@@ -356,7 +360,7 @@ static int fill_bytes(struct call *c, struct whole *w, const uint8_t *bytes, uin
 	return 0;
 }
 
-/* An append may ask for another encoding: for the blocks that begin in it. */
+/* Sets the shape of the blocks that begin in this append: an append may name an encoding. */
 static int next_shape(struct call *c, struct whole *w)
 {
 	w->next = w->shape;
@@ -369,8 +373,8 @@ static int whole_append(struct call *c, struct efile *f, const struct iovec *iov
 	struct whole *w = whole_of(f);
 	int rc = rt_mutex_lock(&w->turn);
 	if (rc < 0) {
-		/* Appends behind it must not close the gap. */
-		whole_break(w, rc, "an append was given up before its turn");
+		/* Later appends must not close the gap. */
+		whole_break(w, rc, "an earlier append was cancelled before it began");
 		return rc;
 	}
 	rc = whole_check(w, c);
@@ -381,8 +385,7 @@ static int whole_append(struct call *c, struct efile *f, const struct iovec *iov
 	for (int i = 0; rc == 0 && i < n; i++)
 		rc = fill_bytes(c, w, iov[i].iov_base, iov[i].iov_len, &all);
 	if (rc == 0 && crc != NULL && *crc != all)
-		rc = call_fail(c, -EBADMSG,
-			       "%s: the bytes do not have the checksum that came with them",
+		rc = call_fail(c, -EBADMSG, "%s: the bytes do not match their checksum",
 			       w->name_text);
 	if (rc < 0 && began)
 		whole_break(w, rc, c->error);
@@ -391,9 +394,9 @@ static int whole_append(struct call *c, struct efile *f, const struct iovec *iov
 	return rc;
 }
 
-/* --- the end ---------------------------------------------------------------------------------- */
+/* --- closing ---------------------------------------------------------------------------------- */
 
-/* All blocks are on disks and committed; with the turn held. */
+/* Waits until all blocks are written and committed. The turn is held. */
 static int whole_settle(struct call *c, struct whole *w)
 {
 	int rc = whole_check(w, c);
@@ -419,15 +422,15 @@ static int whole_flush(struct call *c, struct efile *f)
 
 static void whole_poison(struct efile *f, int rc)
 {
-	whole_break(whole_of(f), rc, "an append could not be begun");
+	whole_break(whole_of(f), rc, "an earlier append could not be started");
 }
 
-/* A file is named when every block of it is there; with the turn held and nothing in flight. */
+/* Checks that every block is written. The turn is held and no job runs. */
 static int whole_complete(struct call *c, const struct whole *w)
 {
 	for (size_t i = 0; i < w->count; i++)
 		if (!w->pieces[i].done)
-			return call_fail(c, -EIO, "%s: not all of it was written", w->name_text);
+			return call_fail(c, -EIO, "%s: a block was not written", w->name_text);
 	return 0;
 }
 
@@ -436,7 +439,8 @@ static unsigned meta_flags(const struct whole *w)
 	return (w->flags & TERRANE_REPLACE) != 0 ? META_OVERWRITE : 0;
 }
 
-/* Makes the file with its name, in one step; block: not NULL, the one that is committed with it. */
+/* Creates the file with its name in one transaction; block: committed with it, NULL: all are
+ * committed. */
 static int publish_small(struct call *c, struct whole *w, const struct meta_block *block)
 {
 	struct meta_extent extents[META_INLINE_EXTENTS];
@@ -459,7 +463,8 @@ static int publish_small(struct call *c, struct whole *w, const struct meta_bloc
 	return call_meta_fail(c, &m, rc, w->name_text);
 }
 
-/* A file of one block, which has not been sent yet: written here, and committed together with its name. */
+/* Closes a file of one block that has not been sent: writes it here and commits it with the
+ * name. */
 static int publish_only(struct call *c, struct whole *w)
 {
 	AUTO_FREE struct meta_chunk *chunks = calloc((size_t)w->fill_shape.n, sizeof(*chunks));
@@ -506,11 +511,11 @@ static int publish_large(struct call *c, struct whole *w)
 static void whole_discard(struct efile *f)
 {
 	struct whole *w = whole_of(f);
-	whole_break(w, -ECANCELED, "given up");
+	whole_break(w, -ECANCELED, "the file was discarded");
 	rt_shield_enter();
-	rt_group_cancel(&w->jobs); /* one of them may have the turn */
-	/* Or a call of its own, which may begin another job. A process that dies gets no lock, but
-	 * they touch the file until they have run off. */
+	rt_group_cancel(&w->jobs); /* a relief job may hold the turn */
+	/* A call may hold the turn and start another job. In a crashed simulated process locking
+	 * fails, but its calls touch the file until they have ended. */
 	while (w->turn.owner != NULL && rt_mutex_lock(&w->turn) < 0)
 		(void)rt_yield();
 	if (w->turn.owner == rt_self())
@@ -525,7 +530,7 @@ static void whole_discard(struct efile *f)
 	free(w);
 }
 
-/* Gives the file its name, with the turn held. */
+/* Gives the file its name. The turn is held. */
 static int whole_publish(struct call *c, struct whole *w)
 {
 	if (w->failed == 0 && w->count == 0 && w->fill_len > 0)
@@ -535,7 +540,7 @@ static int whole_publish(struct call *c, struct whole *w)
 		rc = whole_complete(c, w);
 	if (rc < 0)
 		return rc;
-	return w->made ? publish_large(c, w) : publish_small(c, w, NULL);
+	return w->record_created ? publish_large(c, w) : publish_small(c, w, NULL);
 }
 
 static int whole_close(struct call *c, struct efile *f)
@@ -570,7 +575,7 @@ static const struct efile_ops whole_ops = {
 	.stat = whole_stat,
 };
 
-/* --- the beginning ---------------------------------------------------------------------------- */
+/* --- creating --------------------------------------------------------------------------------- */
 
 int whole_create(struct call *c, const struct dir_slot *at, unsigned flags,
 		 const struct terrane_options *o, struct efile **out)

@@ -63,7 +63,7 @@ def test_files_stay_on_the_media_that_they_were_put_on(tmp_path):
         assert [s["media"] for s in box.json("stat", "/plain", "/fast")] == ["disk", "flash"]
         assert box.json("fsck")["misplaced"] == 0
         done = box("put", "-q", "--media", "flash", "--encoding", "rs:4+2", tmp_path / "f", "/wide", ok=False)
-        assert done.returncode == 1 and "rs:4+2 needs 6 flash disks; 4 take new data" in done.stderr
+        assert done.returncode == 1 and "rs:4+2 needs 6 flash disks; 4 accept new data" in done.stderr
         box("put", "-q", "--media", "flash-or-disk", "--encoding", "rs:3+2", tmp_path / "f", "/either")
         assert box.json("stat", "/either")["media"] == "disk"
         box("seal", "--media", "disk", "/fast")

@@ -20,7 +20,7 @@ def alive(box):
 def test_more_chunks_in_a_rack_than_the_code_bears_are_refused_with_the_numbers(tmp_path):
     write_tree(tmp_path / "in", TREE)
     with Box(tmp_path / "box", "--racks", 2, "--disks", 3, "--procs") as box:
-        why = "rs:4+2 bears the loss of 2 chunks; 6 in 2 racks put 3 into one"
+        why = "rs:4+2 tolerates the loss of 2 chunks, but 6 in 2 racks put 3 into one rack"
         assert why in refused(box, tmp_path / "in" / "large", "/one", "--encoding", "rs:4+2")
         assert why in refused(box, tmp_path / "in", "/tree", "--encoding", "rs:4+2")
         done = box("policy", "set", "/", "encoding=rs:4+2", ok=False)
@@ -40,7 +40,7 @@ def test_with_too_few_live_disks_a_put_is_refused_with_the_numbers(tmp_path):
         box.kill("node-2")
         await_true("that it is missed", lambda: alive(box) == 5)
         err = refused(box, tmp_path / "f", "/f")
-        assert "rs:4+2 needs 6 disks; 5 take new data now, on 5 nodes in 5 racks" in err
+        assert "rs:4+2 needs 6 disks; 5 accept new data now, on 5 nodes in 5 racks" in err
         box.up()
         await_true("that it is back", lambda: alive(box) == 6)
         box("put", "-q", tmp_path / "f", "/f")

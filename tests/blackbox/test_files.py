@@ -175,7 +175,7 @@ def test_fewer_disks_than_the_code_needs_is_refused_with_the_numbers(box, tmp_pa
     write_tree(tmp_path, {"f": 100 * KIB})
     done = box("put", "-q", "--encoding", "rs:9+6", tmp_path / "f", "/wide", ok=False)
     assert done.returncode == 1
-    assert "rs:9+6 needs 15 disks" in done.stderr and "6 take new data" in done.stderr
+    assert "rs:9+6 needs 15 disks" in done.stderr and "6 accept new data" in done.stderr
     assert box("stat", "/wide", ok=False).returncode == 1
 
 

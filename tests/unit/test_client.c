@@ -250,7 +250,7 @@ static void visible_body(struct client_box *b)
 	/* More than the cluster has. */
 	o.encoding = "rs:9+6";
 	CHECK_EQ(engine_create(&c, "/g", 0, &o, &f), -ENOSPC);
-	CHECK(strstr(c.error, "rs:9+6 needs 15 disks; 6 take new data") != NULL);
+	CHECK(strstr(c.error, "rs:9+6 needs 15 disks; 6 accept new data") != NULL);
 	o.encoding = "rs:4+";
 	CHECK_EQ(engine_create(&c, "/g", 0, &o, &f), -EINVAL);
 	free(bytes);

@@ -247,7 +247,7 @@ static void few_body(struct client_box *b)
 	struct terrane_options o = {.encoding = "r3", .media = TERRANE_MEDIA_FLASH};
 	engine_call(l.engine, &c, &o);
 	CHECK_EQ(engine_create(&c, "/again", 0, &o, &f), -ENOSPC);
-	CHECK(strstr(c.error, "r3 needs 3 flash disks; 2 take new data") != NULL);
+	CHECK(strstr(c.error, "r3 needs 3 flash disks; 2 accept new data") != NULL);
 	rt_background();
 	lab_close(&l);
 }
@@ -265,7 +265,7 @@ static void full_body(struct client_box *b)
 	lab_open(&l, b);
 	for (uint64_t node = 0; node < 5; node++)
 		(void)fill_disk(&l, 10 * node + 2);
-	expect_fallback(&l, "chunks found a disk");
+	expect_fallback(&l, "chunks were stored");
 	lab_close(&l);
 }
 

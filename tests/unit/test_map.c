@@ -31,62 +31,62 @@ static const struct meta_map_options fast = {
 	.failed_ns = 6 * NS_PER_S,
 };
 
-struct lab {
+struct fixture {
 	struct kv_mem *mem;
 	struct kv *kv[2];
 	struct meta_map *map[2];
-	void (*test)(struct lab *lab);
+	void (*test)(struct fixture *fixture);
 	uint64_t seed;
 };
 
-static void lab_main(void *arg)
+static void fixture_main(void *arg)
 {
-	struct lab *lab = arg;
-	lab->mem = kv_mem_new(&(struct kv_mem_options){.seed = lab->seed,
-						       .latency_min_ns = 10 * NS_PER_US,
-						       .latency_max_ns = 300 * NS_PER_US,
-						       .timeout_ns = 2 * NS_PER_MS});
-	CHECK(lab->mem != NULL);
+	struct fixture *fixture = arg;
+	fixture->mem = kv_mem_new(&(struct kv_mem_options){.seed = fixture->seed,
+							   .latency_min_ns = 10 * NS_PER_US,
+							   .latency_max_ns = 300 * NS_PER_US,
+							   .timeout_ns = 2 * NS_PER_MS});
+	CHECK(fixture->mem != NULL);
 	for (size_t i = 0; i < 2; i++)
-		CHECK_EQ(kv_mem_open(&lab->kv[i], lab->mem), 0);
-	CHECK_EQ(meta_map_open(&lab->map[0], lab->kv[0], &fast), -ENOENT);
-	CHECK_EQ(meta_map_format(lab->kv[0], some_id, PLACE_DECLUSTERED), 0);
-	CHECK_EQ(meta_map_format(lab->kv[1], some_id, PLACE_DECLUSTERED), -EEXIST);
+		CHECK_EQ(kv_mem_open(&fixture->kv[i], fixture->mem), 0);
+	CHECK_EQ(meta_map_open(&fixture->map[0], fixture->kv[0], &fast), -ENOENT);
+	CHECK_EQ(meta_map_format(fixture->kv[0], some_id, PLACE_DECLUSTERED), 0);
+	CHECK_EQ(meta_map_format(fixture->kv[1], some_id, PLACE_DECLUSTERED), -EEXIST);
 	for (size_t i = 0; i < 2; i++)
-		CHECK_EQ(meta_map_open(&lab->map[i], lab->kv[i], &fast), 0);
-	lab->test(lab);
+		CHECK_EQ(meta_map_open(&fixture->map[i], fixture->kv[i], &fast), 0);
+	fixture->test(fixture);
 	for (size_t i = 0; i < 2; i++) {
-		meta_map_close(lab->map[i]);
-		kv_close(lab->kv[i]);
+		meta_map_close(fixture->map[i]);
+		kv_close(fixture->kv[i]);
 	}
-	kv_mem_free(lab->mem);
+	kv_mem_free(fixture->mem);
 }
 
-static void run_sim(struct lab *lab)
+static void run_sim(struct fixture *fixture)
 {
 	struct sim_config c;
-	sim_config_init(&c, lab->seed, 0);
+	sim_config_init(&c, fixture->seed, 0);
 	struct sim *s = sim_open(&c);
 	struct sim_node *n = sim_node_add(s, "n", 0);
-	sim_node_start(n, lab_main, lab);
+	sim_node_start(n, fixture_main, fixture);
 	sim_run(s, 3600 * NS_PER_S);
 	assert_false(sim_node_running(n));
 	sim_close(s);
 }
 
-struct lab_test {
-	void (*fn)(struct lab *lab);
+struct fixture_test {
+	void (*fn)(struct fixture *fixture);
 	bool sim_only; /* would take long, or depend on how busy the machine is */
 };
 
-static void lab_run(void **state)
+static void fixture_run(void **state)
 {
-	const struct lab_test *t = *state;
-	struct lab lab = {.test = t->fn, .seed = 1};
+	const struct fixture_test *t = *state;
+	struct fixture fixture = {.test = t->fn, .seed = 1};
 	if (!t->sim_only)
-		assert_int_equal(rt_real_run(NULL, lab_main, &lab), 0);
-	for (lab.seed = 1; lab.seed <= 5; lab.seed++)
-		run_sim(&lab);
+		assert_int_equal(rt_real_run(NULL, fixture_main, &fixture), 0);
+	for (fixture.seed = 1; fixture.seed <= 5; fixture.seed++)
+		run_sim(&fixture);
 }
 
 static const struct meta_map_disk two_disks[] = {
@@ -131,107 +131,107 @@ static void beat_for(struct meta_map *m, struct meta_map_node *n, uint64_t span_
 
 /* --- registering -------------------------------------------------------------------------------- */
 
-static void a_node_registers_once_and_other_servers_learn_it(struct lab *lab)
+static void a_node_registers_once_and_other_servers_learn_it(struct fixture *fixture)
 {
 	struct meta_map_node n = a_node(1);
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
-	uint64_t version = meta_map_cluster(lab->map[0])->version;
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
+	uint64_t version = meta_map_cluster(fixture->map[0])->version;
 	CHECK_EQ(version, 2);
-	await(lab->map[1], 12, CLUSTER_ONLINE);
-	const struct cluster *c = meta_map_cluster(lab->map[1]);
+	await(fixture->map[1], 12, CLUSTER_ONLINE);
+	const struct cluster *c = meta_map_cluster(fixture->map[1]);
 	CHECK_EQ(c->version, 2);
 	CHECK(c->id.high == 7 && c->id.low == 9);
 	const struct cluster_node *seen = cluster_node_of(c, 11);
 	CHECK(strcmp(seen->addr, "alpha:7000") == 0 && strcmp(seen->name, "alpha") == 0);
 	CHECK(strcmp(cluster_rack(c, seen->rack)->name, "left") == 0);
 	/* The same again changes nothing, through either. */
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
-	CHECK_EQ(meta_map_register(lab->map[1], &n), 0);
-	CHECK_EQ(meta_map_cluster(lab->map[1])->version, 2);
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
+	CHECK_EQ(meta_map_register(fixture->map[1], &n), 0);
+	CHECK_EQ(meta_map_cluster(fixture->map[1])->version, 2);
 }
 
-static void a_disk_that_is_not_named_any_more_is_failed_and_may_come_back(struct lab *lab)
+static void a_disk_that_is_not_named_any_more_is_failed_and_may_come_back(struct fixture *fixture)
 {
 	struct meta_map_node n = a_node(1);
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
 	n.disk_count = 1;
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
-	CHECK(disk_is(lab->map[0], 11, CLUSTER_ONLINE));
-	CHECK(disk_is(lab->map[0], 12, CLUSTER_FAILED));
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
+	CHECK(disk_is(fixture->map[0], 11, CLUSTER_ONLINE));
+	CHECK(disk_is(fixture->map[0], 12, CLUSTER_FAILED));
 	/* The drive was put into another machine. */
 	struct meta_map_node other = a_node(2);
 	other.name = "beta";
 	other.disks = &two_disks[1];
 	other.disk_count = 1;
-	CHECK_EQ(meta_map_register(lab->map[0], &other), 0);
-	CHECK(disk_is(lab->map[0], 12, CLUSTER_ONLINE));
-	CHECK_EQ(cluster_disk(meta_map_cluster(lab->map[0]), 12)->node, 2);
+	CHECK_EQ(meta_map_register(fixture->map[0], &other), 0);
+	CHECK(disk_is(fixture->map[0], 12, CLUSTER_ONLINE));
+	CHECK_EQ(cluster_disk(meta_map_cluster(fixture->map[0]), 12)->node, 2);
 	/* But nobody takes a disk that is in use. */
 	other.disks = two_disks;
 	other.disk_count = 2;
-	CHECK_EQ(meta_map_register(lab->map[0], &other), 0);
-	CHECK_EQ(cluster_disk(meta_map_cluster(lab->map[0]), 11)->node, 1);
+	CHECK_EQ(meta_map_register(fixture->map[0], &other), 0);
+	CHECK_EQ(cluster_disk(meta_map_cluster(fixture->map[0]), 11)->node, 1);
 }
 
-static void a_disk_that_was_moved_is_taken_when_its_old_node_is_silent(struct lab *lab)
+static void a_disk_that_was_moved_is_taken_when_its_old_node_is_silent(struct fixture *fixture)
 {
 	struct meta_map_disk own[] = {two_disks[0], {.id = 13, .capacity_bytes = TIB}};
 	struct meta_map_node old = a_node(1), fresh = a_node(2);
 	fresh.disks = own;
-	CHECK_EQ(meta_map_register(lab->map[0], &old), 0);
-	CHECK_EQ(meta_map_register(lab->map[0], &fresh), 0);
-	CHECK(disk_is(lab->map[0], 13, CLUSTER_ONLINE)); /* its own disk serves at once */
-	CHECK_EQ(cluster_disk(meta_map_cluster(lab->map[0]), 11)->node, 1);
-	beat_for(lab->map[0], &fresh, 2 * fast.suspect_ns);
-	CHECK_EQ(cluster_disk(meta_map_cluster(lab->map[0]), 11)->node, 2);
-	CHECK(disk_is(lab->map[0], 11, CLUSTER_ONLINE));
-	CHECK(disk_is(lab->map[0], 12, CLUSTER_SUSPECT));
+	CHECK_EQ(meta_map_register(fixture->map[0], &old), 0);
+	CHECK_EQ(meta_map_register(fixture->map[0], &fresh), 0);
+	CHECK(disk_is(fixture->map[0], 13, CLUSTER_ONLINE)); /* its own disk serves at once */
+	CHECK_EQ(cluster_disk(meta_map_cluster(fixture->map[0]), 11)->node, 1);
+	beat_for(fixture->map[0], &fresh, 2 * fast.suspect_ns);
+	CHECK_EQ(cluster_disk(meta_map_cluster(fixture->map[0]), 11)->node, 2);
+	CHECK(disk_is(fixture->map[0], 11, CLUSTER_ONLINE));
+	CHECK(disk_is(fixture->map[0], 12, CLUSTER_SUSPECT));
 }
 
-static void a_disk_that_beats_do_not_name_any_more_is_failed(struct lab *lab)
+static void a_disk_that_beats_do_not_name_any_more_is_failed(struct fixture *fixture)
 {
 	struct meta_map_node n = a_node(1);
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
-	CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
+	CHECK_EQ(meta_map_beat(fixture->map[0], &n), 0);
 	n.disk_count = 1;
-	CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
-	CHECK(disk_is(lab->map[0], 11, CLUSTER_ONLINE));
-	CHECK(disk_is(lab->map[0], 12, CLUSTER_FAILED));
+	CHECK_EQ(meta_map_beat(fixture->map[0], &n), 0);
+	CHECK(disk_is(fixture->map[0], 11, CLUSTER_ONLINE));
+	CHECK(disk_is(fixture->map[0], 12, CLUSTER_FAILED));
 	n.disk_count = 2;
-	CHECK_EQ(meta_map_beat(lab->map[1], &n), 0);
-	CHECK(disk_is(lab->map[1], 12, CLUSTER_ONLINE));
+	CHECK_EQ(meta_map_beat(fixture->map[1], &n), 0);
+	CHECK(disk_is(fixture->map[1], 12, CLUSTER_ONLINE));
 }
 
-static void a_second_node_of_the_same_id_is_refused_while_the_first_lives(struct lab *lab)
+static void a_second_node_of_the_same_id_is_refused_while_the_first_lives(struct fixture *fixture)
 {
 	const struct meta_map_disk foreign[] = {{.id = 21, .capacity_bytes = TIB}};
 	struct meta_map_node n = a_node(1), twin = a_node(1);
 	twin.incarnation = 999;
 	twin.disks = foreign;
 	twin.disk_count = 1;
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
-	await(lab->map[1], 11, CLUSTER_ONLINE);
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
+	await(fixture->map[1], 11, CLUSTER_ONLINE);
 	for (int i = 0; i < 10; i++) {
-		CHECK_EQ(meta_map_register(lab->map[0], &twin), -EBUSY);
-		CHECK_EQ(meta_map_register(lab->map[1], &twin), -EBUSY);
-		beat_for(lab->map[0], &n, fast.suspect_ns / 4);
+		CHECK_EQ(meta_map_register(fixture->map[0], &twin), -EBUSY);
+		CHECK_EQ(meta_map_register(fixture->map[1], &twin), -EBUSY);
+		beat_for(fixture->map[0], &n, fast.suspect_ns / 4);
 	}
-	CHECK(disk_is(lab->map[1], 11, CLUSTER_ONLINE));
-	CHECK(disk_is(lab->map[1], 12, CLUSTER_ONLINE));
+	CHECK(disk_is(fixture->map[1], 11, CLUSTER_ONLINE));
+	CHECK(disk_is(fixture->map[1], 12, CLUSTER_ONLINE));
 	/* The node itself starts again at once, and with a disk less when it was silent. */
 	n.incarnation++;
-	CHECK_EQ(meta_map_register(lab->map[1], &n), 0);
+	CHECK_EQ(meta_map_register(fixture->map[1], &n), 0);
 	n.incarnation++;
 	n.disk_count = 1;
-	CHECK_EQ(meta_map_register(lab->map[1], &n), -EBUSY);
-	await(lab->map[1], 11, CLUSTER_SUSPECT);
-	CHECK_EQ(meta_map_register(lab->map[1], &n), 0);
-	CHECK(disk_is(lab->map[1], 12, CLUSTER_FAILED));
+	CHECK_EQ(meta_map_register(fixture->map[1], &n), -EBUSY);
+	await(fixture->map[1], 11, CLUSTER_SUSPECT);
+	CHECK_EQ(meta_map_register(fixture->map[1], &n), 0);
+	CHECK(disk_is(fixture->map[1], 12, CLUSTER_FAILED));
 }
 
-static void bad_registrations_change_nothing(struct lab *lab)
+static void bad_registrations_change_nothing(struct fixture *fixture)
 {
-	struct meta_map *m = lab->map[0];
+	struct meta_map *m = fixture->map[0];
 	char long_name[CLUSTER_NAME_MAX + 2];
 	memset(long_name, 'x', sizeof(long_name) - 1);
 	long_name[sizeof(long_name) - 1] = 0;
@@ -260,27 +260,27 @@ static void bad_registrations_change_nothing(struct lab *lab)
 	CHECK_EQ(meta_map_cluster(m)->version, 1);
 }
 
-static void pools_get_positions_in_their_rack(struct lab *lab)
+static void pools_get_positions_in_their_rack(struct fixture *fixture)
 {
 	const struct meta_map_disk pools[] = {{.id = 21, .local = {.k = 4, .p = 2}},
 					      {.id = 22, .local = {.k = 4, .p = 2}}};
 	const struct meta_map_disk more[] = {{.id = 31, .local = {.k = 4, .p = 2}}};
 	struct meta_map_node n = a_node(1);
 	n.disks = pools;
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
 	n = a_node(2);
 	n.name = "beta";
 	n.disks = more;
 	n.disk_count = 1;
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
-	const struct cluster *c = meta_map_cluster(lab->map[0]);
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
+	const struct cluster *c = meta_map_cluster(fixture->map[0]);
 	CHECK_EQ(cluster_disk(c, 21)->position, 0);
 	CHECK_EQ(cluster_disk(c, 22)->position, 1);
 	CHECK_EQ(cluster_disk(c, 31)->position, 2);
 }
 
 /* Network pools are of one media: else a flash pool would leave a gap in a network pool of disks. */
-static void pools_of_flash_get_positions_of_their_own(struct lab *lab)
+static void pools_of_flash_get_positions_of_their_own(struct fixture *fixture)
 {
 	const struct meta_map_disk mixed[] = {
 		{.id = 21, .local = {.k = 4, .p = 2}},
@@ -290,13 +290,13 @@ static void pools_of_flash_get_positions_of_their_own(struct lab *lab)
 	struct meta_map_node n = a_node(1);
 	n.disks = mixed;
 	n.disk_count = 3;
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
 	n = a_node(2);
 	n.name = "beta";
 	n.disks = more;
 	n.disk_count = 1;
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
-	const struct cluster *c = meta_map_cluster(lab->map[0]);
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
+	const struct cluster *c = meta_map_cluster(fixture->map[0]);
 	CHECK_EQ(cluster_disk(c, 21)->position, 0);
 	CHECK_EQ(cluster_disk(c, 22)->position, 0);
 	CHECK_EQ(cluster_disk_media(c, 22), CLUSTER_MEDIA_FLASH);
@@ -304,7 +304,7 @@ static void pools_of_flash_get_positions_of_their_own(struct lab *lab)
 	/* Its configuration says otherwise now. */
 	more[0].media = CLUSTER_MEDIA_FLASH;
 	n.incarnation++;
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
 	CHECK_EQ(cluster_disk_media(c, 31), CLUSTER_MEDIA_FLASH);
 	CHECK_EQ(cluster_disk(c, 31)->position, 1);
 	CHECK_EQ(cluster_disk(c, 22)->position, 0);
@@ -312,113 +312,113 @@ static void pools_of_flash_get_positions_of_their_own(struct lab *lab)
 
 /* --- signs of life ------------------------------------------------------------------------------ */
 
-static void a_silent_node_is_suspect_then_failed_and_back_with_a_beat(struct lab *lab)
+static void a_silent_node_is_suspect_then_failed_and_back_with_a_beat(struct fixture *fixture)
 {
 	struct meta_map_node n = a_node(1);
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
-	beat_for(lab->map[0], &n, 2 * fast.suspect_ns);
-	CHECK(disk_is(lab->map[0], 11, CLUSTER_ONLINE));
-	CHECK(disk_is(lab->map[1], 11, CLUSTER_ONLINE)); /* which got no beat itself */
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
+	beat_for(fixture->map[0], &n, 2 * fast.suspect_ns);
+	CHECK(disk_is(fixture->map[0], 11, CLUSTER_ONLINE));
+	CHECK(disk_is(fixture->map[1], 11, CLUSTER_ONLINE)); /* which got no beat itself */
 	uint64_t silent_ns = rt_now_ns();
-	await(lab->map[1], 11, CLUSTER_SUSPECT);
+	await(fixture->map[1], 11, CLUSTER_SUSPECT);
 	CHECK(rt_now_ns() - silent_ns >= fast.suspect_ns / 2);
-	await(lab->map[0], 11, CLUSTER_SUSPECT);
-	await(lab->map[0], 11, CLUSTER_FAILED);
-	CHECK_EQ(meta_map_beat(lab->map[1], &n), 0);
-	CHECK(disk_is(lab->map[1], 11, CLUSTER_ONLINE));
-	await(lab->map[0], 11, CLUSTER_ONLINE);
+	await(fixture->map[0], 11, CLUSTER_SUSPECT);
+	await(fixture->map[0], 11, CLUSTER_FAILED);
+	CHECK_EQ(meta_map_beat(fixture->map[1], &n), 0);
+	CHECK(disk_is(fixture->map[1], 11, CLUSTER_ONLINE));
+	await(fixture->map[0], 11, CLUSTER_ONLINE);
 }
 
 /* What is stored as the node's sign of life becomes something that is none. */
-static void spoil_beat(struct lab *lab, uint64_t node)
+static void spoil_beat(struct fixture *fixture, uint64_t node)
 {
 	struct map_key key = map_key(MAP_KEY_BEAT, node);
 	struct kv_write w = {.kind = KV_PUT,
 			     .key = kv_bytes(key.bytes, key.len),
 			     .value = kv_text("\xff\xff\xff")};
 	struct kv_txn txn = {.writes = &w, .write_count = 1};
-	CHECK_EQ(kv_txn(lab->kv[0], map_partition(), &txn, NULL), 0);
+	CHECK_EQ(kv_txn(fixture->kv[0], map_partition(), &txn, NULL), 0);
 }
 
-static void a_beat_that_does_not_read_keeps_nobody_from_being_judged(struct lab *lab)
+static void a_beat_that_does_not_read_keeps_nobody_from_being_judged(struct fixture *fixture)
 {
 	static const struct meta_map_disk other[] = {{.id = 21, .capacity_bytes = TIB}};
 	struct meta_map_node n = a_node(1), bad = a_node(2);
 	bad.disks = other;
 	bad.disk_count = 1;
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
-	CHECK_EQ(meta_map_register(lab->map[0], &bad), 0);
-	beat_for(lab->map[0], &n, 10 * fast.beat_ns);
-	spoil_beat(lab, 2);
-	spoil_beat(lab, 3); /* in no map */
-	await(lab->map[1], 11, CLUSTER_SUSPECT);
-	await(lab->map[1], 21, CLUSTER_FAILED);
-	await(lab->map[1], 11, CLUSTER_FAILED);
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
+	CHECK_EQ(meta_map_register(fixture->map[0], &bad), 0);
+	beat_for(fixture->map[0], &n, 10 * fast.beat_ns);
+	spoil_beat(fixture, 2);
+	spoil_beat(fixture, 3); /* in no map */
+	await(fixture->map[1], 11, CLUSTER_SUSPECT);
+	await(fixture->map[1], 21, CLUSTER_FAILED);
+	await(fixture->map[1], 11, CLUSTER_FAILED);
 	/* A server starts all the same, and a beat puts it right. */
-	meta_map_close(lab->map[0]);
-	CHECK_EQ(meta_map_open(&lab->map[0], lab->kv[0], &fast), 0);
-	CHECK_EQ(meta_map_beat(lab->map[0], &bad), 0);
-	await(lab->map[1], 21, CLUSTER_ONLINE);
+	meta_map_close(fixture->map[0]);
+	CHECK_EQ(meta_map_open(&fixture->map[0], fixture->kv[0], &fast), 0);
+	CHECK_EQ(meta_map_beat(fixture->map[0], &bad), 0);
+	await(fixture->map[1], 21, CLUSTER_ONLINE);
 }
 
-static void beats_change_the_version_only_when_something_changed(struct lab *lab)
+static void beats_change_the_version_only_when_something_changed(struct fixture *fixture)
 {
 	struct meta_map_node n = a_node(1);
 	struct meta_map_disk disks[2] = {two_disks[0], two_disks[1]};
 	n.disks = disks;
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
 	for (uint64_t used = 1; used <= 20; used++) {
 		disks[0].used_bytes = used * GIB;
-		CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
+		CHECK_EQ(meta_map_beat(fixture->map[0], &n), 0);
 		CHECK_EQ(rt_sleep_ns(fast.beat_ns), 0);
 	}
 	CHECK_EQ(rt_sleep_ns(4 * fast.beat_ns), 0);
-	CHECK_EQ(meta_map_cluster(lab->map[1])->version, 2);
-	CHECK_EQ(cluster_disk(meta_map_cluster(lab->map[1]), 11)->used_bytes, 20 * GIB);
+	CHECK_EQ(meta_map_cluster(fixture->map[1])->version, 2);
+	CHECK_EQ(cluster_disk(meta_map_cluster(fixture->map[1]), 11)->used_bytes, 20 * GIB);
 	disks[0].health = CLUSTER_FULL;
 	disks[1].health = CLUSTER_FAILED;
-	CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
-	CHECK_EQ(meta_map_cluster(lab->map[0])->version, 3);
-	CHECK(disk_is(lab->map[0], 11, CLUSTER_FULL));
-	CHECK(disk_is(lab->map[0], 12, CLUSTER_FAILED));
+	CHECK_EQ(meta_map_beat(fixture->map[0], &n), 0);
+	CHECK_EQ(meta_map_cluster(fixture->map[0])->version, 3);
+	CHECK(disk_is(fixture->map[0], 11, CLUSTER_FULL));
+	CHECK(disk_is(fixture->map[0], 12, CLUSTER_FAILED));
 	disks[0].health = CLUSTER_ONLINE;
-	CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
-	CHECK(disk_is(lab->map[0], 11, CLUSTER_ONLINE));
+	CHECK_EQ(meta_map_beat(fixture->map[0], &n), 0);
+	CHECK(disk_is(fixture->map[0], 11, CLUSTER_ONLINE));
 	/* Another drive; then it is away, and what it was is still known. */
-	const struct cluster *c = meta_map_cluster(lab->map[0]);
+	const struct cluster *c = meta_map_cluster(fixture->map[0]);
 	for (uint64_t created = 7; created <= 8; created++) {
 		disks[0].created_ns = created;
-		CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
+		CHECK_EQ(meta_map_beat(fixture->map[0], &n), 0);
 		CHECK_EQ(c->version, created - 2);
 		CHECK_EQ(cluster_disk(c, 11)->created_ns, created);
 	}
 	disks[0].created_ns = 0;
-	CHECK_EQ(meta_map_beat(lab->map[0], &n), 0);
+	CHECK_EQ(meta_map_beat(fixture->map[0], &n), 0);
 	CHECK_EQ(c->version, 6);
 	CHECK_EQ(cluster_disk(c, 11)->created_ns, 8);
 }
 
 /* Whether it was stopped, or the store was away, a server knows nothing of that time. */
-static void an_outage_makes_no_node_suspect(struct lab *lab)
+static void an_outage_makes_no_node_suspect(struct fixture *fixture)
 {
 	struct meta_map_node n = a_node(1);
-	CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
-	beat_for(lab->map[0], &n, NS_PER_S);
-	await(lab->map[1], 11, CLUSTER_ONLINE);
-	uint64_t version = meta_map_cluster(lab->map[1])->version;
-	kv_mem_outage(lab->mem, true);
-	beat_for(lab->map[0], &n, 2 * fast.failed_ns);
-	kv_mem_outage(lab->mem, false);
-	beat_for(lab->map[0], &n, 2 * fast.suspect_ns);
+	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
+	beat_for(fixture->map[0], &n, NS_PER_S);
+	await(fixture->map[1], 11, CLUSTER_ONLINE);
+	uint64_t version = meta_map_cluster(fixture->map[1])->version;
+	kv_mem_outage(fixture->mem, true);
+	beat_for(fixture->map[0], &n, 2 * fast.failed_ns);
+	kv_mem_outage(fixture->mem, false);
+	beat_for(fixture->map[0], &n, 2 * fast.suspect_ns);
 	for (size_t i = 0; i < 2; i++)
-		CHECK_EQ(meta_map_cluster(lab->map[i])->version, version);
-	await(lab->map[1], 11, CLUSTER_SUSPECT); /* but silence still counts */
+		CHECK_EQ(meta_map_cluster(fixture->map[i])->version, version);
+	await(fixture->map[1], 11, CLUSTER_SUSPECT); /* but silence still counts */
 }
 
 #define WIDE_NODES 40
 
 /* More than goes into one transaction: 40 nodes with 512 disks. */
-static void the_beats_of_many_wide_nodes_are_all_written(struct lab *lab)
+static void the_beats_of_many_wide_nodes_are_all_written(struct fixture *fixture)
 {
 	static struct meta_map_disk disks[WIDE_NODES][META_MAP_NODE_DISKS_MAX];
 	struct meta_map_node nodes[WIDE_NODES];
@@ -430,33 +430,33 @@ static void the_beats_of_many_wide_nodes_are_all_written(struct lab *lab)
 		nodes[i] = a_node(i + 1);
 		nodes[i].disks = disks[i];
 		nodes[i].disk_count = META_MAP_NODE_DISKS_MAX;
-		CHECK_EQ(meta_map_register(lab->map[0], &nodes[i]), 0);
+		CHECK_EQ(meta_map_register(fixture->map[0], &nodes[i]), 0);
 	}
-	await(lab->map[1], disks[WIDE_NODES - 1][0].id, CLUSTER_ONLINE);
+	await(fixture->map[1], disks[WIDE_NODES - 1][0].id, CLUSTER_ONLINE);
 	for (uint64_t i = 0; i < WIDE_NODES; i++)
-		CHECK_EQ(meta_map_beat(lab->map[0], &nodes[i]), 0);
+		CHECK_EQ(meta_map_beat(fixture->map[0], &nodes[i]), 0);
 	CHECK_EQ(rt_sleep_ns(4 * fast.beat_ns), 0);
-	const struct cluster *c = meta_map_cluster(lab->map[1]);
+	const struct cluster *c = meta_map_cluster(fixture->map[1]);
 	for (uint64_t i = 0; i < WIDE_NODES; i++)
 		CHECK_EQ(cluster_disk(c, disks[i][99].id)->used_bytes, 7 * GIB + i);
 }
 
-static void an_older_process_of_a_node_is_fenced(struct lab *lab)
+static void an_older_process_of_a_node_is_fenced(struct fixture *fixture)
 {
 	struct meta_map_node old = a_node(1), fresh = a_node(1);
 	fresh.incarnation = 999;
-	CHECK_EQ(meta_map_register(lab->map[0], &old), 0);
-	CHECK_EQ(meta_map_beat(lab->map[1], &old), 0); /* which has to look for it first */
-	CHECK_EQ(meta_map_register(lab->map[1], &fresh), 0);
-	CHECK_EQ(meta_map_beat(lab->map[1], &old), -ESTALE);
-	CHECK_EQ(meta_map_beat(lab->map[1], &fresh), 0);
+	CHECK_EQ(meta_map_register(fixture->map[0], &old), 0);
+	CHECK_EQ(meta_map_beat(fixture->map[1], &old), 0); /* which has to look for it first */
+	CHECK_EQ(meta_map_register(fixture->map[1], &fresh), 0);
+	CHECK_EQ(meta_map_beat(fixture->map[1], &old), -ESTALE);
+	CHECK_EQ(meta_map_beat(fixture->map[1], &fresh), 0);
 }
 
 /* --- operators ---------------------------------------------------------------------------------- */
 
-static void what_an_operator_wants_outlives_restarts_and_gone_is_for_ever(struct lab *lab)
+static void what_an_operator_wants_outlives_restarts_and_gone_is_for_ever(struct fixture *fixture)
 {
-	struct meta_map *m = lab->map[0];
+	struct meta_map *m = fixture->map[0];
 	struct meta_map_node n = a_node(1);
 	CHECK_EQ(meta_map_register(m, &n), 0);
 	CHECK_EQ(meta_map_want_disk(m, 11, CLUSTER_DRAINING), 0);
@@ -480,7 +480,7 @@ static void what_an_operator_wants_outlives_restarts_and_gone_is_for_ever(struct
 #define CROWD 24
 
 struct member {
-	struct lab *lab;
+	struct fixture *fixture;
 	uint64_t id;
 };
 
@@ -500,37 +500,37 @@ static void register_member(void *arg)
 				  .disk_count = 1};
 	int rc;
 	do
-		rc = meta_map_register(w->lab->map[w->id % 2], &n);
+		rc = meta_map_register(w->fixture->map[w->id % 2], &n);
 	while (rc == -EAGAIN || rc == -ETIMEDOUT);
 	CHECK_EQ(rc, 0);
 }
 
-static void nodes_that_come_at_once_are_all_in_the_map(struct lab *lab)
+static void nodes_that_come_at_once_are_all_in_the_map(struct fixture *fixture)
 {
 	struct rt_group g;
 	struct member who[CROWD];
 	rt_group_init(&g);
 	for (uint64_t i = 0; i < CROWD; i++) {
-		who[i] = (struct member){.lab = lab, .id = i + 1};
+		who[i] = (struct member){.fixture = fixture, .id = i + 1};
 		CHECK_EQ(rt_group_spawn(&g, "member", register_member, &who[i]), 0);
 	}
 	rt_group_join(&g);
 	for (uint64_t i = 1; i <= CROWD; i++) {
-		await(lab->map[0], 1000 + i, CLUSTER_ONLINE);
-		await(lab->map[1], 1000 + i, CLUSTER_ONLINE);
+		await(fixture->map[0], 1000 + i, CLUSTER_ONLINE);
+		await(fixture->map[1], 1000 + i, CLUSTER_ONLINE);
 	}
 	for (size_t i = 0; i < 2; i++) {
-		const struct cluster *c = meta_map_cluster(lab->map[i]);
+		const struct cluster *c = meta_map_cluster(fixture->map[i]);
 		CHECK_EQ(map_count(&c->racks), 5);
 		CHECK_EQ(map_count(&c->nodes), CROWD);
 		for (uint32_t rack = 1; rack <= 5; rack++)
 			CHECK(cluster_rack(c, rack) != NULL);
 	}
-	CHECK_EQ(meta_map_cluster(lab->map[0])->version, 1 + CROWD);
+	CHECK_EQ(meta_map_cluster(fixture->map[0])->version, 1 + CROWD);
 }
 
 /* Every request or answer in turn is lost: the node is in the map, once, or was told that it is not known. */
-static void a_lost_answer_leaves_no_doubt_behind(struct lab *lab)
+static void a_lost_answer_leaves_no_doubt_behind(struct fixture *fixture)
 {
 	static const enum kv_mem_fate fates[] = {KV_MEM_REQUEST_LOST, KV_MEM_REPLY_LOST,
 						 KV_MEM_LATE};
@@ -542,33 +542,33 @@ static void a_lost_answer_leaves_no_doubt_behind(struct lab *lab)
 			struct meta_map_node n = a_node(id);
 			n.disks = &disk;
 			n.disk_count = 1;
-			kv_mem_fail_at(lab->mem, nth, fates[f]);
-			int rc = meta_map_register(lab->map[0], &n);
+			kv_mem_fail_at(fixture->mem, nth, fates[f]);
+			int rc = meta_map_register(fixture->map[0], &n);
 			CHECK(rc == 0 || rc == -ETIMEDOUT);
-			bool met = !kv_mem_fail_pending(lab->mem);
-			kv_mem_fail_at(lab->mem, 0, KV_MEM_FINE);
+			bool met = !kv_mem_fail_pending(fixture->mem);
+			kv_mem_fail_at(fixture->mem, 0, KV_MEM_FINE);
 			if (rc < 0)
-				CHECK_EQ(meta_map_register(lab->map[0], &n), 0);
-			CHECK(disk_is(lab->map[0], id, CLUSTER_ONLINE));
-			await(lab->map[1], id, CLUSTER_ONLINE);
+				CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
+			CHECK(disk_is(fixture->map[0], id, CLUSTER_ONLINE));
+			await(fixture->map[1], id, CLUSTER_ONLINE);
 			if (!met || nth > 12)
 				break;
 		}
 }
 
-#define TEST(what)                                                                       \
-	{                                                                                \
-		.name = #what, .test_func = lab_run, .initial_state = &(struct lab_test) \
-		{                                                                        \
-			.fn = what                                                       \
-		}                                                                        \
+#define TEST(what)                                                                               \
+	{                                                                                        \
+		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
+		{                                                                                \
+			.fn = what                                                               \
+		}                                                                                \
 	}
-#define TEST_SIM(what)                                                                   \
-	{                                                                                \
-		.name = #what, .test_func = lab_run, .initial_state = &(struct lab_test) \
-		{                                                                        \
-			.fn = what, .sim_only = true                                     \
-		}                                                                        \
+#define TEST_SIM(what)                                                                           \
+	{                                                                                        \
+		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
+		{                                                                                \
+			.fn = what, .sim_only = true                                             \
+		}                                                                                \
 	}
 
 int main(void)

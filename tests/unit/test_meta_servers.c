@@ -3,17 +3,17 @@
 #include "cluster/choose.h"
 #include "meta_api/id.h"
 #include "meta_api/node.h"
-#include "meta_lab.h"
+#include "meta_fixture.h"
 
 /* --- servers that come and go ---------------------------------------------------------------------- */
 
-static void clients_fail_over_between_servers(struct lab *lab)
+static void clients_fail_over_between_servers(struct fixture *fixture)
 {
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	struct meta_client_stats s;
 	char name[16];
 	for (unsigned round = 0; round < 6; round++) {
-		struct server *down = &lab->servers[round % SERVERS];
+		struct server *down = &fixture->servers[round % SERVERS];
 		server_stop(down);
 		for (unsigned i = 0; i < 5; i++) {
 			snprintf(name, sizeof(name), "f%u-%u", round, i);
@@ -21,15 +21,16 @@ static void clients_fail_over_between_servers(struct lab *lab)
 		}
 		server_start(down);
 	}
-	meta_client_stats(lab->client, &s);
+	meta_client_stats(fixture->client, &s);
 	CHECK(s.failovers >= 5);
 	struct meta_page page;
-	CHECK_EQ(meta_client_list(c, META_ROOT, &(struct meta_cursor){0}, 0, &lab->arena, &page),
-		 0);
+	CHECK_EQ(
+		meta_client_list(c, META_ROOT, &(struct meta_cursor){0}, 0, &fixture->arena, &page),
+		0);
 	CHECK_EQ(page.count, 30);
 }
 
-static int register_node(struct lab *lab, uint64_t id, uint64_t first_disk, size_t disks)
+static int register_node(struct fixture *fixture, uint64_t id, uint64_t first_disk, size_t disks)
 {
 	static struct meta_map_disk all[META_MAP_NODE_DISKS_MAX];
 	char name[16];
@@ -46,7 +47,7 @@ static int register_node(struct lab *lab, uint64_t id, uint64_t first_disk, size
 				  .addr = "x:1",
 				  .disks = all,
 				  .disk_count = disks};
-	int rc = meta_client_node_register(&lab->root, &n, &cluster, &beat_ns);
+	int rc = meta_client_node_register(&fixture->root, &n, &cluster, &beat_ns);
 	if (rc == 0)
 		CHECK(cluster.high == 1 && cluster.low == 2 && beat_ns == 20 * NS_PER_MS);
 	return rc;
@@ -61,35 +62,35 @@ static void await_failure(struct server *s)
 	CHECK_EQ(s->health, -EIO);
 }
 
-static void a_server_whose_store_failed_ends_and_clients_go_on_elsewhere(struct lab *lab)
+static void a_server_whose_store_failed_ends_and_clients_go_on_elsewhere(struct fixture *fixture)
 {
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	char name[16];
-	CHECK_EQ(meta_service_health(lab->servers[0].service), 0);
-	kv_mem_break(lab->servers[0].kv);
+	CHECK_EQ(meta_service_health(fixture->servers[0].service), 0);
+	kv_mem_break(fixture->servers[0].kv);
 	for (unsigned i = 0; i < 20; i++) {
 		snprintf(name, sizeof(name), "f%u", i);
 		(void)make_file(c, META_ROOT, name); /* never "sealed" */
-		CHECK_EQ(meta_client_mkdir(&(struct meta_call){.client = lab->client}, META_ROOT,
-					   meta_name("d"), 5000),
+		CHECK_EQ(meta_client_mkdir(&(struct meta_call){.client = fixture->client},
+					   META_ROOT, meta_name("d"), 5000),
 			 0);
 		/* All clients may be with the other one already. */
 		struct meta_client *own = NULL;
-		const char *addr = lab->servers[0].addr;
-		CHECK_EQ(
-			meta_client_open(
-				&own, &(struct meta_client_options){.addrs = &addr,
-								    .addr_count = 1,
-								    .tenant = "default",
-								    .channel = {.pool = &lab->pool},
-								    .timeout_ns = 50 * NS_PER_MS}),
-			0);
+		const char *addr = fixture->servers[0].addr;
+		CHECK_EQ(meta_client_open(
+				 &own,
+				 &(struct meta_client_options){.addrs = &addr,
+							       .addr_count = 1,
+							       .tenant = "default",
+							       .channel = {.pool = &fixture->pool},
+							       .timeout_ns = 50 * NS_PER_MS}),
+			 0);
 		struct meta_call one = {.client = own};
 		int rc = meta_client_mkdir(&one, META_ROOT, meta_name("own"), meta_id());
 		CHECK(rc < 0 && rc != -EROFS && rc != -EEXIST);
 		meta_client_close(own);
 	}
-	await_failure(&lab->servers[0]);
+	await_failure(&fixture->servers[0]);
 }
 
 static int remove_none(struct meta_call *c)
@@ -103,48 +104,48 @@ static int rename_none(struct meta_call *c)
 }
 
 /* The copy of it that a server has may be carried out later, when the way is free. */
-static void what_is_refused_after_a_lost_try_is_in_doubt(struct lab *lab)
+static void what_is_refused_after_a_lost_try_is_in_doubt(struct fixture *fixture)
 {
 	static int (*const ops[])(struct meta_call *) = {remove_none, rename_none};
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	for (size_t k = 0; k < ARRAY_LEN(ops); k++) {
 		int rc = 0;
 		/* Servers, and a rename before it asks, have questions of their own for the store. */
 		for (uint64_t i = 0; i < 200 && rc != -ETIME; i++) {
-			kv_mem_fail_at(lab->mem, 1 + i % 4, KV_MEM_REQUEST_LOST);
+			kv_mem_fail_at(fixture->mem, 1 + i % 4, KV_MEM_REQUEST_LOST);
 			rc = ops[k](c);
 			CHECK(rc == -ENOENT || rc == -ETIME);
 			CHECK_EQ(c->in_doubt, rc == -ETIME);
 		}
 		CHECK_EQ(rc, -ETIME);
-		kv_mem_fail_at(lab->mem, 0, KV_MEM_FINE);
+		kv_mem_fail_at(fixture->mem, 0, KV_MEM_FINE);
 		CHECK_EQ(ops[k](c), -ENOENT);
 		CHECK(!c->in_doubt);
 	}
 }
 
-static void a_store_that_fails_under_a_beat_ends_the_server(struct lab *lab)
+static void a_store_that_fails_under_a_beat_ends_the_server(struct fixture *fixture)
 {
-	CHECK_EQ(register_node(lab, 1, 10, 2), 0);
-	kv_mem_break(lab->servers[0].kv);
-	kv_mem_break(lab->servers[1].kv);
+	CHECK_EQ(register_node(fixture, 1, 10, 2), 0);
+	kv_mem_break(fixture->servers[0].kv);
+	kv_mem_break(fixture->servers[1].kv);
 	struct meta_map_disk disks[] = {{.id = 10, .capacity_bytes = 1ULL << 40},
 					{.id = 11, .capacity_bytes = 1ULL << 40}};
 	struct meta_map_node n = {.id = 1, .incarnation = 1, .disks = disks, .disk_count = 2};
 	uint64_t beat_ns;
 	/* Nothing fails for the caller: the beat is written later. */
-	CHECK_EQ(meta_client_node_beat(&lab->root, &n, &beat_ns), 0);
-	while (lab->servers[0].health == 0 && lab->servers[1].health == 0)
+	CHECK_EQ(meta_client_node_beat(&fixture->root, &n, &beat_ns), 0);
+	while (fixture->servers[0].health == 0 && fixture->servers[1].health == 0)
 		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
-	await_failure(&lab->servers[lab->servers[0].health != 0 ? 0 : 1]);
+	await_failure(&fixture->servers[fixture->servers[0].health != 0 ? 0 : 1]);
 }
 
-static void without_any_server_a_call_ends_when_its_time_is_up(struct lab *lab)
+static void without_any_server_a_call_ends_when_its_time_is_up(struct fixture *fixture)
 {
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	struct meta_entry e;
 	for (unsigned i = 0; i < SERVERS; i++)
-		server_stop(&lab->servers[i]);
+		server_stop(&fixture->servers[i]);
 	c->timeout_ns = 200 * NS_PER_MS;
 	uint64_t begin_ns = rt_now_ns();
 	int rc = meta_client_lookup(c, META_ROOT, meta_name("x"), &e);
@@ -153,12 +154,12 @@ static void without_any_server_a_call_ends_when_its_time_is_up(struct lab *lab)
 	CHECK(rt_now_ns() - begin_ns >= 150 * NS_PER_MS);
 	/* An impatient one does not wait. */
 	struct meta_client *hasty = NULL;
-	const char *addr = lab->servers[0].addr;
+	const char *addr = fixture->servers[0].addr;
 	CHECK_EQ(meta_client_open(&hasty,
 				  &(struct meta_client_options){.addrs = &addr,
 								.addr_count = 1,
 								.tenant = "default",
-								.channel = {.pool = &lab->pool},
+								.channel = {.pool = &fixture->pool},
 								.impatient = true}),
 		 0);
 	struct meta_call h = {.client = hasty};
@@ -170,9 +171,9 @@ static void without_any_server_a_call_ends_when_its_time_is_up(struct lab *lab)
 
 /* --- admission ---------------------------------------------------------------------------------- */
 
-static void a_hot_directory_slows_down_and_loses_nothing(struct lab *lab)
+static void a_hot_directory_slows_down_and_loses_nothing(struct fixture *fixture)
 {
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	struct meta_client_stats s;
 	struct meta_entry e;
 	uint64_t hot = make_dir(c, META_ROOT, "hot");
@@ -182,16 +183,16 @@ static void a_hot_directory_slows_down_and_loses_nothing(struct lab *lab)
 		CHECK_EQ(meta_client_lookup(c, hot, meta_name("f"), &e), 0);
 	/* 100 a second, a burst of 10, and another server that does not know of the first's. */
 	CHECK(rt_now_ns() - begin_ns >= 200 * NS_PER_MS);
-	meta_client_stats(lab->client, &s);
+	meta_client_stats(fixture->client, &s);
 	CHECK(s.busy > 0);
 	/* Who does not wait is told why. */
 	struct meta_client *hasty = NULL;
-	const char *addr = lab->servers[0].addr;
+	const char *addr = fixture->servers[0].addr;
 	CHECK_EQ(meta_client_open(&hasty,
 				  &(struct meta_client_options){.addrs = &addr,
 								.addr_count = 1,
 								.tenant = "default",
-								.channel = {.pool = &lab->pool},
+								.channel = {.pool = &fixture->pool},
 								.busy_max = 1,
 								.timeout_ns = 10 * NS_PER_MS}),
 		 0);
@@ -208,20 +209,20 @@ static void a_hot_directory_slows_down_and_loses_nothing(struct lab *lab)
 }
 
 /* A path is counted for each directory that it goes through, not where it begins. */
-static void a_directory_that_is_hot_by_path_is_the_one_that_slows_down(struct lab *lab)
+static void a_directory_that_is_hot_by_path_is_the_one_that_slows_down(struct fixture *fixture)
 {
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	struct meta_entry e;
 	uint64_t a = make_dir(c, META_ROOT, "a"), hot = make_dir(c, a, "hot");
 	(void)make_file(c, hot, "f");
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0); /* all that may be asked at once, may be */
 	struct meta_client *hasty = NULL;
-	const char *addr = lab->servers[0].addr;
+	const char *addr = fixture->servers[0].addr;
 	CHECK_EQ(meta_client_open(&hasty,
 				  &(struct meta_client_options){.addrs = &addr,
 								.addr_count = 1,
 								.tenant = "default",
-								.channel = {.pool = &lab->pool},
+								.channel = {.pool = &fixture->pool},
 								.busy_max = 1,
 								.timeout_ns = 10 * NS_PER_MS}),
 		 0);
@@ -234,29 +235,29 @@ static void a_directory_that_is_hot_by_path_is_the_one_that_slows_down(struct la
 	rc = 0;
 	for (int i = 0; i < 4 && rc == 0; i++)
 		rc = meta_client_lookup(&h, hot, meta_name("f"), &e);
-	CHECK(rc == -EAGAIN || !lab->sim);
+	CHECK(rc == -EAGAIN || !fixture->sim);
 	meta_client_close(hasty);
 }
 
 /* --- the map ------------------------------------------------------------------------------------ */
 
-static struct cluster *await_version(struct lab *lab, uint64_t version)
+static struct cluster *await_version(struct fixture *fixture, uint64_t version)
 {
 	struct cluster *map = NULL;
 	do
-		CHECK_EQ(meta_client_map(&lab->call, 0, &map), 0);
+		CHECK_EQ(meta_client_map(&fixture->call, 0, &map), 0);
 	while (map->version < version && rt_sleep_ns(NS_PER_MS) == 0);
 	return map;
 }
 
-static void the_map_reaches_clients_as_it_changes(struct lab *lab)
+static void the_map_reaches_clients_as_it_changes(struct fixture *fixture)
 {
 	struct cluster *map = NULL;
-	CHECK_EQ(meta_client_map(&lab->call, 0, &map), 0);
+	CHECK_EQ(meta_client_map(&fixture->call, 0, &map), 0);
 	CHECK(map->version == 1 && map->network_place == PLACE_CLUSTERED && map->id.low == 2);
 	for (uint64_t i = 1; i <= 4; i++)
-		CHECK_EQ(register_node(lab, i, 10 * i, 2), 0);
-	map = await_version(lab, 5);
+		CHECK_EQ(register_node(fixture, i, 10 * i, 2), 0);
+	map = await_version(fixture, 5);
 	CHECK_EQ(map_count(&map->disks), 8);
 	struct cluster_want want = {.block = 5};
 	struct cluster_choice choice;
@@ -265,48 +266,49 @@ static void the_map_reaches_clients_as_it_changes(struct lab *lab)
 	CHECK_EQ(choice.racks, 3);
 	/* Within max_age nobody is asked. */
 	struct meta_client_stats before, after;
-	meta_client_stats(lab->client, &before);
-	CHECK_EQ(meta_client_map(&lab->call, 3600 * NS_PER_S, &map), 0);
-	meta_client_stats(lab->client, &after);
+	meta_client_stats(fixture->client, &before);
+	CHECK_EQ(meta_client_map(&fixture->call, 3600 * NS_PER_S, &map), 0);
+	meta_client_stats(fixture->client, &after);
 	CHECK_EQ(before.calls, after.calls);
-	CHECK_EQ(meta_client_want_disk(&lab->call, 20, CLUSTER_DRAINING), -EPERM);
-	CHECK_EQ(meta_client_want_disk(&lab->root, 20, CLUSTER_DRAINING), 0);
-	CHECK_EQ(meta_client_weigh_disk(&lab->root, 21, 10), 0);
-	CHECK_EQ(meta_client_want_node(&lab->root, 3, CLUSTER_DRAINING), 0);
-	map = await_version(lab, 8);
+	CHECK_EQ(meta_client_want_disk(&fixture->call, 20, CLUSTER_DRAINING), -EPERM);
+	CHECK_EQ(meta_client_want_disk(&fixture->root, 20, CLUSTER_DRAINING), 0);
+	CHECK_EQ(meta_client_weigh_disk(&fixture->root, 21, 10), 0);
+	CHECK_EQ(meta_client_want_node(&fixture->root, 3, CLUSTER_DRAINING), 0);
+	map = await_version(fixture, 8);
 	CHECK_EQ(cluster_disk_state(map, cluster_disk(map, 20)), CLUSTER_DRAINING);
 	CHECK_EQ(cluster_disk_state(map, cluster_disk(map, 30)), CLUSTER_DRAINING);
 	CHECK_EQ(cluster_disk(map, 21)->weight, 10);
 	struct meta_map_disk used = {.id = 40, .used_bytes = 12345, .capacity_bytes = 1ULL << 40};
 	struct meta_map_node n = {.id = 4, .incarnation = 1, .disks = &used, .disk_count = 1};
 	uint64_t beat_ns;
-	CHECK_EQ(meta_client_node_beat(&lab->call, &n, &beat_ns), -EPERM);
-	CHECK_EQ(meta_client_node_beat(&lab->root, &n, &beat_ns), 0);
+	CHECK_EQ(meta_client_node_beat(&fixture->call, &n, &beat_ns), -EPERM);
+	CHECK_EQ(meta_client_node_beat(&fixture->root, &n, &beat_ns), 0);
 	do
-		CHECK_EQ(meta_client_map_usage(&lab->call, &map), 0);
+		CHECK_EQ(meta_client_map_usage(&fixture->call, &map), 0);
 	while (cluster_disk(map, 40)->used_bytes != 12345 && rt_sleep_ns(NS_PER_MS) == 0);
 	n.incarnation = 2;
-	CHECK_EQ(meta_client_node_beat(&lab->root, &n, &beat_ns), -ESTALE);
+	CHECK_EQ(meta_client_node_beat(&fixture->root, &n, &beat_ns), -ESTALE);
 	n.id = 77;
-	CHECK_EQ(meta_client_node_beat(&lab->root, &n, &beat_ns), -ENOENT);
+	CHECK_EQ(meta_client_node_beat(&fixture->root, &n, &beat_ns), -ENOENT);
 }
 
 /* The second server looks at the map once a minute. */
-static void a_server_that_is_behind_does_not_take_a_clients_map_back(struct lab *lab)
+static void a_server_that_is_behind_does_not_take_a_clients_map_back(struct fixture *fixture)
 {
-	const char *addr = lab->servers[0].addr;
+	const char *addr = fixture->servers[0].addr;
 	struct cluster *map = NULL;
-	CHECK_EQ(meta_client_open(&lab->up_to_date,
-				  &(struct meta_client_options){.addrs = &addr,
-								.addr_count = 1,
-								.tenant = META_SYSTEM,
-								.channel = {.pool = &lab->pool}}),
+	CHECK_EQ(meta_client_open(
+			 &fixture->up_to_date,
+			 &(struct meta_client_options){.addrs = &addr,
+						       .addr_count = 1,
+						       .tenant = META_SYSTEM,
+						       .channel = {.pool = &fixture->pool}}),
 		 0);
-	struct meta_call c = {.client = lab->up_to_date};
-	CHECK_EQ(register_node(lab, 1, 10, 2), 0);
+	struct meta_call c = {.client = fixture->up_to_date};
+	CHECK_EQ(register_node(fixture, 1, 10, 2), 0);
 	/* Both servers know the disks, the first one alone the wish. */
-	server_stop(&lab->servers[1]);
-	server_start(&lab->servers[1]);
+	server_stop(&fixture->servers[1]);
+	server_start(&fixture->servers[1]);
 	do
 		CHECK_EQ(meta_client_map(&c, 0, &map), 0);
 	while (map->version < 2 && rt_sleep_ns(NS_PER_MS) == 0);
@@ -315,7 +317,7 @@ static void a_server_that_is_behind_does_not_take_a_clients_map_back(struct lab 
 	struct meta_client *both = NULL;
 	struct meta_call b = {0};
 	for (unsigned i = 0; i < 64; i++) {
-		both = open_client(lab, "default");
+		both = open_client(fixture, "default");
 		b.client = both;
 		CHECK_EQ(meta_client_map(&b, 0, &map), 0);
 		if (map->version == 3)
@@ -324,21 +326,21 @@ static void a_server_that_is_behind_does_not_take_a_clients_map_back(struct lab 
 		both = NULL;
 	}
 	CHECK(both != NULL);
-	server_stop(&lab->servers[0]);
+	server_stop(&fixture->servers[0]);
 	CHECK_EQ(meta_client_map_usage(&b, &map), 0);
 	CHECK_EQ(map->version, 3);
 	CHECK_EQ(cluster_disk_state(map, cluster_disk(map, 10)), CLUSTER_DRAINING);
 	meta_client_close(both);
-	meta_client_close(lab->up_to_date);
+	meta_client_close(fixture->up_to_date);
 }
 
-static void a_large_map_comes_in_pages(struct lab *lab)
+static void a_large_map_comes_in_pages(struct fixture *fixture)
 {
 	for (uint64_t i = 1; i <= 12; i++)
-		CHECK_EQ(register_node(lab, i, 1000 * i, 400), 0);
+		CHECK_EQ(register_node(fixture, i, 1000 * i, 400), 0);
 	/* An early node changes late: its disks come with an earlier page than its record. */
-	CHECK_EQ(meta_client_want_node(&lab->root, 1, CLUSTER_DRAINING), 0);
-	struct cluster *map = await_version(lab, 14);
+	CHECK_EQ(meta_client_want_node(&fixture->root, 1, CLUSTER_DRAINING), 0);
+	struct cluster *map = await_version(fixture, 14);
 	CHECK_EQ(map->version, 14);
 	CHECK_EQ(map_count(&map->disks), 4800);
 	CHECK_EQ(map_count(&map->nodes), 12);
@@ -347,7 +349,7 @@ static void a_large_map_comes_in_pages(struct lab *lab)
 	uint64_t version = 0;
 	unsigned tries = 0;
 	for (uint64_t time_ns = NS_PER_US; version < 14; time_ns += time_ns / 8 + 1, tries++) {
-		struct meta_client *fresh = open_client(lab, "default");
+		struct meta_client *fresh = open_client(fixture, "default");
 		struct meta_call c = {.client = fresh};
 		rt_deadline_set(rt_now_ns() + time_ns);
 		int rc = meta_client_map(&c, 0, &map);

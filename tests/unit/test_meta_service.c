@@ -2,16 +2,16 @@
 /* The metadata service and its client: names, files, blocks and tenants. */
 #include "meta/gc.h"
 #include "meta_api/id.h"
-#include "meta_lab.h"
+#include "meta_fixture.h"
 
 #include "meta/schema.h"
 #include "rpc/context.h"
 
 /* --- names -------------------------------------------------------------------------------------- */
 
-static void names_are_made_found_listed_moved_and_removed(struct lab *lab)
+static void names_are_made_found_listed_moved_and_removed(struct fixture *fixture)
 {
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	struct meta_entry e;
 	struct meta_dir d;
 	uint64_t a = make_dir(c, META_ROOT, "a"), b = make_dir(c, a, "b");
@@ -52,7 +52,7 @@ static void names_are_made_found_listed_moved_and_removed(struct lab *lab)
 	struct meta *m = NULL;
 	struct meta_options o;
 	meta_options_init(&o);
-	CHECK_EQ(meta_open(&m, lab->servers[0].kv, &o), 0);
+	CHECK_EQ(meta_open(&m, fixture->servers[0].kv, &o), 0);
 	CHECK_EQ(meta_rename_id(m, &ctx,
 				&(struct meta_move){.from_dir = b,
 						    .from = meta_name("late"),
@@ -100,10 +100,10 @@ static void names_are_made_found_listed_moved_and_removed(struct lab *lab)
 	CHECK_EQ(meta_client_mkdir(c, a, meta_name("z"), meta_id()), -EROFS);
 }
 
-static void many_files_are_made_at_once_and_listed_in_pages(struct lab *lab)
+static void many_files_are_made_at_once_and_listed_in_pages(struct fixture *fixture)
 {
 	enum { FILES = 600 };
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	static struct meta_create files[FILES];
 	static char names[FILES][16];
 	static int results[FILES];
@@ -121,7 +121,7 @@ static void many_files_are_made_at_once_and_listed_in_pages(struct lab *lab)
 	struct meta_page page;
 	struct meta_cursor at = {0};
 	do {
-		CHECK_EQ(meta_client_list(c, dir, &at, 100, &lab->arena, &page), 0);
+		CHECK_EQ(meta_client_list(c, dir, &at, 100, &fixture->arena, &page), 0);
 		for (size_t i = 0; i < page.count; i++) {
 			size_t want = seen + i < 17 ? seen + i : seen + i + 2;
 			CHECK(page.entries[i].name.len == 6 &&
@@ -134,9 +134,9 @@ static void many_files_are_made_at_once_and_listed_in_pages(struct lab *lab)
 	CHECK_EQ(seen, FILES - 2);
 }
 
-static void bad_names_are_refused_with_words_and_change_nothing(struct lab *lab)
+static void bad_names_are_refused_with_words_and_change_nothing(struct fixture *fixture)
 {
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	struct meta_page page;
 	static char long_name[5000];
 	memset(long_name, 'x', sizeof(long_name));
@@ -160,10 +160,11 @@ static void bad_names_are_refused_with_words_and_change_nothing(struct lab *lab)
 	struct meta_entry e;
 	struct meta_name path = {.text = long_name, .len = 5000};
 	CHECK_EQ(meta_client_resolve(c, META_ROOT, path, &e), -ENAMETOOLONG);
-	CHECK_EQ(meta_client_list(c, META_ROOT, &(struct meta_cursor){0}, 0, &lab->arena, &page),
-		 0);
+	CHECK_EQ(
+		meta_client_list(c, META_ROOT, &(struct meta_cursor){0}, 0, &fixture->arena, &page),
+		0);
 	CHECK_EQ(page.count, 0);
-	CHECK_EQ(meta_client_list(c, 12345, &(struct meta_cursor){0}, 0, &lab->arena, &page),
+	CHECK_EQ(meta_client_list(c, 12345, &(struct meta_cursor){0}, 0, &fixture->arena, &page),
 		 -ENOENT);
 }
 
@@ -209,57 +210,58 @@ static uint64_t write_file(struct meta_call *c, uint64_t dir, const char *name, 
 	return file;
 }
 
-static void a_file_is_written_opened_and_read_from_the_cache(struct lab *lab)
+static void a_file_is_written_opened_and_read_from_the_cache(struct fixture *fixture)
 {
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	struct meta_opened o;
 	struct meta_file f;
 	struct meta_block b;
 	struct meta_client_stats before, after;
 	uint64_t block, dir = make_dir(c, META_ROOT, "data");
 	uint64_t file = write_file(c, dir, "one", &block);
-	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("/data/one"), 0, &lab->arena, &o),
-		 0);
+	CHECK_EQ(
+		meta_client_open_path(c, META_ROOT, meta_name("/data/one"), 0, &fixture->arena, &o),
+		0);
 	CHECK(o.entry.id == file && o.entry.name.len == 3 && o.file.sealed && o.file.size == 1000);
 	CHECK(o.extent_count == 1 && o.extents[0].block == block && o.block_count == 1);
 	CHECK(o.blocks[0].id == block && o.blocks[0].chunk_count == 3);
 	CHECK(o.blocks[0].chunks[2].disk == 102 && o.blocks[0].chunks[2].crc == 2);
 	CHECK(strcmp(o.blocks[0].encoding, "r3") == 0);
 	CHECK_EQ(o.blocks[0].media, CLUSTER_MEDIA_FLASH);
-	meta_client_stats(lab->client, &before);
+	meta_client_stats(fixture->client, &before);
 	struct meta_part part = {.offset = 500};
-	CHECK_EQ(meta_client_file_get(c, file, &part, &lab->arena, &f), 0);
+	CHECK_EQ(meta_client_file_get(c, file, &part, &fixture->arena, &f), 0);
 	CHECK(part.count == 1 && part.first_offset == 0 && f.size == 1000 &&
 	      part.extents[0].block == block);
 	part = (struct meta_part){.offset = 1000};
-	CHECK_EQ(meta_client_file_get(c, file, &part, &lab->arena, &f), 0);
+	CHECK_EQ(meta_client_file_get(c, file, &part, &fixture->arena, &f), 0);
 	CHECK(part.count == 0 && part.first_offset == 1000);
-	CHECK_EQ(meta_client_block_get(c, &block, 1, &lab->arena, &b), 0);
+	CHECK_EQ(meta_client_block_get(c, &block, 1, &fixture->arena, &b), 0);
 	CHECK(b.chunk_count == 3 && b.chunks[1].disk == 101);
-	meta_client_stats(lab->client, &after);
+	meta_client_stats(fixture->client, &after);
 	CHECK_EQ(after.calls, before.calls);
 	CHECK_EQ(after.cache_hits, before.cache_hits + 3);
 	/* A directory is opened as what it is. */
-	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("data"), 0, &lab->arena, &o), 0);
+	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("data"), 0, &fixture->arena, &o), 0);
 	CHECK(o.entry.kind == META_DIR && o.entry.id == dir && o.extent_count == 0);
-	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("/data/no"), 0, &lab->arena, &o),
+	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("/data/no"), 0, &fixture->arena, &o),
 		 -ENOENT);
 	part = (struct meta_part){0};
-	CHECK_EQ(meta_client_file_open(c, dir, meta_name("one"), &part, &lab->arena, &f), 0);
+	CHECK_EQ(meta_client_file_open(c, dir, meta_name("one"), &part, &fixture->arena, &f), 0);
 	CHECK(f.id == file && part.count == 1);
 }
 
-static void locations_that_moved_are_found_by_asking_again(struct lab *lab)
+static void locations_that_moved_are_found_by_asking_again(struct fixture *fixture)
 {
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	struct meta_block b;
 	uint64_t block;
 	(void)write_file(c, META_ROOT, "one", &block);
-	CHECK_EQ(meta_client_block_get(c, &block, 1, &lab->arena, &b), 0);
+	CHECK_EQ(meta_client_block_get(c, &block, 1, &fixture->arena, &b), 0);
 	uint64_t layout = b.layout;
-	CHECK_EQ(meta_client_block_refresh(c, block, layout, &lab->arena, &b), -ESTALE);
+	CHECK_EQ(meta_client_block_refresh(c, block, layout, &fixture->arena, &b), -ESTALE);
 	/* A repair, by somebody else who acts for this tenant. */
-	struct meta_call repair = {.client = lab->system};
+	struct meta_call repair = {.client = fixture->system};
 	struct meta_place place = {
 		.chunk_block = b.chunk_block, .index = 1, .crc = 55, .from = 101, .to = 777};
 	AUTO_CONTEXT const struct context *system = NULL;
@@ -267,13 +269,13 @@ static void locations_that_moved_are_found_by_asking_again(struct lab *lab)
 	const struct context *before = rt_context_enter(system);
 	CHECK_EQ(meta_client_block_replace(&repair, block, &place), 0);
 	rt_context_leave(before);
-	CHECK_EQ(meta_client_block_get(c, &block, 1, &lab->arena, &b), 0);
+	CHECK_EQ(meta_client_block_get(c, &block, 1, &fixture->arena, &b), 0);
 	CHECK_EQ(b.chunks[1].disk, 101); /* as this client remembers it */
-	CHECK_EQ(meta_client_block_refresh(c, block, layout, &lab->arena, &b), 0);
+	CHECK_EQ(meta_client_block_refresh(c, block, layout, &fixture->arena, &b), 0);
 	CHECK_EQ(b.chunks[1].disk, 777);
-	CHECK_EQ(meta_client_block_get(c, &block, 1, &lab->arena, &b), 0);
+	CHECK_EQ(meta_client_block_get(c, &block, 1, &fixture->arena, &b), 0);
 	CHECK_EQ(b.chunks[1].disk, 777);
-	CHECK_EQ(meta_client_block_refresh(c, meta_id(), 1, &lab->arena, &b), -ENOENT);
+	CHECK_EQ(meta_client_block_refresh(c, meta_id(), 1, &fixture->arena, &b), -ENOENT);
 	struct meta_owner owners[4];
 	CHECK_EQ(meta_client_block_owners(c, block, 0, owners, 4), 1);
 	CHECK_EQ(owners[0].bytes, 1000);
@@ -344,32 +346,32 @@ static const struct kv_ops slow_ops = {
 	.name = "slow", .get = slow_get, .scan = slow_scan, .txn = slow_txn};
 
 /* All of them in one request would take three times as long as the client waits. */
-static void a_slow_walk_is_answered_in_parts(struct lab *lab)
+static void a_slow_walk_is_answered_in_parts(struct fixture *fixture)
 {
 	struct slow slow[SERVERS];
 	uint64_t epoch, partitions;
 	for (unsigned i = 0; i < SERVERS; i++) {
-		struct server *s = &lab->servers[i];
+		struct server *s = &fixture->servers[i];
 		slow[i] = (struct slow){.base.ops = &slow_ops, .below = s->kv};
 		server_stop(s);
 		s->kv = &slow[i].base;
 		server_start(s);
 	}
-	CHECK_EQ(meta_client_gc_epoch(&lab->root, &epoch, &partitions), 0);
+	CHECK_EQ(meta_client_gc_epoch(&fixture->root, &epoch, &partitions), 0);
 	unsigned requests = 0;
 	struct meta_gc_counts n = {0};
 	for (struct meta_walk w = {.end = partitions}; w.index < w.end; requests++)
-		CHECK_EQ(meta_client_gc_step(&lab->root, META_GC_FILES, epoch, &w, &n), 0);
+		CHECK_EQ(meta_client_gc_step(&fixture->root, META_GC_FILES, epoch, &w, &n), 0);
 	CHECK(requests > 1);
 	for (unsigned i = 0; i < SERVERS; i++) {
-		server_stop(&lab->servers[i]);
-		lab->servers[i].kv = slow[i].below;
+		server_stop(&fixture->servers[i]);
+		fixture->servers[i].kv = slow[i].below;
 	}
 }
 
-static void what_was_removed_is_collected_through_the_service(struct lab *lab)
+static void what_was_removed_is_collected_through_the_service(struct fixture *fixture)
 {
-	struct meta_call *c = &lab->call, *root = &lab->root;
+	struct meta_call *c = &fixture->call, *root = &fixture->root;
 	struct meta_tenant t;
 	struct meta_on_disk on[8];
 	uint64_t block, epoch, partitions;
@@ -397,7 +399,7 @@ static void what_was_removed_is_collected_through_the_service(struct lab *lab)
 	CHECK(pages <= 4);
 	for (struct meta_walk w = {.end = 64}; w.index < w.end;) {
 		struct meta_block_at at[2];
-		int64_t n = meta_client_blocks(root, &w, &lab->arena, at, 2);
+		int64_t n = meta_client_blocks(root, &w, &fixture->arena, at, 2);
 		CHECK(n >= 0);
 		blocks -= (size_t)n;
 		for (int64_t i = 0; i < n; i++)
@@ -411,7 +413,7 @@ static void what_was_removed_is_collected_through_the_service(struct lab *lab)
 	}
 	size_t dead = 0;
 	for (int round = 0; round < 12; round++)
-		dead += collect(root, &lab->arena);
+		dead += collect(root, &fixture->arena);
 	CHECK_EQ(dead, 4);
 	CHECK_EQ(meta_client_chunks_wanted(root, 101, f, 2, wanted), 0);
 	CHECK(!wanted[0] && !wanted[1]);
@@ -425,9 +427,9 @@ static void what_was_removed_is_collected_through_the_service(struct lab *lab)
 	CHECK_EQ(meta_client_disk_blocks(root, 101, &w, on, 2), -EINVAL);
 }
 
-static void a_lease_is_taken_over_when_its_time_has_passed_unrenewed(struct lab *lab)
+static void a_lease_is_taken_over_when_its_time_has_passed_unrenewed(struct fixture *fixture)
 {
-	struct meta_call *root = &lab->root;
+	struct meta_call *root = &fixture->root;
 	struct meta_lease a = {.name = "work/1", .holder = 1, .duration_ns = 200 * NS_PER_MS};
 	struct meta_lease b = {.name = "work/1", .holder = 2, .duration_ns = 200 * NS_PER_MS};
 	CHECK_EQ(meta_client_lease_take(root, &a), 0);
@@ -444,12 +446,12 @@ static void a_lease_is_taken_over_when_its_time_has_passed_unrenewed(struct lab 
 	CHECK_EQ(meta_client_lease_take(root, &a), -EBUSY);
 	CHECK_EQ(meta_client_lease_drop(root, &b), 0);
 	CHECK_EQ(meta_client_lease_take(root, &a), 0);
-	CHECK_EQ(meta_client_lease_take(&lab->call, &a), -EPERM);
+	CHECK_EQ(meta_client_lease_take(&fixture->call, &a), -EPERM);
 }
 
-static void a_stolen_token_fences_the_writer_before(struct lab *lab)
+static void a_stolen_token_fences_the_writer_before(struct fixture *fixture)
 {
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	struct meta_chunk chunks[3];
 	struct meta_block b = a_block(chunks, 3), seen;
 	struct meta_file f;
@@ -466,11 +468,11 @@ static void a_stolen_token_fences_the_writer_before(struct lab *lab)
 	CHECK_EQ(meta_client_file_steal(c, file, 12, &f, &open), 0);
 	CHECK(open.open && open.block == b.id);
 	CHECK_EQ(meta_client_file_close_extent(c, file, 11, b.id, 100), -ESTALE);
-	CHECK_EQ(meta_client_block_fence(c, b.id, 4, &lab->arena, &seen), 0);
+	CHECK_EQ(meta_client_block_fence(c, b.id, 4, &fixture->arena, &seen), 0);
 	CHECK(seen.length == 100 && seen.crc == 7 && seen.chunk_count == 3);
 	CHECK_EQ(meta_client_block_extend(c, b.id, 3, 100, 200, 8), -ESTALE);
 	CHECK_EQ(meta_client_block_seal(c, b.id, 4, 100, 100, 7), 0);
-	CHECK_EQ(meta_client_block_fence(c, b.id, 5, &lab->arena, &seen), -EROFS);
+	CHECK_EQ(meta_client_block_fence(c, b.id, 5, &fixture->arena, &seen), -EROFS);
 	CHECK_EQ(seen.length, 100);
 	CHECK_EQ(meta_client_file_close_extent(c, file, 12, b.id, 100), 0);
 	CHECK_EQ(meta_client_link(c, META_ROOT, meta_name("log"),
@@ -480,9 +482,9 @@ static void a_stolen_token_fences_the_writer_before(struct lab *lab)
 	CHECK_EQ(meta_client_file_steal(c, file, 13, &f, &open), -EROFS);
 }
 
-static void usage_is_counted_when_asked_for(struct lab *lab)
+static void usage_is_counted_when_asked_for(struct fixture *fixture)
 {
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	struct meta_usage u;
 	uint64_t block, dir = make_dir(c, META_ROOT, "d");
 	(void)write_file(c, dir, "a", &block);
@@ -491,7 +493,7 @@ static void usage_is_counted_when_asked_for(struct lab *lab)
 	CHECK_EQ(u.taken_ns, 0);
 	/* Which is not for a tenant to ask. */
 	CHECK_EQ(meta_client_du(c, META_ROOT, true, &u), -EPERM);
-	struct meta_client *system = open_client(lab, META_SYSTEM ":1");
+	struct meta_client *system = open_client(fixture, META_SYSTEM ":1");
 	CHECK_EQ(meta_client_du(&(struct meta_call){.client = system}, META_ROOT, true, &u), 0);
 	meta_client_close(system);
 	CHECK_EQ(meta_client_du(c, META_ROOT, false, &u), 0);
@@ -499,9 +501,9 @@ static void usage_is_counted_when_asked_for(struct lab *lab)
 	CHECK_EQ(meta_client_du(c, 4711, false, &u), -ENOENT);
 }
 
-static void usage_is_counted_now_and_then(struct lab *lab)
+static void usage_is_counted_now_and_then(struct fixture *fixture)
 {
-	struct meta_call *c = &lab->call;
+	struct meta_call *c = &fixture->call;
 	struct meta_usage u;
 	uint64_t block, dir = make_dir(c, META_ROOT, "d");
 	(void)write_file(c, dir, "a", &block);
@@ -512,40 +514,40 @@ static void usage_is_counted_now_and_then(struct lab *lab)
 	CHECK(taken_ns != 0 && u.bytes == 1000);
 	/* The server that does it goes away: the other one takes over. */
 	for (unsigned i = 0; i < SERVERS; i++) {
-		server_stop(&lab->servers[i]);
+		server_stop(&fixture->servers[i]);
 		do
 			CHECK_EQ(meta_client_du(c, META_ROOT, false, &u), 0);
 		while (u.taken_ns <= taken_ns && rt_sleep_ns(NS_PER_MS) == 0);
 		taken_ns = u.taken_ns;
-		server_start(&lab->servers[i]);
+		server_start(&fixture->servers[i]);
 	}
 	/* Who stops leaves nobody waiting for its lease to end. */
 	for (unsigned i = 0; i < SERVERS; i++)
-		server_stop(&lab->servers[i]);
+		server_stop(&fixture->servers[i]);
 	struct meta_options o;
 	struct meta *m;
 	struct meta_lease lease = {.name = "usage", .holder = 1, .duration_ns = NS_PER_MS};
 	meta_options_init(&o);
-	CHECK_EQ(meta_open(&m, lab->servers[0].kv, &o), 0);
+	CHECK_EQ(meta_open(&m, fixture->servers[0].kv, &o), 0);
 	CHECK_EQ(meta_lease_take(m, &lease), 0);
 	CHECK_EQ(meta_lease_drop(m, &lease), 0);
 	meta_close(m);
 	for (unsigned i = 0; i < SERVERS; i++)
-		server_start(&lab->servers[i]);
+		server_start(&fixture->servers[i]);
 }
 
 /* --- tenants ------------------------------------------------------------------------------------ */
 
-static void tenants_see_only_what_is_theirs(struct lab *lab)
+static void tenants_see_only_what_is_theirs(struct fixture *fixture)
 {
 	struct meta_tenant t = {.id = 9, .name = "physics", .quota_bytes = 500}, got;
-	struct meta_call *c = &lab->call, *root = &lab->root;
+	struct meta_call *c = &fixture->call, *root = &fixture->root;
 	CHECK_EQ(meta_client_tenant_create(c, &t), -EPERM);
 	CHECK_EQ(meta_client_tenant_create(root, &t), 0);
 	CHECK_EQ(meta_client_tenant_create(root, &t), 0);
 	struct meta_tenant ours = {.id = 10, .name = META_SYSTEM ":1"};
 	CHECK_EQ(meta_client_tenant_create(root, &ours), -EINVAL);
-	struct meta_client *other = open_client(lab, "physics");
+	struct meta_client *other = open_client(fixture, "physics");
 	struct meta_call p = {.client = other};
 	uint64_t dir = make_dir(c, META_ROOT, "mine");
 	uint64_t block, file = write_file(c, dir, "f", &block);
@@ -555,7 +557,7 @@ static void tenants_see_only_what_is_theirs(struct lab *lab)
 	CHECK_EQ(meta_client_lookup(&p, META_ROOT, meta_name("mine"), &e), -ENOENT);
 	CHECK_EQ(meta_client_lookup(&p, dir, meta_name("f"), &e), -ENOENT);
 	CHECK_EQ(meta_client_file_get(&p, file, NULL, NULL, &f), -ENOENT);
-	CHECK_EQ(meta_client_block_get(&p, &block, 1, &lab->arena, &b), 0);
+	CHECK_EQ(meta_client_block_get(&p, &block, 1, &fixture->arena, &b), 0);
 	CHECK_EQ(b.state, 0);
 	CHECK_EQ(meta_client_tenant_get(&p, 0, NULL, &got), 0);
 	CHECK(got.id == 9 && got.quota_bytes == 500 && strcmp(got.name, "physics") == 0);
@@ -580,7 +582,7 @@ static void tenants_see_only_what_is_theirs(struct lab *lab)
 	struct meta_tenant all[4];
 	CHECK_EQ(meta_client_tenant_list(root, 0, all, 4), 2);
 	meta_client_close(other);
-	struct meta_client *stranger = open_client(lab, "nobody");
+	struct meta_client *stranger = open_client(fixture, "nobody");
 	struct meta_call s = {.client = stranger};
 	CHECK_EQ(meta_client_lookup(&s, META_ROOT, meta_name("x"), &e), -EACCES);
 	CHECK(strstr(s.error, "nobody") != NULL);

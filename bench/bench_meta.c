@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ./dev bench meta: one metadata server on RocksDB, beside bare RocksDB with the same keys and the same
- * durability in the same run; then a server in a process of its own over the network, how it grows, what
- * it takes, and how fast it is back after kill -9. With a RADOS cluster (scripts/rados.sh run ./dev bench
- * meta) the table on that, with and without combining.
+ * ./dev bench meta: measures the metadata on RocksDB against bare RocksDB with the same keys and the same durability, in
+ * the same run; then a server in another process over the network: its rates with growing numbers of files, its memory
+ * and disk space, and the time of a restart after kill -9. With a RADOS cluster (scripts/rados.sh run ./dev bench meta)
+ * it measures the rates there, with and without combining of transactions.
  *
- *   --json     a line of JSON for each number
- *   --files N  how far to grow; default 1000000. With 10000000 it takes some five minutes and 1 GiB
- *   --quick    shorter, for a first look
- *   --part P   only that: bare, network, growth or rados
+ *   --json     print a line of JSON for each number
+ *   --files N  number of files up to which the server grows; default 1000000; 10000000 takes about five minutes and 1 GiB
+ *   --quick    shorter runs
+ *   --part P   only this part: bare, network, growth or rados
  */
 #include <errno.h>
 #include <ftw.h>
@@ -37,17 +37,17 @@
 #include "rt/rt.h"
 #include "table.h"
 
-#define PAIRS 3     /* runs of each side, taking turns */
-#define GROW_RUNS 5 /* at each size */
+#define PAIRS 3     /* alternating runs of each side */
+#define GROW_RUNS 5 /* runs at each number of files */
 #define SETTLED_S 2
 #define SETTLE_MAX_S 60
-#define BARE_FILES 20000 /* of bare RocksDB, to look up */
+#define BARE_FILES 20000 /* files in bare RocksDB for lookups */
 
 struct bench {
 	char root[64];
 	uint64_t files_max;
 	double span_s;
-	const char *part; /* NULL: all */
+	const char *part; /* NULL: all parts */
 };
 
 static bool wants(const struct bench *b, const char *part)
@@ -56,10 +56,10 @@ static bool wants(const struct bench *b, const char *part)
 }
 
 /*
- * The thread stays on one core, or goes where it likes (-1). Client and server that take turns on one core do up to
- * four times what they do on two, where each sleeps until the other has sent something: left to chance, that
- * would be all that two measurements differ in. On one core the rate is what an operation costs both of them, and
- * no waiting hides any of it.
+ * Binds the thread to a core, or to none (-1). A client and a server that alternate on one core do up to four times as many
+ * operations as on two cores, where each sleeps until the other has sent something. If the scheduler chose the cores, this
+ * would hide all other differences between measurements. On one core the rate is the cost of an operation on both sides,
+ * without waiting.
  */
 static void stay_on(int core)
 {
@@ -70,7 +70,7 @@ static void stay_on(int core)
 		if (core < 0 || i == core % cores)
 			CPU_SET((size_t)i, &set);
 	(void)sched_setaffinity(0, sizeof(set),
-				&set); /* may be forbidden; then it is left to chance */
+				&set); /* may be forbidden; then the scheduler chooses */
 }
 
 #define ONE_CORE 0
@@ -82,7 +82,7 @@ struct bare {
 	rocksdb_readoptions_t *read;
 	rocksdb_writeoptions_t *write;
 	bool create;
-	uint64_t files; /* to look up */
+	uint64_t files; /* number of files for lookups */
 	double end_s;
 	atomic_ullong done, next;
 };
@@ -93,7 +93,7 @@ struct bare_thread {
 	pthread_t thread;
 };
 
-/* The rows of a create: the entry under its directory, the file under its id; as long as ours. */
+/* Builds the rows of a create: the entry under its directory and the file under its id, as long as those of src/meta. */
 #define ENTRY_VALUE 24
 #define FILE_VALUE 32
 
@@ -196,7 +196,7 @@ static void bare_open(struct bare *b, const char *dir)
 	rocksdb_writeoptions_set_sync(b->write, 1);
 }
 
-/* --- the same in this process -------------------------------------------------------------------- */
+/* --- the metadata in this process ----------------------------------------------------------------- */
 
 static void open_meta(struct load *l, struct kv *kv)
 {
@@ -223,7 +223,7 @@ static void compare(const char *what, unsigned clients, double *ours, double *ba
 		  "bare RocksDB, same keys, same durability, median of pairs");
 }
 
-/* Both begin empty for each number of clients, and take turns. */
+/* For each number of clients, both sides start with an empty store and alternate. */
 static void beside_bare(const struct bench *b, unsigned clients)
 {
 	char dir[128];
@@ -266,9 +266,9 @@ static void in_process(void *arg)
 		beside_bare(arg, clients[i]);
 }
 
-/* --- a server of its own -------------------------------------------------------------------------- */
+/* --- a server in another process ------------------------------------------------------------------ */
 
-#define SERVER_FD 3 /* where a server says that it serves */
+#define SERVER_FD 3 /* the server writes to it when it accepts requests */
 
 struct server {
 	pid_t pid;
@@ -299,7 +299,7 @@ static void server_main(void *arg)
 		  "the server's store");
 	load_must(meta_format(kv, &o.meta, &id, PLACE_DECLUSTERED, "default") == 0, "formatting");
 	if (s->one_core)
-		stay_on(ONE_CORE); /* the loop; the threads of the store are there already */
+		stay_on(ONE_CORE); /* binds the loop only: the threads of the store were started before */
 	load_must(meta_serve(kv, &o) == 0, "the server");
 	kv_close(kv);
 }
@@ -313,7 +313,7 @@ static int serve(const char *root, bool one_core)
 											     : 1;
 }
 
-/* Returns how long it took until it served. */
+/* Starts a server, and returns the time until it accepts requests. */
 static double server_start(struct server *s)
 {
 	char byte;
@@ -323,7 +323,7 @@ static double server_start(struct server *s)
 	s->pid = fork();
 	load_must(s->pid >= 0, "a process");
 	if (s->pid == 0) {
-		/* A program of its own: RocksDB's threads do not survive a fork. */
+		/* Execute the program anew: RocksDB's threads do not survive a fork. */
 		dup2(s->pipe[1], SERVER_FD);
 		execl("/proc/self/exe", "bench_meta", s->one_core ? "--serve-one" : "--serve",
 		      s->root, NULL);
@@ -348,13 +348,14 @@ static double server_memory(const struct server *s)
 	FILE *f = fopen(path, "r");
 	load_must(f != NULL && fgets(text, sizeof(text), f) != NULL, "reading statm");
 	fclose(f);
-	const char *resident = strchr(text, ' '); /* after the size of all */
+	const char *resident =
+		strchr(text, ' '); /* the second number; the first is the total size */
 	if (resident == NULL)
 		return 0;
 	return (double)strtoul(resident, NULL, 10) * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* Processor time of the server, in seconds. */
+/* Returns the processor time of the server, in seconds. */
 static double server_cpu(const struct server *s)
 {
 	char path[64], text[512] = "";
@@ -362,8 +363,8 @@ static double server_cpu(const struct server *s)
 	FILE *f = fopen(path, "r");
 	load_must(f != NULL && fgets(text, sizeof(text), f) != NULL, "reading stat");
 	fclose(f);
-	char *at = strrchr(text, ')'); /* the name may have anything in it */
-	/* User and system time are 12 and 13 words further. */
+	char *at = strrchr(text, ')'); /* the end of the program's name, which may contain spaces */
+	/* User and system time are the 12th and 13th word after it. */
 	for (int word = 0; at != NULL && word < 12; word++)
 		at = strchr(at + 1, ' ');
 	load_must(at != NULL, "understanding stat");
@@ -373,7 +374,7 @@ static double server_cpu(const struct server *s)
 	return ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* Until the server has nothing more to do for itself: what filling left to be compacted. */
+/* Waits until the server is idle: until RocksDB has compacted the new rows. */
 static void server_settle(const struct server *s)
 {
 	double begin = load_now_s();
@@ -385,7 +386,8 @@ static void server_settle(const struct server *s)
 	}
 }
 
-static _Thread_local double disk_bytes; /* nftw gives its callback nothing to write to */
+static _Thread_local double
+	disk_bytes; /* the result of nftw's callback, which has no context argument */
 
 static int add_size(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
@@ -476,8 +478,9 @@ static void grow_rows(uint64_t files, const char *what, double rate, double bare
 }
 
 /*
- * Growth is measured on a store of its own, which holds nothing else. Every file is looked at once before, so
- * that the cache holds what it can, at every size, and the server is left alone until it rests. A bare RocksDB that does not grow takes turns.
+ * Growth is measured on a separate store. Before the runs at each number of files, every file is read once to fill the
+ * cache, and the server becomes idle. Runs alternate with runs of a bare RocksDB that does not grow, which show how busy
+ * the machine was.
  */
 static void grow_to(struct over_net *n, struct bare *bare, uint64_t files)
 {

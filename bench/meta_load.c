@@ -47,7 +47,7 @@ static int do_mkdir(struct load *l, uint64_t dir, const char *name, uint64_t id)
 
 static int do_create(struct load *l, uint64_t dir, const struct meta_create *files, size_t n)
 {
-	static int results[BATCH]; /* all zero afterwards, or we end */
+	static int results[BATCH]; /* a result other than 0 ends the program */
 	struct meta_call c = {.client = l->client};
 	struct meta_ctx ctx = ctx_of(l);
 	int one = 0;
@@ -78,7 +78,7 @@ static int do_rename(struct load *l, uint64_t dir, const char *from, const char 
 		       : meta_client_rename(&c, dir, meta_name(from), meta_name(to), meta_id(), 0);
 }
 
-/* As rm does it: what the name leads to is looked up, then removed by id. */
+/* Removes a file as rm does: looks up the id, then removes the name with this id. */
 static int do_remove(struct load *l, uint64_t dir, const char *name)
 {
 	struct meta_call c = {.client = l->client};
@@ -161,11 +161,11 @@ void load_fill(struct load *l, uint64_t files)
 struct worker {
 	struct load *load;
 	unsigned number;
-	uint64_t own_dir; /* for creates */
+	uint64_t own_dir; /* directory for creates */
 	struct rng rng;
 };
 
-/* Ids of one client process are a run, as meta_id_run gives them: their records lie together. */
+/* Returns the next id of a run (meta_id_run), like a client process: records of a run are in the same partition. */
 static uint64_t next_id(struct load *l)
 {
 	if (l->run_left == 0) {
@@ -187,7 +187,7 @@ static int one_op(struct worker *w)
 		return do_create(l, w->own_dir, &f, 1);
 	}
 	if (n >= l->files) {
-		l->end_s = 0; /* no more files */
+		l->end_s = 0; /* all files are used: ends the run */
 		return -ENOENT;
 	}
 	uint64_t dir = l->dirs[n / LOAD_DIR_FILES];
@@ -210,7 +210,7 @@ static void worker_run(void *arg)
 		double after = load_now_s();
 		hist_add(&l->time, (uint64_t)((after - now) * 1e9));
 		now = after;
-		/* What is in memory may not wait at all: let the others have their turn. */
+		/* An operation served from memory may never wait: let the other fibers run. */
 		if (++l->done % 16 == 0 && l->meta != NULL)
 			rt_yield();
 	}

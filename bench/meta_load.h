@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Load on the metadata: clients that are fibers, each doing one operation after the other on names that
- * follow from numbers, straight on a struct meta or through a client over the network.
+ * Load on the metadata: each client is a fiber that does one operation after the other on numbered names, directly on a
+ * struct meta or through a meta_client over the network.
  */
 #ifndef BENCH_META_LOAD_H
 #define BENCH_META_LOAD_H
@@ -16,33 +16,33 @@
 enum load_op { LOAD_CREATE, LOAD_STAT, LOAD_TOUCH, LOAD_RENAME, LOAD_REMOVE };
 
 struct load {
-	struct meta *meta;          /* or */
-	struct meta_client *client; /* over the network */
-	uint64_t dirs[1024];        /* directory d holds files d * LOAD_DIR_FILES and on */
+	struct meta *meta;          /* operations go directly to this, if not NULL, */
+	struct meta_client *client; /* else over the network */
+	uint64_t dirs[1024];        /* ids; directory d has the files from d * LOAD_DIR_FILES on */
 	size_t dir_count;
-	uint64_t files;  /* there are so many: 0 to this - 1 */
-	uint64_t tenant; /* of meta */
+	uint64_t files;  /* number of files; they are numbered from 0 */
+	uint64_t tenant; /* if meta is used */
 	double span_s;
-	bool one_dir; /* creates of all clients go to the same directory */
+	bool one_dir; /* all clients create in the same directory */
 	/* Of one run: */
 	enum load_op op;
 	double end_s;
 	uint64_t next, done;
-	uint64_t run, run_left; /* ids to give out: of one process, so of one run */
+	uint64_t run, run_left; /* next id, and ids left of the run (meta_id_run) of this process */
 	struct hist time;
 };
 
 double load_now_s(void);
-/* Ends the program when it is not. */
+/* Ends the program with a message unless the condition holds. */
 void load_must(bool ok, const char *what);
 
-/* Adds files until there are so many, a thousand at a time. */
+/* Creates files, a thousand in a request, until this number exists. */
 void load_fill(struct load *l, uint64_t files);
-/* Operations a second of so many clients; time has how long each took. Renames and removes go through the
- * files that are there; creates add to a directory of their own, or to one for all; a touch is a stat of each
- * file once, however long it takes. */
+/* Runs this number of clients, and returns operations per second; *time gets the duration of each operation. Renames and
+ * removes use existing files; each client creates in its own directory, or all in one; a touch reads every file once,
+ * without a time limit. */
 double load_run(struct load *l, enum load_op op, unsigned clients);
-/* Entries a second of listing directories page by page. */
+/* Lists directories page by page, and returns entries per second. */
 double load_list(struct load *l, unsigned clients);
 
 #endif

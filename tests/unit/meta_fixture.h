@@ -36,27 +36,27 @@ struct server {
 	char addr[RT_ADDR_MAX];
 	bool ready;
 	struct meta_service *service;
-	int health; /* at the end */
+	int health; /* meta_service_health when the server ended */
 	int rc;
 };
 
 struct fixture {
 	bool sim;
-	uint64_t rate;
-	uint64_t watch_ns; /* of the second server; 0: as the first */
+	uint64_t rate;     /* partition_rate of the servers */
+	uint64_t watch_ns; /* of the second server; 0: as for the first */
 	uint64_t usage_ns;
 	struct kv_mem *mem;
 	struct server servers[SERVERS];
 	struct rt_pool pool;
 	struct meta_client *client; /* of tenant "default" */
 	struct meta_client *system;
-	struct meta_client *up_to_date; /* of the first server alone */
-	struct meta_call call, root;    /* one of each */
+	struct meta_client *first_only; /* of "system"; knows only the first server */
+	struct meta_call call, root;    /* calls of client and of system */
 	struct arena arena;
 	void (*test)(struct fixture *fixture);
 };
 
-/* --- the fixture ------------------------------------------------------------------------------------ */
+/* --- fixture ------------------------------------------------------------------------------------ */
 
 static inline int on_ready(void *ctx, const char *addr, struct meta_service *s)
 {

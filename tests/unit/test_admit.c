@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Admission: what a partition takes, and when those who are turned away come back. */
+/* Admission: how many queries a partition takes, and when refused queries are sent again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "meta/admit.h"
 
-static void a_burst_passes_and_the_rate_holds_after_it(void **state)
+static void a_burst_is_admitted_and_the_rate_limits_after_it(void **state)
 {
 	(void)state;
 	struct admit a;
@@ -25,12 +25,12 @@ static void a_burst_passes_and_the_rate_holds_after_it(void **state)
 		passed += admit_ask(&a, 7, 1, now_ns) == 0;
 	}
 	assert_in_range(passed, 1990, 2010);
-	/* Others are not touched. */
+	/* Other partitions are not limited. */
 	assert_int_equal(admit_ask(&a, 8, 1, now_ns), 0);
 	admit_fini(&a);
 }
 
-static void hints_spread_a_crowd_over_the_time_it_needs(void **state)
+static void retry_times_spread_refused_queries_over_the_time_they_need(void **state)
 {
 	(void)state;
 	struct admit a;
@@ -45,7 +45,7 @@ static void hints_spread_a_crowd_over_the_time_it_needs(void **state)
 		last = ms;
 	}
 	assert_in_range(last, 390, 410);
-	/* Each comes back when told to: nearly all get in. */
+	/* Each query is sent again at its retry time, and nearly all are admitted then. */
 	uint32_t refused = 0;
 	for (int i = 1; i <= 400; i++)
 		refused += admit_ask(&a, 7, 1, now_ns + (uint64_t)(i + 1) * NS_PER_MS) != 0;
@@ -53,19 +53,19 @@ static void hints_spread_a_crowd_over_the_time_it_needs(void **state)
 	admit_fini(&a);
 }
 
-static void no_hint_is_longer_than_the_longest(void **state)
+static void no_retry_time_exceeds_the_limit(void **state)
 {
 	(void)state;
 	struct admit a;
 	assert_int_equal(admit_init(&a, 10, 1), 0);
 	for (int i = 0; i < 1000; i++)
 		assert_true(admit_ask(&a, 1, 1, NS_PER_S) <= ADMIT_RETRY_MAX_MS);
-	/* A query that costs more than the burst gets in all the same, alone. */
+	/* A query that costs more than the burst is admitted, too, if the bucket is full. */
 	assert_int_equal(admit_ask(&a, 2, 1000, NS_PER_S), 0);
 	admit_fini(&a);
 }
 
-static void without_a_rate_everything_passes(void **state)
+static void without_a_rate_every_query_is_admitted(void **state)
 {
 	(void)state;
 	struct admit a;
@@ -78,10 +78,10 @@ static void without_a_rate_everything_passes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_burst_passes_and_the_rate_holds_after_it),
-		cmocka_unit_test(hints_spread_a_crowd_over_the_time_it_needs),
-		cmocka_unit_test(no_hint_is_longer_than_the_longest),
-		cmocka_unit_test(without_a_rate_everything_passes),
+		cmocka_unit_test(a_burst_is_admitted_and_the_rate_limits_after_it),
+		cmocka_unit_test(retry_times_spread_refused_queries_over_the_time_they_need),
+		cmocka_unit_test(no_retry_time_exceeds_the_limit),
+		cmocka_unit_test(without_a_rate_every_query_is_admitted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

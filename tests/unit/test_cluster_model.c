@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The model of the cluster scenario: each checker lets pass what is right, and fires at what is not. */
+/* The model of the cluster scenario: each checker accepts correct results, and reports a violation for wrong ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -165,7 +165,7 @@ static void i5_a_fenced_writer_adds_nothing(void **state)
 	uint32_t r = shared_append_begin(&l, &a, 0, all);
 	shared_append_end(&m, &l, 0, r, 0);
 	shared_open_begin(&l, &b);
-	/* It may still come in before the other has it. */
+	/* An append of the old writer may still be accepted before the new writer has the token. */
 	r = shared_append_begin(&l, &a, 0, all + RECORD_BYTES);
 	shared_open_end(&m, &l, &b, 1);
 	shared_append_end(&m, &l, 0, r, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The cluster map in the store: registering, reporting, silence, several servers, lost answers. Each test
- * runs in the simulator, and those without crashes in the real world, too. */
+/* The cluster map in the store: registration, heartbeats, silent nodes, several servers, lost responses. Each test runs in
+ * the simulator, and tests without crashes also in the real world. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +76,7 @@ static void run_sim(struct fixture *fixture)
 
 struct fixture_test {
 	void (*fn)(struct fixture *fixture);
-	bool sim_only; /* would take long, or depend on how busy the machine is */
+	bool sim_only; /* real time would be too long, or the result would depend on the machine's load */
 };
 
 static void fixture_run(void **state)
@@ -112,7 +112,7 @@ static bool disk_is(struct meta_map *m, uint64_t id, enum cluster_state state)
 	return d != NULL && cluster_disk_state(c, d) == state;
 }
 
-/* Waits until a disk is seen in a state by a server. */
+/* Waits until a server's map has a disk in a state. */
 static void await(struct meta_map *m, uint64_t disk, enum cluster_state state)
 {
 	for (int i = 0; i < 20000 && !disk_is(m, disk, state); i++)
@@ -129,7 +129,7 @@ static void beat_for(struct meta_map *m, struct meta_map_node *n, uint64_t span_
 	}
 }
 
-/* --- registering -------------------------------------------------------------------------------- */
+/* --- registration ------------------------------------------------------------------------------- */
 
 static void a_node_registers_once_and_other_servers_learn_it(struct fixture *fixture)
 {
@@ -144,13 +144,14 @@ static void a_node_registers_once_and_other_servers_learn_it(struct fixture *fix
 	const struct cluster_node *seen = cluster_node_of(c, 11);
 	CHECK(strcmp(seen->addr, "alpha:7000") == 0 && strcmp(seen->name, "alpha") == 0);
 	CHECK(strcmp(cluster_rack(c, seen->rack)->name, "left") == 0);
-	/* The same again changes nothing, through either. */
+	/* The same registration again changes nothing, at either server. */
 	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
 	CHECK_EQ(meta_map_register(fixture->map[1], &n), 0);
 	CHECK_EQ(meta_map_cluster(fixture->map[1])->version, 2);
 }
 
-static void a_disk_that_is_not_named_any_more_is_failed_and_may_come_back(struct fixture *fixture)
+static void
+a_disk_that_registration_does_not_name_is_failed_until_named_again(struct fixture *fixture)
 {
 	struct meta_map_node n = a_node(1);
 	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
@@ -166,7 +167,7 @@ static void a_disk_that_is_not_named_any_more_is_failed_and_may_come_back(struct
 	CHECK_EQ(meta_map_register(fixture->map[0], &other), 0);
 	CHECK(disk_is(fixture->map[0], 12, CLUSTER_ONLINE));
 	CHECK_EQ(cluster_disk(meta_map_cluster(fixture->map[0]), 12)->node, 2);
-	/* But nobody takes a disk that is in use. */
+	/* A node does not get a disk that another online node serves. */
 	other.disks = two_disks;
 	other.disk_count = 2;
 	CHECK_EQ(meta_map_register(fixture->map[0], &other), 0);
@@ -188,7 +189,7 @@ static void a_disk_that_was_moved_is_taken_when_its_old_node_is_silent(struct fi
 	CHECK(disk_is(fixture->map[0], 12, CLUSTER_SUSPECT));
 }
 
-static void a_disk_that_beats_do_not_name_any_more_is_failed(struct fixture *fixture)
+static void a_disk_that_heartbeats_do_not_name_is_failed(struct fixture *fixture)
 {
 	struct meta_map_node n = a_node(1);
 	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
@@ -202,7 +203,8 @@ static void a_disk_that_beats_do_not_name_any_more_is_failed(struct fixture *fix
 	CHECK(disk_is(fixture->map[1], 12, CLUSTER_ONLINE));
 }
 
-static void a_second_node_of_the_same_id_is_refused_while_the_first_lives(struct fixture *fixture)
+static void
+a_second_node_of_the_same_id_is_refused_while_the_first_is_online(struct fixture *fixture)
 {
 	const struct meta_map_disk foreign[] = {{.id = 21, .capacity_bytes = TIB}};
 	struct meta_map_node n = a_node(1), twin = a_node(1);
@@ -218,7 +220,7 @@ static void a_second_node_of_the_same_id_is_refused_while_the_first_lives(struct
 	}
 	CHECK(disk_is(fixture->map[1], 11, CLUSTER_ONLINE));
 	CHECK(disk_is(fixture->map[1], 12, CLUSTER_ONLINE));
-	/* The node itself starts again at once, and with a disk less when it was silent. */
+	/* The node itself can restart at once; with a missing disk, only after suspect_ns. */
 	n.incarnation++;
 	CHECK_EQ(meta_map_register(fixture->map[1], &n), 0);
 	n.incarnation++;
@@ -229,7 +231,7 @@ static void a_second_node_of_the_same_id_is_refused_while_the_first_lives(struct
 	CHECK(disk_is(fixture->map[1], 12, CLUSTER_FAILED));
 }
 
-static void bad_registrations_change_nothing(struct fixture *fixture)
+static void invalid_registrations_change_nothing(struct fixture *fixture)
 {
 	struct meta_map *m = fixture->map[0];
 	char long_name[CLUSTER_NAME_MAX + 2];
@@ -279,7 +281,8 @@ static void pools_get_positions_in_their_rack(struct fixture *fixture)
 	CHECK_EQ(cluster_disk(c, 31)->position, 2);
 }
 
-/* Network pools are of one media: else a flash pool would leave a gap in a network pool of disks. */
+/* Positions of flash pools and of disk pools are counted apart: else a flash pool would leave a gap in a network pool of
+ * disks. */
 static void pools_of_flash_get_positions_of_their_own(struct fixture *fixture)
 {
 	const struct meta_map_disk mixed[] = {
@@ -301,7 +304,7 @@ static void pools_of_flash_get_positions_of_their_own(struct fixture *fixture)
 	CHECK_EQ(cluster_disk(c, 22)->position, 0);
 	CHECK_EQ(cluster_disk_media(c, 22), CLUSTER_MEDIA_FLASH);
 	CHECK_EQ(cluster_disk(c, 31)->position, 2);
-	/* Its configuration says otherwise now. */
+	/* The node's configuration has another media now. */
 	more[0].media = CLUSTER_MEDIA_FLASH;
 	n.incarnation++;
 	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
@@ -310,15 +313,17 @@ static void pools_of_flash_get_positions_of_their_own(struct fixture *fixture)
 	CHECK_EQ(cluster_disk(c, 22)->position, 0);
 }
 
-/* --- signs of life ------------------------------------------------------------------------------ */
+/* --- heartbeats --------------------------------------------------------------------------------- */
 
-static void a_silent_node_is_suspect_then_failed_and_back_with_a_beat(struct fixture *fixture)
+static void
+a_silent_node_is_suspect_then_failed_and_online_with_a_heartbeat(struct fixture *fixture)
 {
 	struct meta_map_node n = a_node(1);
 	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
 	beat_for(fixture->map[0], &n, 2 * fast.suspect_ns);
 	CHECK(disk_is(fixture->map[0], 11, CLUSTER_ONLINE));
-	CHECK(disk_is(fixture->map[1], 11, CLUSTER_ONLINE)); /* which got no beat itself */
+	CHECK(disk_is(fixture->map[1], 11,
+		      CLUSTER_ONLINE)); /* this server got no heartbeat itself */
 	uint64_t silent_ns = rt_now_ns();
 	await(fixture->map[1], 11, CLUSTER_SUSPECT);
 	CHECK(rt_now_ns() - silent_ns >= fast.suspect_ns / 2);
@@ -329,8 +334,8 @@ static void a_silent_node_is_suspect_then_failed_and_back_with_a_beat(struct fix
 	await(fixture->map[0], 11, CLUSTER_ONLINE);
 }
 
-/* What is stored as the node's sign of life becomes something that is none. */
-static void spoil_beat(struct fixture *fixture, uint64_t node)
+/* Overwrites a node's stored BeatRecord with bytes that are no BeatRecord. */
+static void damage_beat(struct fixture *fixture, uint64_t node)
 {
 	struct map_key key = map_key(MAP_KEY_BEAT, node);
 	struct kv_write w = {.kind = KV_PUT,
@@ -340,7 +345,7 @@ static void spoil_beat(struct fixture *fixture, uint64_t node)
 	CHECK_EQ(kv_txn(fixture->kv[0], map_partition(), &txn, NULL), 0);
 }
 
-static void a_beat_that_does_not_read_keeps_nobody_from_being_judged(struct fixture *fixture)
+static void an_unreadable_heartbeat_does_not_stop_the_states_of_other_nodes(struct fixture *fixture)
 {
 	static const struct meta_map_disk other[] = {{.id = 21, .capacity_bytes = TIB}};
 	struct meta_map_node n = a_node(1), bad = a_node(2);
@@ -349,19 +354,19 @@ static void a_beat_that_does_not_read_keeps_nobody_from_being_judged(struct fixt
 	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
 	CHECK_EQ(meta_map_register(fixture->map[0], &bad), 0);
 	beat_for(fixture->map[0], &n, 10 * fast.beat_ns);
-	spoil_beat(fixture, 2);
-	spoil_beat(fixture, 3); /* in no map */
+	damage_beat(fixture, 2);
+	damage_beat(fixture, 3); /* in no map */
 	await(fixture->map[1], 11, CLUSTER_SUSPECT);
 	await(fixture->map[1], 21, CLUSTER_FAILED);
 	await(fixture->map[1], 11, CLUSTER_FAILED);
-	/* A server starts all the same, and a beat puts it right. */
+	/* A server starts with unreadable records, and a heartbeat replaces them. */
 	meta_map_close(fixture->map[0]);
 	CHECK_EQ(meta_map_open(&fixture->map[0], fixture->kv[0], &fast), 0);
 	CHECK_EQ(meta_map_beat(fixture->map[0], &bad), 0);
 	await(fixture->map[1], 21, CLUSTER_ONLINE);
 }
 
-static void beats_change_the_version_only_when_something_changed(struct fixture *fixture)
+static void heartbeats_without_news_change_no_version(struct fixture *fixture)
 {
 	struct meta_map_node n = a_node(1);
 	struct meta_map_disk disks[2] = {two_disks[0], two_disks[1]};
@@ -384,7 +389,7 @@ static void beats_change_the_version_only_when_something_changed(struct fixture 
 	disks[0].health = CLUSTER_ONLINE;
 	CHECK_EQ(meta_map_beat(fixture->map[0], &n), 0);
 	CHECK(disk_is(fixture->map[0], 11, CLUSTER_ONLINE));
-	/* Another drive; then it is away, and what it was is still known. */
+	/* The drive is replaced; then the new one is offline, and the map keeps its creation time. */
 	const struct cluster *c = meta_map_cluster(fixture->map[0]);
 	for (uint64_t created = 7; created <= 8; created++) {
 		disks[0].created_ns = created;
@@ -398,7 +403,7 @@ static void beats_change_the_version_only_when_something_changed(struct fixture 
 	CHECK_EQ(cluster_disk(c, 11)->created_ns, 8);
 }
 
-/* Whether it was stopped, or the store was away, a server knows nothing of that time. */
+/* Time in which a server is paused, or cannot reach the store, does not count as silence of nodes. */
 static void an_outage_makes_no_node_suspect(struct fixture *fixture)
 {
 	struct meta_map_node n = a_node(1);
@@ -412,13 +417,13 @@ static void an_outage_makes_no_node_suspect(struct fixture *fixture)
 	beat_for(fixture->map[0], &n, 2 * fast.suspect_ns);
 	for (size_t i = 0; i < 2; i++)
 		CHECK_EQ(meta_map_cluster(fixture->map[i])->version, version);
-	await(fixture->map[1], 11, CLUSTER_SUSPECT); /* but silence still counts */
+	await(fixture->map[1], 11, CLUSTER_SUSPECT); /* real silence still counts */
 }
 
 #define WIDE_NODES 40
 
-/* More than goes into one transaction: 40 nodes with 512 disks. */
-static void the_beats_of_many_wide_nodes_are_all_written(struct fixture *fixture)
+/* 40 nodes with 512 disks each: their heartbeats need more than one transaction. */
+static void the_heartbeats_of_many_nodes_with_many_disks_are_all_written(struct fixture *fixture)
 {
 	static struct meta_map_disk disks[WIDE_NODES][META_MAP_NODE_DISKS_MAX];
 	struct meta_map_node nodes[WIDE_NODES];
@@ -446,7 +451,7 @@ static void an_older_process_of_a_node_is_fenced(struct fixture *fixture)
 	struct meta_map_node old = a_node(1), fresh = a_node(1);
 	fresh.incarnation = 999;
 	CHECK_EQ(meta_map_register(fixture->map[0], &old), 0);
-	CHECK_EQ(meta_map_beat(fixture->map[1], &old), 0); /* which has to look for it first */
+	CHECK_EQ(meta_map_beat(fixture->map[1], &old), 0); /* this server reads the new map first */
 	CHECK_EQ(meta_map_register(fixture->map[1], &fresh), 0);
 	CHECK_EQ(meta_map_beat(fixture->map[1], &old), -ESTALE);
 	CHECK_EQ(meta_map_beat(fixture->map[1], &fresh), 0);
@@ -454,7 +459,7 @@ static void an_older_process_of_a_node_is_fenced(struct fixture *fixture)
 
 /* --- operators ---------------------------------------------------------------------------------- */
 
-static void what_an_operator_wants_outlives_restarts_and_gone_is_for_ever(struct fixture *fixture)
+static void a_wanted_state_survives_restarts_and_gone_is_final(struct fixture *fixture)
 {
 	struct meta_map *m = fixture->map[0];
 	struct meta_map_node n = a_node(1);
@@ -475,7 +480,7 @@ static void what_an_operator_wants_outlives_restarts_and_gone_is_for_ever(struct
 	CHECK(disk_is(m, 12, CLUSTER_GONE));
 }
 
-/* --- many at once, and lost answers --------------------------------------------------------------- */
+/* --- concurrent registrations, lost responses ----------------------------------------------------- */
 
 #define CROWD 24
 
@@ -505,7 +510,7 @@ static void register_member(void *arg)
 	CHECK_EQ(rc, 0);
 }
 
-static void nodes_that_come_at_once_are_all_in_the_map(struct fixture *fixture)
+static void nodes_that_register_at_once_are_all_in_the_map(struct fixture *fixture)
 {
 	struct rt_group g;
 	struct member who[CROWD];
@@ -529,8 +534,9 @@ static void nodes_that_come_at_once_are_all_in_the_map(struct fixture *fixture)
 	CHECK_EQ(meta_map_cluster(fixture->map[0])->version, 1 + CROWD);
 }
 
-/* Every request or answer in turn is lost: the node is in the map, once, or was told that it is not known. */
-static void a_lost_answer_leaves_no_doubt_behind(struct fixture *fixture)
+/* Loses or delays the n-th request or response of a registration, for n = 1, 2, ... Afterwards both servers have the disk
+ * online: after the first call, or after a retry if that failed with -ETIMEDOUT. */
+static void a_lost_response_is_resolved_by_a_retry(struct fixture *fixture)
 {
 	static const enum kv_mem_fate fates[] = {KV_MEM_REQUEST_LOST, KV_MEM_REPLY_LOST,
 						 KV_MEM_LATE};
@@ -575,22 +581,22 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_node_registers_once_and_other_servers_learn_it),
-		TEST(a_disk_that_is_not_named_any_more_is_failed_and_may_come_back),
+		TEST(a_disk_that_registration_does_not_name_is_failed_until_named_again),
 		TEST_SIM(a_disk_that_was_moved_is_taken_when_its_old_node_is_silent),
-		TEST(a_disk_that_beats_do_not_name_any_more_is_failed),
-		TEST_SIM(a_second_node_of_the_same_id_is_refused_while_the_first_lives),
-		TEST(bad_registrations_change_nothing),
+		TEST(a_disk_that_heartbeats_do_not_name_is_failed),
+		TEST_SIM(a_second_node_of_the_same_id_is_refused_while_the_first_is_online),
+		TEST(invalid_registrations_change_nothing),
 		TEST(pools_get_positions_in_their_rack),
 		TEST(pools_of_flash_get_positions_of_their_own),
-		TEST_SIM(a_silent_node_is_suspect_then_failed_and_back_with_a_beat),
-		TEST_SIM(a_beat_that_does_not_read_keeps_nobody_from_being_judged),
-		TEST(beats_change_the_version_only_when_something_changed),
+		TEST_SIM(a_silent_node_is_suspect_then_failed_and_online_with_a_heartbeat),
+		TEST_SIM(an_unreadable_heartbeat_does_not_stop_the_states_of_other_nodes),
+		TEST(heartbeats_without_news_change_no_version),
 		TEST_SIM(an_outage_makes_no_node_suspect),
-		TEST_SIM(the_beats_of_many_wide_nodes_are_all_written),
+		TEST_SIM(the_heartbeats_of_many_nodes_with_many_disks_are_all_written),
 		TEST(an_older_process_of_a_node_is_fenced),
-		TEST(what_an_operator_wants_outlives_restarts_and_gone_is_for_ever),
-		TEST(nodes_that_come_at_once_are_all_in_the_map),
-		TEST(a_lost_answer_leaves_no_doubt_behind),
+		TEST(a_wanted_state_survives_restarts_and_gone_is_final),
+		TEST(nodes_that_register_at_once_are_all_in_the_map),
+		TEST(a_lost_response_is_resolved_by_a_retry),
 	};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Small texts of services and operators. */
+/* Notes: small texts of services and operators. */
 #include "base/arena.h"
 #include "meta_rig.h"
 
@@ -29,16 +29,16 @@ static void turns_body(struct rig *rig)
 	uint64_t turn;
 	CHECK_EQ(put(rig, "scrub/1", 0, "begun", &turn), 0);
 	CHECK_EQ(turn, 1);
-	/* The same request again. */
+	/* A copy of the request changes nothing. */
 	CHECK_EQ(put(rig, "scrub/1", 0, "begun", &turn), 0);
 	CHECK_EQ(turn, 1);
 	CHECK_EQ(put(rig, "scrub/1", 1, "on", &turn), 0);
 	CHECK_EQ(turn, 2);
-	/* One who has not seen that, and the first request, late. */
+	/* A writer with an old turn is refused, and so is a late copy of the first request. */
 	CHECK_EQ(put(rig, "scrub/1", 1, "mine", &turn), -ESTALE);
 	CHECK_EQ(turn, 2);
 	CHECK_EQ(put(rig, "scrub/1", 0, "begun", &turn), -ESTALE);
-	/* Emptied is not forgotten. */
+	/* An emptied note keeps its turn. */
 	CHECK_EQ(put(rig, "scrub/1", 2, "", &turn), 0);
 	CHECK_EQ(put(rig, "scrub/1", 0, "begun", &turn), -ESTALE);
 	CHECK_EQ(turn, 3);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The metadata layers and several servers of one cluster on a real RADOS, which scripts/rados.sh brings
- * up and names in the environment. Without one this program is skipped (exit 77).
+ * The metadata layers and several servers of one cluster on a real RADOS cluster, which scripts/rados.sh starts and names
+ * in the environment. Without it this program is skipped (exit 77).
  */
 #include "meta_rig.h"
 
@@ -26,7 +26,7 @@
 #define FILES_EACH 60
 #define KILLS 4
 
-/* Different in each run, so that a cluster can be used again. */
+/* A name that differs in each run, so that a RADOS cluster can be used for several runs. */
 static char space[64];
 
 static int store_open(struct kv **kv)
@@ -84,7 +84,7 @@ static void layers_body(void *arg)
 				    &(struct meta_tenant){.id = RIG_TENANT, .name = "seven"}),
 		 0);
 	uint64_t a = must_mkdir(rig, META_ROOT, "a"), b = must_mkdir(rig, META_ROOT, "b");
-	make_many(rig, a); /* more than one partition holds: the directory is spread */
+	make_many(rig, a); /* enough names to spread the directory over several partitions */
 	CHECK_EQ(count_names(rig, a), MANY);
 	struct meta_dir d;
 	CHECK_EQ(meta_dir_get(rig->m, &rig->ctx, a, &d), 0);
@@ -136,7 +136,7 @@ static void layers_body(void *arg)
 	rig->done = true;
 }
 
-static void the_layers_hold_on_a_cluster(void **state)
+static void the_layers_work_on_a_cluster(void **state)
 {
 	(void)state;
 	struct rig rig = rig_of(NULL);
@@ -151,7 +151,7 @@ static void the_layers_hold_on_a_cluster(void **state)
 
 struct server {
 	char addr[80];
-	bool format; /* instead of serving */
+	bool format; /* format the store instead of serving */
 	pid_t pid;
 	int rc;
 };
@@ -174,7 +174,7 @@ static void server_main(void *arg)
 	kv_close(kv);
 }
 
-/* A process of its own, which does not outlive this one. */
+/* Starts a server in a child process, which is killed when this process ends. */
 static void server_start(struct server *s)
 {
 	s->pid = fork();
@@ -215,7 +215,8 @@ static void make_files(void *arg)
 		snprintf(name, sizeof(name), "w%u-%u", w->index, i);
 		struct meta_create f = {.name = meta_name(name), .id = meta_id(), .mtime_ns = 1};
 		CHECK_EQ(meta_client_create(&call, META_ROOT, &f, 1, 0, &result), 0);
-		CHECK_EQ(result, 0); /* also when it was sent again after a server had died */
+		CHECK_EQ(result,
+			 0); /* also if the request was sent again after a server was killed */
 		w->crowd->made++;
 	}
 	w->crowd->working--;
@@ -244,7 +245,7 @@ static void crowd_main(void *arg)
 		workers[i] = (struct worker){.crowd = c, .index = i};
 		CHECK_EQ(rt_group_spawn(&g, "worker", make_files, &workers[i]), 0);
 	}
-	/* Each in turn is killed while requests are under way, and comes back. */
+	/* Each server in turn is killed while clients send requests, and is restarted. */
 	for (unsigned k = 0; k < KILLS; k++) {
 		while (c->made < (k + 1) * FIBERS * FILES_EACH / (KILLS + 1) && c->working > 0)
 			CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
@@ -267,7 +268,7 @@ static void crowd_main(void *arg)
 	c->done = true;
 }
 
-static void servers_of_one_cluster_are_killed_and_nothing_is_lost_or_doubled(void **state)
+static void killed_servers_of_one_cluster_lose_and_duplicate_nothing(void **state)
 {
 	(void)state;
 	char dir[] = "/tmp/meta_rados_XXXXXX";
@@ -295,10 +296,10 @@ int main(void)
 	if (getenv("TERRANE_RADOS_CONF") == NULL)
 		return 77;
 	log_set_level(LOG_ERROR);
-	/* The one that forks first: no other threads are there yet. */
+	/* The test that forks runs first, before another test has started threads. */
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(servers_of_one_cluster_are_killed_and_nothing_is_lost_or_doubled),
-		cmocka_unit_test(the_layers_hold_on_a_cluster),
+		cmocka_unit_test(killed_servers_of_one_cluster_lose_and_duplicate_nothing),
+		cmocka_unit_test(the_layers_work_on_a_cluster),
 	};
 	return cmocka_run_group_tests_name("meta on rados", tests, NULL, NULL);
 }

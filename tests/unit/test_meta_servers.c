@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The metadata service and its client: servers that come and go, admission, the map. */
+/* The metadata service and its client: servers that start and end, admission, the map. */
 #include "cluster/choose.h"
 #include "meta_api/id.h"
 #include "meta_api/node.h"
 #include "meta_fixture.h"
 
-/* --- servers that come and go ---------------------------------------------------------------------- */
+/* --- servers that start and end -------------------------------------------------------------------- */
 
 static void clients_fail_over_between_servers(struct fixture *fixture)
 {
@@ -62,7 +62,7 @@ static void await_failure(struct server *s)
 	CHECK_EQ(s->health, -EIO);
 }
 
-static void a_server_whose_store_failed_ends_and_clients_go_on_elsewhere(struct fixture *fixture)
+static void a_server_whose_store_failed_ends_and_clients_use_another(struct fixture *fixture)
 {
 	struct meta_call *c = &fixture->call;
 	char name[16];
@@ -70,11 +70,12 @@ static void a_server_whose_store_failed_ends_and_clients_go_on_elsewhere(struct 
 	kv_mem_break(fixture->servers[0].kv);
 	for (unsigned i = 0; i < 20; i++) {
 		snprintf(name, sizeof(name), "f%u", i);
-		(void)make_file(c, META_ROOT, name); /* never "sealed" */
+		(void)make_file(c, META_ROOT,
+				name); /* never -EROFS, which kv returns for a failed store */
 		CHECK_EQ(meta_client_mkdir(&(struct meta_call){.client = fixture->client},
 					   META_ROOT, meta_name("d"), 5000),
 			 0);
-		/* All clients may be with the other one already. */
+		/* All clients may use the other server already. */
 		struct meta_client *own = NULL;
 		const char *addr = fixture->servers[0].addr;
 		CHECK_EQ(meta_client_open(
@@ -103,14 +104,14 @@ static int rename_none(struct meta_call *c)
 	return meta_client_rename(c, META_ROOT, meta_name("none"), meta_name("some"), meta_id(), 0);
 }
 
-/* The copy of it that a server has may be carried out later, when the way is free. */
-static void what_is_refused_after_a_lost_try_is_in_doubt(struct fixture *fixture)
+/* A server that holds a copy of the request may still execute it after the state that caused the refusal changed. */
+static void a_change_refused_after_a_lost_try_is_in_doubt(struct fixture *fixture)
 {
 	static int (*const ops[])(struct meta_call *) = {remove_none, rename_none};
 	struct meta_call *c = &fixture->call;
 	for (size_t k = 0; k < ARRAY_LEN(ops); k++) {
 		int rc = 0;
-		/* Servers, and a rename before it asks, have questions of their own for the store. */
+		/* The servers themselves, and the lookup before a rename, use the store, too. */
 		for (uint64_t i = 0; i < 200 && rc != -ETIME; i++) {
 			kv_mem_fail_at(fixture->mem, 1 + i % 4, KV_MEM_REQUEST_LOST);
 			rc = ops[k](c);
@@ -124,7 +125,7 @@ static void what_is_refused_after_a_lost_try_is_in_doubt(struct fixture *fixture
 	}
 }
 
-static void a_store_that_fails_under_a_beat_ends_the_server(struct fixture *fixture)
+static void a_store_that_fails_during_a_heartbeat_ends_the_server(struct fixture *fixture)
 {
 	CHECK_EQ(register_node(fixture, 1, 10, 2), 0);
 	kv_mem_break(fixture->servers[0].kv);
@@ -133,14 +134,14 @@ static void a_store_that_fails_under_a_beat_ends_the_server(struct fixture *fixt
 					{.id = 11, .capacity_bytes = 1ULL << 40}};
 	struct meta_map_node n = {.id = 1, .incarnation = 1, .disks = disks, .disk_count = 2};
 	uint64_t beat_ns;
-	/* Nothing fails for the caller: the beat is written later. */
+	/* The caller gets no error: the heartbeat is written later. */
 	CHECK_EQ(meta_client_node_beat(&fixture->root, &n, &beat_ns), 0);
 	while (fixture->servers[0].health == 0 && fixture->servers[1].health == 0)
 		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
 	await_failure(&fixture->servers[fixture->servers[0].health != 0 ? 0 : 1]);
 }
 
-static void without_any_server_a_call_ends_when_its_time_is_up(struct fixture *fixture)
+static void without_a_server_a_call_ends_at_its_time_limit(struct fixture *fixture)
 {
 	struct meta_call *c = &fixture->call;
 	struct meta_entry e;
@@ -152,7 +153,7 @@ static void without_any_server_a_call_ends_when_its_time_is_up(struct fixture *f
 	CHECK(rc == -ECONNREFUSED || rc == -ETIME);
 	CHECK(!c->in_doubt && c->error[0] != 0);
 	CHECK(rt_now_ns() - begin_ns >= 150 * NS_PER_MS);
-	/* An impatient one does not wait. */
+	/* An impatient client fails at once. */
 	struct meta_client *hasty = NULL;
 	const char *addr = fixture->servers[0].addr;
 	CHECK_EQ(meta_client_open(&hasty,
@@ -181,11 +182,11 @@ static void a_hot_directory_slows_down_and_loses_nothing(struct fixture *fixture
 	uint64_t begin_ns = rt_now_ns();
 	for (int i = 0; i < 60; i++)
 		CHECK_EQ(meta_client_lookup(c, hot, meta_name("f"), &e), 0);
-	/* 100 a second, a burst of 10, and another server that does not know of the first's. */
+	/* A rate of 100 per second and a burst of 10 at each of the two servers. */
 	CHECK(rt_now_ns() - begin_ns >= 200 * NS_PER_MS);
 	meta_client_stats(fixture->client, &s);
 	CHECK(s.busy > 0);
-	/* Who does not wait is told why. */
+	/* A client that does not wait gets an error text. */
 	struct meta_client *hasty = NULL;
 	const char *addr = fixture->servers[0].addr;
 	CHECK_EQ(meta_client_open(&hasty,
@@ -202,20 +203,20 @@ static void a_hot_directory_slows_down_and_loses_nothing(struct fixture *fixture
 		rc = meta_client_lookup(&h, hot, meta_name("f"), &e);
 	CHECK(rc == -EAGAIN && strstr(h.error, "directory") != NULL);
 	CHECK(!h.in_doubt);
-	/* Others are not slowed. */
+	/* Other directories are not limited. */
 	uint64_t cold = make_dir(c, META_ROOT, "cold");
 	CHECK_EQ(meta_client_lookup(c, cold, meta_name("f"), &e), -ENOENT);
 	meta_client_close(hasty);
 }
 
-/* A path is counted for each directory that it goes through, not where it begins. */
-static void a_directory_that_is_hot_by_path_is_the_one_that_slows_down(struct fixture *fixture)
+/* A path costs a query in each directory that it goes through, not in the one where it begins. */
+static void only_the_directory_that_is_hot_by_path_slows_down(struct fixture *fixture)
 {
 	struct meta_call *c = &fixture->call;
 	struct meta_entry e;
 	uint64_t a = make_dir(c, META_ROOT, "a"), hot = make_dir(c, a, "hot");
 	(void)make_file(c, hot, "f");
-	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0); /* all that may be asked at once, may be */
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0); /* refills all buckets */
 	struct meta_client *hasty = NULL;
 	const char *addr = fixture->servers[0].addr;
 	CHECK_EQ(meta_client_open(&hasty,
@@ -231,7 +232,7 @@ static void a_directory_that_is_hot_by_path_is_the_one_that_slows_down(struct fi
 	for (int i = 0; i < 1000 && (rc == 0 || rc == -ETIME); i++)
 		rc = meta_client_resolve(&h, a, meta_name("hot/f"), &e);
 	CHECK(rc == -EAGAIN && strstr(h.error, "directory") != NULL);
-	/* A query or two came back while it waited, not all ten; a slow machine waits longer. */
+	/* During the wait the bucket got one or two tokens, not all ten; on a slow machine more. */
 	rc = 0;
 	for (int i = 0; i < 4 && rc == 0; i++)
 		rc = meta_client_lookup(&h, hot, meta_name("f"), &e);
@@ -250,7 +251,7 @@ static struct cluster *await_version(struct fixture *fixture, uint64_t version)
 	return map;
 }
 
-static void the_map_reaches_clients_as_it_changes(struct fixture *fixture)
+static void clients_get_changes_of_the_map(struct fixture *fixture)
 {
 	struct cluster *map = NULL;
 	CHECK_EQ(meta_client_map(&fixture->call, 0, &map), 0);
@@ -264,7 +265,7 @@ static void the_map_reaches_clients_as_it_changes(struct fixture *fixture)
 	CHECK_EQ(encoding_parse("r3", &want.encoding, NULL, 0), 0);
 	CHECK_EQ(cluster_choose(map, &want, &choice), 0);
 	CHECK_EQ(choice.racks, 3);
-	/* Within max_age nobody is asked. */
+	/* Within max_age the client sends no request. */
 	struct meta_client_stats before, after;
 	meta_client_stats(fixture->client, &before);
 	CHECK_EQ(meta_client_map(&fixture->call, 3600 * NS_PER_S, &map), 0);
@@ -292,28 +293,28 @@ static void the_map_reaches_clients_as_it_changes(struct fixture *fixture)
 	CHECK_EQ(meta_client_node_beat(&fixture->root, &n, &beat_ns), -ENOENT);
 }
 
-/* The second server looks at the map once a minute. */
-static void a_server_that_is_behind_does_not_take_a_clients_map_back(struct fixture *fixture)
+/* The second server reads the map once a minute. */
+static void a_server_with_an_old_map_does_not_make_a_clients_map_older(struct fixture *fixture)
 {
 	const char *addr = fixture->servers[0].addr;
 	struct cluster *map = NULL;
 	CHECK_EQ(meta_client_open(
-			 &fixture->up_to_date,
+			 &fixture->first_only,
 			 &(struct meta_client_options){.addrs = &addr,
 						       .addr_count = 1,
 						       .tenant = META_SYSTEM,
 						       .channel = {.pool = &fixture->pool}}),
 		 0);
-	struct meta_call c = {.client = fixture->up_to_date};
+	struct meta_call c = {.client = fixture->first_only};
 	CHECK_EQ(register_node(fixture, 1, 10, 2), 0);
-	/* Both servers know the disks, the first one alone the wish. */
+	/* Both servers know the disks; only the first one knows their wanted state. */
 	server_stop(&fixture->servers[1]);
 	server_start(&fixture->servers[1]);
 	do
 		CHECK_EQ(meta_client_map(&c, 0, &map), 0);
 	while (map->version < 2 && rt_sleep_ns(NS_PER_MS) == 0);
 	CHECK_EQ(meta_client_want_disk(&c, 10, CLUSTER_DRAINING), 0);
-	/* One that has the new map, and goes on to the server that is behind. */
+	/* A client that has the new map changes to the server with the old one. */
 	struct meta_client *both = NULL;
 	struct meta_call b = {0};
 	for (unsigned i = 0; i < 64; i++) {
@@ -331,21 +332,21 @@ static void a_server_that_is_behind_does_not_take_a_clients_map_back(struct fixt
 	CHECK_EQ(map->version, 3);
 	CHECK_EQ(cluster_disk_state(map, cluster_disk(map, 10)), CLUSTER_DRAINING);
 	meta_client_close(both);
-	meta_client_close(fixture->up_to_date);
+	meta_client_close(fixture->first_only);
 }
 
-static void a_large_map_comes_in_pages(struct fixture *fixture)
+static void a_large_map_is_sent_in_pages(struct fixture *fixture)
 {
 	for (uint64_t i = 1; i <= 12; i++)
 		CHECK_EQ(register_node(fixture, i, 1000 * i, 400), 0);
-	/* An early node changes late: its disks come with an earlier page than its record. */
+	/* A node that was added early has a late version: its disks are in an earlier page than its record. */
 	CHECK_EQ(meta_client_want_node(&fixture->root, 1, CLUSTER_DRAINING), 0);
 	struct cluster *map = await_version(fixture, 14);
 	CHECK_EQ(map->version, 14);
 	CHECK_EQ(map_count(&map->disks), 4800);
 	CHECK_EQ(map_count(&map->nodes), 12);
 	CHECK_EQ(cluster_node(map, 1)->wanted, CLUSTER_DRAINING);
-	/* A client with any deadline gets a whole map or none. The map of a server that is behind is old. */
+	/* With any deadline a client gets a complete map or none. */
 	uint64_t version = 0;
 	unsigned tries = 0;
 	for (uint64_t time_ns = NS_PER_US; version < 14; time_ns += time_ns / 8 + 1, tries++) {
@@ -365,15 +366,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(clients_fail_over_between_servers),
-		TEST(a_server_whose_store_failed_ends_and_clients_go_on_elsewhere),
-		TEST(what_is_refused_after_a_lost_try_is_in_doubt),
-		TEST(a_store_that_fails_under_a_beat_ends_the_server),
-		TEST(without_any_server_a_call_ends_when_its_time_is_up),
+		TEST(a_server_whose_store_failed_ends_and_clients_use_another),
+		TEST(a_change_refused_after_a_lost_try_is_in_doubt),
+		TEST(a_store_that_fails_during_a_heartbeat_ends_the_server),
+		TEST(without_a_server_a_call_ends_at_its_time_limit),
 		TEST_RATE(a_hot_directory_slows_down_and_loses_nothing, 100),
-		TEST_RATE(a_directory_that_is_hot_by_path_is_the_one_that_slows_down, 100),
-		TEST(the_map_reaches_clients_as_it_changes),
-		TEST_BEHIND(a_server_that_is_behind_does_not_take_a_clients_map_back),
-		TEST(a_large_map_comes_in_pages),
+		TEST_RATE(only_the_directory_that_is_hot_by_path_slows_down, 100),
+		TEST(clients_get_changes_of_the_map),
+		TEST_BEHIND(a_server_with_an_old_map_does_not_make_a_clients_map_older),
+		TEST(a_large_map_is_sent_in_pages),
 	};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);

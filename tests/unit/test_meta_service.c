@@ -9,7 +9,7 @@
 
 /* --- names -------------------------------------------------------------------------------------- */
 
-static void names_are_made_found_listed_moved_and_removed(struct fixture *fixture)
+static void names_are_created_found_listed_moved_and_removed(struct fixture *fixture)
 {
 	struct meta_call *c = &fixture->call;
 	struct meta_entry e;
@@ -37,12 +37,12 @@ static void names_are_made_found_listed_moved_and_removed(struct fixture *fixtur
 	CHECK_EQ(meta_client_dir_get(c, b, &d), 0);
 	CHECK(d.parent == a && !d.sealed);
 	CHECK_EQ(c->error[0], 0);
-	/* The same request again is the same. */
+	/* A copy of a request returns the same result. */
 	CHECK_EQ(meta_client_mkdir(c, a, meta_name("b"), b), 0);
 	CHECK_EQ(meta_client_mkdir(c, a, meta_name("b"), meta_id()), -EEXIST);
 	CHECK_EQ(meta_client_rename(c, b, meta_name("f"), meta_name("g"), meta_id(), 0), 0);
 	CHECK_EQ(meta_client_lookup(c, b, meta_name("f"), &e), -ENOENT);
-	/* A request that was done says so when it comes again; one that comes late harms nobody. */
+	/* A copy of an executed request succeeds without effect; a late copy changes no other object. */
 	uint64_t request = meta_id(), late = make_file(c, b, "late");
 	CHECK_EQ(meta_client_rename(c, b, meta_name("late"), meta_name("kept"), request, 0), 0);
 	CHECK_EQ(meta_client_rename(c, b, meta_name("late"), meta_name("kept"), request, 0), 0);
@@ -100,7 +100,7 @@ static void names_are_made_found_listed_moved_and_removed(struct fixture *fixtur
 	CHECK_EQ(meta_client_mkdir(c, a, meta_name("z"), meta_id()), -EROFS);
 }
 
-static void many_files_are_made_at_once_and_listed_in_pages(struct fixture *fixture)
+static void many_files_are_created_in_one_request_and_listed_in_pages(struct fixture *fixture)
 {
 	enum { FILES = 600 };
 	struct meta_call *c = &fixture->call;
@@ -134,7 +134,7 @@ static void many_files_are_made_at_once_and_listed_in_pages(struct fixture *fixt
 	CHECK_EQ(seen, FILES - 2);
 }
 
-static void bad_names_are_refused_with_words_and_change_nothing(struct fixture *fixture)
+static void invalid_names_are_refused_with_a_text_and_change_nothing(struct fixture *fixture)
 {
 	struct meta_call *c = &fixture->call;
 	struct meta_page page;
@@ -185,7 +185,7 @@ static struct meta_block a_block(struct meta_chunk *chunks, size_t n)
 	return b;
 }
 
-/* A file of one sealed block, as a writer makes it. */
+/* Creates a file of one sealed block by the calls of a writer. */
 static uint64_t write_file(struct meta_call *c, uint64_t dir, const char *name, uint64_t *block)
 {
 	struct meta_chunk chunks[3];
@@ -241,7 +241,7 @@ static void a_file_is_written_opened_and_read_from_the_cache(struct fixture *fix
 	meta_client_stats(fixture->client, &after);
 	CHECK_EQ(after.calls, before.calls);
 	CHECK_EQ(after.cache_hits, before.cache_hits + 3);
-	/* A directory is opened as what it is. */
+	/* Opening a directory returns its entry only. */
 	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("data"), 0, &fixture->arena, &o), 0);
 	CHECK(o.entry.kind == META_DIR && o.entry.id == dir && o.extent_count == 0);
 	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("/data/no"), 0, &fixture->arena, &o),
@@ -251,7 +251,7 @@ static void a_file_is_written_opened_and_read_from_the_cache(struct fixture *fix
 	CHECK(f.id == file && part.count == 1);
 }
 
-static void locations_that_moved_are_found_by_asking_again(struct fixture *fixture)
+static void a_refresh_finds_chunks_that_moved(struct fixture *fixture)
 {
 	struct meta_call *c = &fixture->call;
 	struct meta_block b;
@@ -260,7 +260,7 @@ static void locations_that_moved_are_found_by_asking_again(struct fixture *fixtu
 	CHECK_EQ(meta_client_block_get(c, &block, 1, &fixture->arena, &b), 0);
 	uint64_t layout = b.layout;
 	CHECK_EQ(meta_client_block_refresh(c, block, layout, &fixture->arena, &b), -ESTALE);
-	/* A repair, by somebody else who acts for this tenant. */
+	/* A repair by a service that acts for this tenant. */
 	struct meta_call repair = {.client = fixture->system};
 	struct meta_place place = {
 		.chunk_block = b.chunk_block, .index = 1, .crc = 55, .from = 101, .to = 777};
@@ -270,7 +270,7 @@ static void locations_that_moved_are_found_by_asking_again(struct fixture *fixtu
 	CHECK_EQ(meta_client_block_replace(&repair, block, &place), 0);
 	rt_context_leave(before);
 	CHECK_EQ(meta_client_block_get(c, &block, 1, &fixture->arena, &b), 0);
-	CHECK_EQ(b.chunks[1].disk, 101); /* as this client remembers it */
+	CHECK_EQ(b.chunks[1].disk, 101); /* from this client's cache */
 	CHECK_EQ(meta_client_block_refresh(c, block, layout, &fixture->arena, &b), 0);
 	CHECK_EQ(b.chunks[1].disk, 777);
 	CHECK_EQ(meta_client_block_get(c, &block, 1, &fixture->arena, &b), 0);
@@ -281,7 +281,7 @@ static void locations_that_moved_are_found_by_asking_again(struct fixture *fixtu
 	CHECK_EQ(owners[0].bytes, 1000);
 }
 
-/* One round of all kinds over all partitions, and the dead chunks of it; how many sets of them. */
+/* Runs one round of all kinds over all partitions, and deletes dead chunks; returns the number of their sets. */
 static size_t collect(struct meta_call *root, struct arena *arena)
 {
 	uint64_t epoch, partitions;
@@ -345,7 +345,7 @@ static int slow_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn,
 static const struct kv_ops slow_ops = {
 	.name = "slow", .get = slow_get, .scan = slow_scan, .txn = slow_txn};
 
-/* All of them in one request would take three times as long as the client waits. */
+/* One request over all partitions would take three times as long as the client waits. */
 static void a_slow_walk_is_answered_in_parts(struct fixture *fixture)
 {
 	struct slow slow[SERVERS];
@@ -369,7 +369,7 @@ static void a_slow_walk_is_answered_in_parts(struct fixture *fixture)
 	}
 }
 
-static void what_was_removed_is_collected_through_the_service(struct fixture *fixture)
+static void removed_files_are_collected_through_the_service(struct fixture *fixture)
 {
 	struct meta_call *c = &fixture->call, *root = &fixture->root;
 	struct meta_tenant t;
@@ -419,7 +419,7 @@ static void what_was_removed_is_collected_through_the_service(struct fixture *fi
 	CHECK(!wanted[0] && !wanted[1]);
 	CHECK_EQ(meta_client_tenant_get(root, 1, NULL, &t), 0);
 	CHECK_EQ(t.used_bytes, 1000);
-	/* A tenant may do nothing of it. */
+	/* A tenant may do none of this. */
 	CHECK_EQ(meta_client_gc_epoch(c, &epoch, &partitions), -EPERM);
 	struct meta_walk w = {.end = 64};
 	CHECK_EQ(meta_client_disk_blocks(c, 101, &w, on, 2), -EPERM);
@@ -427,7 +427,7 @@ static void what_was_removed_is_collected_through_the_service(struct fixture *fi
 	CHECK_EQ(meta_client_disk_blocks(root, 101, &w, on, 2), -EINVAL);
 }
 
-static void a_lease_is_taken_over_when_its_time_has_passed_unrenewed(struct fixture *fixture)
+static void a_lease_that_is_not_renewed_is_taken_over(struct fixture *fixture)
 {
 	struct meta_call *root = &fixture->root;
 	struct meta_lease a = {.name = "work/1", .holder = 1, .duration_ns = 200 * NS_PER_MS};
@@ -442,14 +442,14 @@ static void a_lease_is_taken_over_when_its_time_has_passed_unrenewed(struct fixt
 	CHECK_EQ(rt_sleep_ns(260 * NS_PER_MS), 0);
 	CHECK_EQ(meta_client_lease_take(root, &b), 0);
 	CHECK_EQ(meta_client_lease_take(root, &a), -EBUSY);
-	CHECK_EQ(meta_client_lease_drop(root, &a), 0); /* not its own: nothing happens */
+	CHECK_EQ(meta_client_lease_drop(root, &a), 0); /* another holder's lease stays */
 	CHECK_EQ(meta_client_lease_take(root, &a), -EBUSY);
 	CHECK_EQ(meta_client_lease_drop(root, &b), 0);
 	CHECK_EQ(meta_client_lease_take(root, &a), 0);
 	CHECK_EQ(meta_client_lease_take(&fixture->call, &a), -EPERM);
 }
 
-static void a_stolen_token_fences_the_writer_before(struct fixture *fixture)
+static void a_stolen_token_fences_the_old_writer(struct fixture *fixture)
 {
 	struct meta_call *c = &fixture->call;
 	struct meta_chunk chunks[3];
@@ -482,7 +482,7 @@ static void a_stolen_token_fences_the_writer_before(struct fixture *fixture)
 	CHECK_EQ(meta_client_file_steal(c, file, 13, &f, &open), -EROFS);
 }
 
-static void usage_is_counted_when_asked_for(struct fixture *fixture)
+static void usage_is_counted_on_request(struct fixture *fixture)
 {
 	struct meta_call *c = &fixture->call;
 	struct meta_usage u;
@@ -491,7 +491,7 @@ static void usage_is_counted_when_asked_for(struct fixture *fixture)
 	(void)write_file(c, dir, "b", &block);
 	CHECK_EQ(meta_client_du(c, META_ROOT, false, &u), 0);
 	CHECK_EQ(u.taken_ns, 0);
-	/* Which is not for a tenant to ask. */
+	/* A tenant may not start a count. */
 	CHECK_EQ(meta_client_du(c, META_ROOT, true, &u), -EPERM);
 	struct meta_client *system = open_client(fixture, META_SYSTEM ":1");
 	CHECK_EQ(meta_client_du(&(struct meta_call){.client = system}, META_ROOT, true, &u), 0);
@@ -501,7 +501,7 @@ static void usage_is_counted_when_asked_for(struct fixture *fixture)
 	CHECK_EQ(meta_client_du(c, 4711, false, &u), -ENOENT);
 }
 
-static void usage_is_counted_now_and_then(struct fixture *fixture)
+static void usage_is_counted_periodically_by_one_server(struct fixture *fixture)
 {
 	struct meta_call *c = &fixture->call;
 	struct meta_usage u;
@@ -512,7 +512,7 @@ static void usage_is_counted_now_and_then(struct fixture *fixture)
 	while (u.files != 1 && rt_sleep_ns(NS_PER_MS) == 0);
 	uint64_t taken_ns = u.taken_ns;
 	CHECK(taken_ns != 0 && u.bytes == 1000);
-	/* The server that does it goes away: the other one takes over. */
+	/* The server that counts ends: the other one takes over. */
 	for (unsigned i = 0; i < SERVERS; i++) {
 		server_stop(&fixture->servers[i]);
 		do
@@ -521,7 +521,7 @@ static void usage_is_counted_now_and_then(struct fixture *fixture)
 		taken_ns = u.taken_ns;
 		server_start(&fixture->servers[i]);
 	}
-	/* Who stops leaves nobody waiting for its lease to end. */
+	/* A server that ends gives its lease back, so that no other server has to wait for it. */
 	for (unsigned i = 0; i < SERVERS; i++)
 		server_stop(&fixture->servers[i]);
 	struct meta_options o;
@@ -538,7 +538,7 @@ static void usage_is_counted_now_and_then(struct fixture *fixture)
 
 /* --- tenants ------------------------------------------------------------------------------------ */
 
-static void tenants_see_only_what_is_theirs(struct fixture *fixture)
+static void tenants_see_only_their_own_objects(struct fixture *fixture)
 {
 	struct meta_tenant t = {.id = 9, .name = "physics", .quota_bytes = 500}, got;
 	struct meta_call *c = &fixture->call, *root = &fixture->root;
@@ -564,7 +564,7 @@ static void tenants_see_only_what_is_theirs(struct fixture *fixture)
 	CHECK_EQ(meta_client_tenant_get(&p, 1, NULL, &got), -EPERM);
 	CHECK_EQ(meta_client_tenant_get(root, 0, "physics", &got), 0);
 	CHECK_EQ(got.id, 9);
-	/* Over its quota, in words. */
+	/* The error of an exceeded quota has a text. */
 	struct meta_chunk chunks[3];
 	struct meta_block big = a_block(chunks, 3);
 	CHECK_EQ(meta_client_block_allocate(&p, &big, &(uint64_t){0}), 0);
@@ -593,18 +593,18 @@ static void tenants_see_only_what_is_theirs(struct fixture *fixture)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(names_are_made_found_listed_moved_and_removed),
-		TEST(many_files_are_made_at_once_and_listed_in_pages),
-		TEST(bad_names_are_refused_with_words_and_change_nothing),
+		TEST(names_are_created_found_listed_moved_and_removed),
+		TEST(many_files_are_created_in_one_request_and_listed_in_pages),
+		TEST(invalid_names_are_refused_with_a_text_and_change_nothing),
 		TEST(a_file_is_written_opened_and_read_from_the_cache),
-		TEST(locations_that_moved_are_found_by_asking_again),
-		TEST(what_was_removed_is_collected_through_the_service),
+		TEST(a_refresh_finds_chunks_that_moved),
+		TEST(removed_files_are_collected_through_the_service),
 		TEST(a_slow_walk_is_answered_in_parts),
-		TEST(a_lease_is_taken_over_when_its_time_has_passed_unrenewed),
-		TEST(a_stolen_token_fences_the_writer_before),
-		TEST(usage_is_counted_when_asked_for),
-		TEST_USAGE(usage_is_counted_now_and_then),
-		TEST(tenants_see_only_what_is_theirs),
+		TEST(a_lease_that_is_not_renewed_is_taken_over),
+		TEST(a_stolen_token_fences_the_old_writer),
+		TEST(usage_is_counted_on_request),
+		TEST_USAGE(usage_is_counted_periodically_by_one_server),
+		TEST(tenants_see_only_their_own_objects),
 	};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);

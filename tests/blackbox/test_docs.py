@@ -150,21 +150,23 @@ class Cluster:
             self.pools.up(*self.pools.shape)
         return self.pools
 
-    def a_chunk(self, box, addr):
-        for disk in ("1001", "1002"):
-            lines = box("chunk", "list", "--node", addr, "--disk", disk).stdout.split()
-            chunks = [word for word in lines if re.fullmatch(r"\d+:\d+", word)]
+    def a_chunk(self, box, addrs):
+        """(address, disk, chunk)"""
+        for disk in box.json("disk", "list"):
+            addr = addrs[disk["node"]]
+            chunks = box("chunk", "list", "--node", addr, "--disk", disk["id"]).stdout.split()
             if chunks:
-                return disk, chunks[0]
-        raise AssertionError("no chunk on node 1")
+                return addr, str(disk["id"]), chunks[0]
+        raise AssertionError("no node has a chunk")
 
     def values(self, box, command):
         addr = "127.0.0.1:1"
         disk, chunk = "1001", "1:0"
         if "ADDR" in command:
-            addr = next(n["address"] for n in box.json("node", "list") if n["id"] == 1)
+            addrs = {n["id"]: n["address"] for n in box.json("node", "list")}
+            addr = addrs[1]
         if "BLOCK:INDEX" in command:
-            disk, chunk = self.a_chunk(box, addr)
+            addr, disk, chunk = self.a_chunk(box, addrs)
         config = "janitor.ini" if command.startswith("janitor") else "node.ini"
         if command.startswith("meta"):
             config = str(box.folder / "conf" / "meta.ini")

@@ -130,7 +130,8 @@ pid_t box_spawn(const struct box *b, const char *name, char *const argv[])
 		become(b, log, true, hold[1], argv);
 	rc = pid < 0 ? -errno : 0;
 	close(hold[1]);
-	/* Wait until it has its own command line: before, is_ours does not find it, and another call would start it again. */
+	/* Wait until it has its own command line: before, is_ours does not find it, and another call would start
+	 * it again. */
 	char none;
 	while (rc == 0 && read(hold[0], &none, 1) < 0 && errno == EINTR)
 		;

@@ -212,7 +212,8 @@ int box_wait(const struct box *b, struct box_started *started, struct strbuf *er
 	struct waiting w;
 	int rc = 0;
 	rt_real_log(LOG_ERROR);
-	/* Ends: each round starts a process that was found running and ended, and a started process that ends is an error. */
+	/* Ends: each round starts a process that was found running and ended, and a started process that ends is an
+	 * error. */
 	for (size_t i = 0; i <= ARRAY_LEN(started->found); i++) {
 		w = (struct waiting){.box = b, .started = started};
 		rc = rt_real_run(NULL, wait_main, &w);

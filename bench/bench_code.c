@@ -12,7 +12,7 @@
 #include <isa-l/erasure_code.h>
 
 #include "base/base.h"
-#include "bench_code_rig.h"
+#include "bench_code_fixture.h"
 #include "code/gf.h"
 
 #define RATIO_TARGET 0.95

@@ -35,7 +35,7 @@ enum way { ALL, QUORUM, HEDGED, WAYS };
 
 static const char *const way_names[WAYS] = {"all six", "quorum of five", "hedged quorum"};
 
-struct lab {
+struct hedge_fixture {
 	enum way way;
 	struct sim *sim;
 	struct drive_spec normal, slow;
@@ -50,12 +50,12 @@ struct lab {
 };
 
 struct member {
-	struct lab *lab;
+	struct hedge_fixture *fx;
 	unsigned index;
 };
 
 struct write_job {
-	struct lab *lab;
+	struct hedge_fixture *fx;
 	int number;
 };
 
@@ -74,7 +74,7 @@ static void node_main(void *arg)
 		.disk = m->index + 1,
 		.mem = true,
 		.mem_bytes = 64 * GIB,
-		.emulate = m->index == 0 ? &m->lab->slow : &m->lab->normal,
+		.emulate = m->index == 0 ? &m->fx->slow : &m->fx->normal,
 	};
 	char listen[32];
 	snprintf(listen, sizeof(listen), "n%u:7000", m->index);
@@ -109,9 +109,10 @@ static void map_fill(struct cluster *map)
 
 /* --- writes ----------------------------------------------------------------------------------- */
 
-static void chunks_drop(struct lab *lab, struct call *c, uint64_t block, const uint64_t *disks)
+static void chunks_drop(struct hedge_fixture *fx, struct call *c, uint64_t block,
+			const uint64_t *disks)
 {
-	for (int i = 0; i < lab->shape.n; i++) {
+	for (int i = 0; i < fx->shape.n; i++) {
 		struct disk_use u;
 		struct chunk_id id = {block, (uint32_t)i};
 		if (disks[i] == 0 || disk_begin(c, disks[i], &u) < 0)
@@ -123,60 +124,60 @@ static void chunks_drop(struct lab *lab, struct call *c, uint64_t block, const u
 static void write_fiber(void *arg)
 {
 	struct write_job *job = arg;
-	struct lab *lab = job->lab;
+	struct hedge_fixture *fx = job->fx;
 	uint64_t block = 1000 + (uint64_t)job->number;
 	struct call c;
-	call_init(&c, &lab->fabric);
-	struct cluster_want want = {.encoding = lab->shape.encoding, .block = block, .extra = 4};
+	call_init(&c, &fx->fabric);
+	struct cluster_want want = {.encoding = fx->shape.encoding, .block = block, .extra = 4};
 	struct cluster_choice choice;
-	int rc = cluster_choose(&lab->map, &want, &choice);
+	int rc = cluster_choose(&fx->map, &want, &choice);
 	if (rc < 0)
 		fail("choose", rc);
-	struct coded chunks = {.n = lab->shape.n,
-			       .chunk = calloc((size_t)lab->shape.n, sizeof(*chunks.chunk))};
-	for (int i = 0; i < lab->shape.n; i++) {
-		chunks.chunk[i] = lab->block.chunk[i];
+	struct coded chunks = {.n = fx->shape.n,
+			       .chunk = calloc((size_t)fx->shape.n, sizeof(*chunks.chunk))};
+	for (int i = 0; i < fx->shape.n; i++) {
+		chunks.chunk[i] = fx->block.chunk[i];
 		buf_ref(chunks.chunk[i].buf);
 	}
 	struct block_write w = {
 		.block = block,
 		.epoch = 1,
-		.shape = &lab->shape,
+		.shape = &fx->shape,
 		.candidates = choice.disk,
 		.candidate_count = choice.count,
-		.extra = lab->way == HEDGED ? 2 : 0,
-		.no_reserve = lab->way != HEDGED,
-		.quorum = lab->way == ALL ? lab->shape.n : lab->shape.n - 1,
+		.extra = fx->way == HEDGED ? 2 : 0,
+		.no_reserve = fx->way != HEDGED,
+		.quorum = fx->way == ALL ? fx->shape.n : fx->shape.n - 1,
 		.no_grace = true,
 	};
 	uint64_t disks[16] = {0};
 	uint64_t start_ns = rt_now_ns();
 	rc = block_write_take(&c, &w, &chunks, disks);
-	lab->took_ns[job->number] = rt_now_ns() - start_ns;
-	if (rc < 0 && lab->failed == 0)
+	fx->took_ns[job->number] = rt_now_ns() - start_ns;
+	if (rc < 0 && fx->failed == 0)
 		fprintf(stderr, "bench_hedge: %s\n", c.error);
-	lab->failed += rc < 0;
-	lab->ended++;
+	fx->failed += rc < 0;
+	fx->ended++;
 	/* Memory is real, if nothing else is. */
 	(void)rt_sleep_ns(5 * NS_PER_S);
-	for (int i = 0; i < lab->shape.n; i++)
+	for (int i = 0; i < fx->shape.n; i++)
 		disks[i] = disks[i] == 0 ? choice.disk[i] : disks[i];
-	chunks_drop(lab, &c, block, disks);
+	chunks_drop(fx, &c, block, disks);
 	free(job);
 }
 
-static void block_make(struct lab *lab)
+static void block_make(struct hedge_fixture *fx)
 {
 	struct call c;
-	call_init(&c, &lab->fabric);
+	call_init(&c, &fx->fabric);
 	struct buf *data;
-	int rc = rt_pool_get(&lab->fabric.pool, BLOCK, &data);
+	int rc = rt_pool_get(&fx->fabric.pool, BLOCK, &data);
 	if (rc == 0) {
 		struct rng rng;
 		rng_init(&rng, 1);
 		rng_fill(&rng, data->data, BLOCK);
-		rc = coded_make(&c, &lab->shape, data, BLOCK, crc32c(0, data->data, BLOCK),
-				&lab->block);
+		rc = coded_make(&c, &fx->shape, data, BLOCK, crc32c(0, data->data, BLOCK),
+				&fx->block);
 		buf_unref(data);
 	}
 	if (rc < 0)
@@ -185,18 +186,18 @@ static void block_make(struct lab *lab)
 
 static void client_main(void *arg)
 {
-	struct lab *lab = arg;
+	struct hedge_fixture *fx = arg;
 	(void)rt_sleep_ns(NS_PER_S);
-	map_fill(&lab->map);
-	int rc = fabric_init(&lab->fabric, &(struct fabric_options){.memory_bytes = 512 * MIB});
+	map_fill(&fx->map);
+	int rc = fabric_init(&fx->fabric, &(struct fabric_options){.memory_bytes = 512 * MIB});
 	if (rc < 0)
 		fail("fabric", rc);
-	lab->fabric.map = &lab->map;
-	block_make(lab);
+	fx->fabric.map = &fx->map;
+	block_make(fx);
 	/* The time of a disk that one block takes, and so how often one may begin. */
 	uint64_t chunk_bytes = CHUNK;
-	double chunk_s = (double)chunk_bytes / (double)lab->normal.write_bytes_per_s + 0.0125;
-	double apart_ns = chunk_s * lab->shape.n / NODES / LOAD * 1e9;
+	double chunk_s = (double)chunk_bytes / (double)fx->normal.write_bytes_per_s + 0.0125;
+	double apart_ns = chunk_s * fx->shape.n / NODES / LOAD * 1e9;
 	struct rng rng;
 	rng_init(&rng, 7);
 	struct rt_group g;
@@ -205,49 +206,49 @@ static void client_main(void *arg)
 		struct write_job *job = malloc(sizeof(*job));
 		if (job == NULL)
 			fail("job", -ENOMEM);
-		*job = (struct write_job){lab, i};
+		*job = (struct write_job){fx, i};
 		rc = rt_group_spawn(&g, "write", write_fiber, job);
 		if (rc < 0)
 			fail("spawn", rc);
 		(void)rt_sleep_ns((uint64_t)rng_exponential(&rng, apart_ns));
 	}
 	rt_group_join(&g);
-	coded_free(&lab->block);
-	fabric_fini(&lab->fabric);
-	cluster_fini(&lab->map);
-	lab->done = true;
+	coded_free(&fx->block);
+	fabric_fini(&fx->fabric);
+	cluster_fini(&fx->map);
+	fx->done = true;
 	rt_shutdown_wait();
 }
 
-static bool lab_done(void *arg)
+static bool fixture_done(void *arg)
 {
-	return ((struct lab *)arg)->done;
+	return ((struct hedge_fixture *)arg)->done;
 }
 
-static void lab_run(struct lab *lab, enum way way)
+static void fixture_run(struct hedge_fixture *fx, enum way way)
 {
 	struct sim_config config;
 	sim_config_init(&config, 3, 0);
-	*lab = (struct lab){.way = way, .normal = drive_hdd};
-	lab->normal.write_bytes_per_s /= SCALE;
-	lab->normal.read_bytes_per_s /= SCALE;
-	lab->slow = lab->normal;
-	lab->slow.write_bytes_per_s = (uint64_t)((double)lab->normal.write_bytes_per_s * SLOW);
+	*fx = (struct hedge_fixture){.way = way, .normal = drive_hdd};
+	fx->normal.write_bytes_per_s /= SCALE;
+	fx->normal.read_bytes_per_s /= SCALE;
+	fx->slow = fx->normal;
+	fx->slow.write_bytes_per_s = (uint64_t)((double)fx->normal.write_bytes_per_s * SLOW);
 	struct encoding e;
-	if (encoding_parse("rs:4+2", &e, NULL, 0) < 0 || shape_init(&lab->shape, &e) < 0)
+	if (encoding_parse("rs:4+2", &e, NULL, 0) < 0 || shape_init(&fx->shape, &e) < 0)
 		fail("encoding", -EINVAL);
-	lab->sim = sim_open(&config);
+	fx->sim = sim_open(&config);
 	struct member members[NODES];
 	for (unsigned i = 0; i < NODES; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "n%u", i);
-		members[i] = (struct member){lab, i};
-		sim_node_start(sim_node_add(lab->sim, name, i), node_main, &members[i]);
+		members[i] = (struct member){fx, i};
+		sim_node_start(sim_node_add(fx->sim, name, i), node_main, &members[i]);
 	}
-	sim_node_start(sim_node_add(lab->sim, "client", NODES), client_main, lab);
-	if (!sim_run_until(lab->sim, lab_done, lab, 3600 * NS_PER_S))
+	sim_node_start(sim_node_add(fx->sim, "client", NODES), client_main, fx);
+	if (!sim_run_until(fx->sim, fixture_done, fx, 3600 * NS_PER_S))
 		fail("the simulation did not end", -ETIME);
-	sim_close(lab->sim);
+	sim_close(fx->sim);
 }
 
 static int u64_compare(const void *a, const void *b)
@@ -256,16 +257,16 @@ static int u64_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static double quantile_ms(const struct lab *lab, double q)
+static double quantile_ms(const struct hedge_fixture *fx, double q)
 {
-	return (double)lab->took_ns[(size_t)(q * (WRITES - 1))] / 1e6;
+	return (double)fx->took_ns[(size_t)(q * (WRITES - 1))] / 1e6;
 }
 
 int main(void)
 {
 	log_set_level(LOG_ERROR);
-	struct lab *lab = malloc(sizeof(*lab));
-	if (lab == NULL)
+	struct hedge_fixture *fx = malloc(sizeof(*fx));
+	if (fx == NULL)
 		return 1;
 	printf("64-MiB blocks, rs:4+2, %d writes at %.0f%% load; %d emulated disks, one at %.0f%% "
 	       "of the "
@@ -274,15 +275,15 @@ int main(void)
 	printf("  %-16s %10s %10s %10s %8s\n", "", "p50 ms", "p99 ms", "p99.9 ms", "failed");
 	double p99[WAYS];
 	for (int way = 0; way < WAYS; way++) {
-		lab_run(lab, (enum way)way);
-		qsort(lab->took_ns, WRITES, sizeof(lab->took_ns[0]), u64_compare);
-		p99[way] = quantile_ms(lab, 0.99);
-		printf("  %-16s %10.0f %10.0f %10.0f %8d\n", way_names[way], quantile_ms(lab, 0.5),
-		       p99[way], quantile_ms(lab, 0.999), lab->failed);
+		fixture_run(fx, (enum way)way);
+		qsort(fx->took_ns, WRITES, sizeof(fx->took_ns[0]), u64_compare);
+		p99[way] = quantile_ms(fx, 0.99);
+		printf("  %-16s %10.0f %10.0f %10.0f %8d\n", way_names[way], quantile_ms(fx, 0.5),
+		       p99[way], quantile_ms(fx, 0.999), fx->failed);
 	}
 	printf("  p99 of the hedged quorum is %.0f%% below that of the quorum (the paper: about "
 	       "20%%)\n",
 	       100 * (1 - p99[HEDGED] / p99[QUORUM]));
-	free(lab);
+	free(fx);
 	return 0;
 }

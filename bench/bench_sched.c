@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "../tests/unit/check.h"
-#include "../tests/unit/sched_lab.h"
+#include "../tests/unit/sched_fixture.h"
 #include "rt/real.h"
 #include "table.h"
 
@@ -31,9 +31,9 @@ struct scene {
 
 enum how { ALONE, UNSCHEDULED, SCHEDULED };
 
-static struct lab play(const struct scene *sc, enum how how)
+static struct sched_fixture play(const struct scene *sc, enum how how)
 {
-	struct lab l = {
+	struct sched_fixture fx = {
 		.spec = sc->spec,
 		.config = sched_preset(sc->spec->name),
 		.unscheduled = how == UNSCHEDULED,
@@ -42,14 +42,14 @@ static struct lab play(const struct scene *sc, enum how how)
 		.span_ns = sc->seconds * NS_PER_S,
 		.clients = how == ALONE ? 1 : 2,
 	};
-	l.client[0] = (struct lab_client){
+	fx.client[0] = (struct fixture_client){
 		.group = "gold",
 		.class = SCHED_GOLD,
 		.bytes = GOLD_BYTES,
 		.fibers = 1000,
 		.per_s = sc->gold_per_s,
 	};
-	l.client[1] = (struct lab_client){
+	fx.client[1] = (struct fixture_client){
 		.group = "bronze",
 		.class = SCHED_BRONZE,
 		.bytes = BRONZE_BYTES,
@@ -57,8 +57,8 @@ static struct lab play(const struct scene *sc, enum how how)
 		.kind = sc->whole ? SCHED_WRITE : SCHED_READ,
 		.whole = sc->whole,
 	};
-	lab_run(&l);
-	return l;
+	fixture_run(&fx);
+	return fx;
 }
 
 static void row(const struct scene *sc, const char *what, double value, const char *unit,
@@ -72,26 +72,26 @@ static void row(const struct scene *sc, const char *what, double value, const ch
 
 static void compare(const struct scene *sc)
 {
-	struct lab alone = play(sc, ALONE), bare = play(sc, UNSCHEDULED),
-		   both = play(sc, SCHEDULED);
-	const struct lab_client *gold = &both.client[0];
-	double p99 = lab_quantile_ms(&alone.client[0], 0.99);
+	struct sched_fixture alone = play(sc, ALONE), bare = play(sc, UNSCHEDULED),
+			     both = play(sc, SCHEDULED);
+	const struct fixture_client *gold = &both.client[0];
+	double p99 = fixture_quantile_ms(&alone.client[0], 0.99);
 	double rate = (double)sc->spec->read_bytes_per_s;
-	row(sc, "gold alone, p50", lab_quantile_ms(&alone.client[0], 0.5), "ms", 0, true, "");
+	row(sc, "gold alone, p50", fixture_quantile_ms(&alone.client[0], 0.5), "ms", 0, true, "");
 	row(sc, "gold alone, p99", p99, "ms", 0, true, "");
-	row(sc, "no scheduler, gold p99", lab_quantile_ms(&bare.client[0], 0.99), "ms", 0, true,
+	row(sc, "no scheduler, gold p99", fixture_quantile_ms(&bare.client[0], 0.99), "ms", 0, true,
 	    "");
 	row(sc, "no scheduler, bronze of the bandwidth",
-	    lab_bytes_per_s(&bare, &bare.client[1]) / rate, "", 0, false, "");
-	row(sc, "gold p50", lab_quantile_ms(gold, 0.5), "ms", 0, true, "");
-	row(sc, "gold p99", lab_quantile_ms(gold, 0.99), "ms", 0, true, "");
-	row(sc, "gold p99 to alone", lab_quantile_ms(gold, 0.99) / p99, "times", sc->p99_target,
+	    fixture_bytes_per_s(&bare, &bare.client[1]) / rate, "", 0, false, "");
+	row(sc, "gold p50", fixture_quantile_ms(gold, 0.5), "ms", 0, true, "");
+	row(sc, "gold p99", fixture_quantile_ms(gold, 0.99), "ms", 0, true, "");
+	row(sc, "gold p99 to alone", fixture_quantile_ms(gold, 0.99) / p99, "times", sc->p99_target,
 	    true, "");
-	row(sc, "bronze of the bandwidth", lab_bytes_per_s(&both, &both.client[1]) / rate, "",
+	row(sc, "bronze of the bandwidth", fixture_bytes_per_s(&both, &both.client[1]) / rate, "",
 	    sc->bronze_target, false, "what the disk reads on end");
-	lab_free(&alone);
-	lab_free(&bare);
-	lab_free(&both);
+	fixture_free(&alone);
+	fixture_free(&bare);
+	fixture_free(&both);
 }
 
 /* --- what a decision costs -------------------------------------------------------------------- */

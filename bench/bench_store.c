@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../tests/unit/rebuild_lab.h"
+#include "../tests/unit/rebuild_fixture.h"
 #include "base/base.h"
 #include "base/crc.h"
 #include "base/log.h"
@@ -383,25 +383,26 @@ static void a_million(const char *root)
 
 static void rebuilds(void)
 {
-	struct rebuild_lab clustered = {.place = PLACE_CLUSTERED,
-					.drive = &drive_hdd,
-					.rows = 1000,
-					.row_bytes = 32768,
-					.scale = 64,
-					.parallel = 24};
-	struct rebuild_lab declustered = {.place = PLACE_DECLUSTERED,
-					  .drive = &drive_hdd,
-					  .rows = 4000,
-					  .row_bytes = 32768,
-					  .scale = 64,
-					  .parallel = 128};
-	struct rebuild_lab overlap = declustered;
-	double predicted = (REBUILD_LAB_MEMBERS - 1.0) / (REBUILD_LAB_K + REBUILD_LAB_P);
+	struct rebuild_fixture clustered = {.place = PLACE_CLUSTERED,
+					    .drive = &drive_hdd,
+					    .rows = 1000,
+					    .row_bytes = 32768,
+					    .scale = 64,
+					    .parallel = 24};
+	struct rebuild_fixture declustered = {.place = PLACE_DECLUSTERED,
+					      .drive = &drive_hdd,
+					      .rows = 4000,
+					      .row_bytes = 32768,
+					      .scale = 64,
+					      .parallel = 128};
+	struct rebuild_fixture overlap = declustered;
+	double predicted =
+		(REBUILD_FIXTURE_MEMBERS - 1.0) / (REBUILD_FIXTURE_K + REBUILD_FIXTURE_P);
 
 	overlap.place = PLACE_OVERLAP;
-	rebuild_lab_run(&clustered);
-	rebuild_lab_run(&declustered);
-	rebuild_lab_run(&overlap);
+	rebuild_fixture_run(&clustered);
+	rebuild_fixture_run(&declustered);
+	rebuild_fixture_run(&overlap);
 	table_row("rebuild 4+1, 40 disks, clustered", clustered.rows_per_s, "rows/s", 0, false,
 		  "rows of 2 MiB, emulated 7,200 rpm drives");
 	table_row("rebuild, declustered", declustered.rows_per_s, "rows/s", 0, false, "");

@@ -23,7 +23,7 @@
 #define REPAIR_BLOCKS 400
 
 struct load {
-	struct rig *rig;
+	struct repair_fixture *fx;
 	bool stop;
 	uint64_t bytes, failed;
 	double *ms; /* of each read */
@@ -36,14 +36,14 @@ struct load {
 static void reader(void *arg)
 {
 	struct load *l = arg;
-	struct rig *r = l->rig;
+	struct repair_fixture *fx = l->fx;
 	uint8_t *bytes = malloc(READ_BYTES);
-	uint64_t size = rig_block_bytes(r) * r->blocks;
+	uint64_t size = fixture_block_bytes(fx) * fx->blocks;
 	struct call c;
 	struct efile *f;
 	CHECK(bytes != NULL);
 	rt_background();
-	engine_call(r->engine, &c, NULL);
+	engine_call(fx->engine, &c, NULL);
 	CHECK_EQ(engine_file_open(&c, "/f", &f), 0);
 	while (!l->stop) {
 		uint64_t at = rng_below(&l->rng, size / READ_BYTES) * READ_BYTES;
@@ -51,7 +51,7 @@ static void reader(void *arg)
 		struct iovec iov = {bytes, READ_BYTES};
 		uint32_t crc;
 		rt_background();
-		engine_call(r->engine, &c, NULL);
+		engine_call(fx->engine, &c, NULL);
 		int64_t rc = engine_preadv(&c, f, &iov, 1, at, &crc);
 		l->failed += rc != READ_BYTES;
 		l->bytes += rc > 0 ? (uint64_t)rc : 0;
@@ -63,10 +63,10 @@ static void reader(void *arg)
 	free(bytes);
 }
 
-static void load_start(struct load *l, struct rig *r)
+static void load_start(struct load *l, struct repair_fixture *fx)
 {
 	memset(l, 0, sizeof(*l));
-	l->rig = r;
+	l->fx = fx;
 	l->ms = malloc(SAMPLES_MAX * sizeof(*l->ms));
 	CHECK(l->ms != NULL);
 	rng_init(&l->rng, 11);
@@ -112,24 +112,24 @@ static void load_calm(struct load *l, const char *what)
 
 /* --- repair ----------------------------------------------------------------------------------- */
 
-static void repair_body(struct rig *r)
+static void repair_body(struct repair_fixture *fx)
 {
-	const char *name = janitor_method_name(r->method);
+	const char *name = janitor_method_name(fx->method);
 	struct load l;
 	char what[64];
-	rig_write(r);
-	struct janitor *j = rig_janitor(r);
-	load_start(&l, r);
-	snprintf(what, sizeof(what), "%s before %s", r->scheme, name);
+	fixture_write(fx);
+	struct janitor *j = fixture_janitor(fx);
+	load_start(&l, fx);
+	snprintf(what, sizeof(what), "%s before %s", fx->scheme, name);
 	load_calm(&l, what);
 	uint64_t begin_ns = rt_now_ns();
-	rig_fail(r, r->p + 1);
+	fixture_fail(fx, fx->p + 1);
 	CHECK_EQ(janitor_pools(j), 0);
-	CHECK_EQ(rig_settle(r), 0);
-	*(double *)r->ctx = (double)(rt_now_ns() - begin_ns) / 1e9;
-	snprintf(what, sizeof(what), "%s during %s", r->scheme, name);
+	CHECK_EQ(fixture_settle(fx), 0);
+	*(double *)fx->ctx = (double)(rt_now_ns() - begin_ns) / 1e9;
+	snprintf(what, sizeof(what), "%s during %s", fx->scheme, name);
 	load_tell(&l, what);
-	snprintf(what, sizeof(what), "%s after %s", r->scheme, name);
+	snprintf(what, sizeof(what), "%s after %s", fx->scheme, name);
 	load_calm(&l, what);
 	load_stop(&l);
 	janitor_close(j);
@@ -137,13 +137,13 @@ static void repair_body(struct rig *r)
 
 /* --- scrub and collection --------------------------------------------------------------------- */
 
-static void upkeep_body(struct rig *r)
+static void upkeep_body(struct repair_fixture *fx)
 {
 	struct load l;
 	struct janitor_stats s;
-	rig_write(r);
-	struct janitor *j = rig_janitor(r);
-	load_start(&l, r);
+	fixture_write(fx);
+	struct janitor *j = fixture_janitor(fx);
+	load_start(&l, fx);
 	load_calm(&l, "alone");
 	uint64_t begin_ns = rt_now_ns();
 	CHECK_EQ(janitor_scrub(j, 0), 0);
@@ -158,7 +158,7 @@ static void upkeep_body(struct rig *r)
 	janitor_close(j);
 }
 
-static void files_make(struct rig *r)
+static void files_make(struct repair_fixture *fx)
 {
 	for (int i = 0; i < FILES; i++) {
 		struct terrane_options o = {.encoding = "mlec:2+1/4+1", .timeout_ms = 1000000};
@@ -169,7 +169,7 @@ static void files_make(struct rig *r)
 		memset(bytes, i & 0xff, sizeof(bytes));
 		struct iovec iov = {bytes, sizeof(bytes)};
 		snprintf(path, sizeof(path), "/small%d", i);
-		engine_call(r->engine, &c, &o);
+		engine_call(fx->engine, &c, &o);
 		CHECK_EQ(engine_create(&c, path, 0, &o, &f), 0);
 		CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
 		CHECK_EQ(engine_file_close(&c, f), 0);
@@ -177,22 +177,22 @@ static void files_make(struct rig *r)
 	}
 }
 
-static void collect_body(struct rig *r)
+static void collect_body(struct repair_fixture *fx)
 {
 	struct load l;
 	struct janitor_stats s;
-	rig_write(r);
-	files_make(r);
-	struct janitor *j = rig_janitor(r);
+	fixture_write(fx);
+	files_make(fx);
+	struct janitor *j = fixture_janitor(fx);
 	for (int i = 0; i < FILES; i++) {
 		struct call c;
 		char path[32];
 		snprintf(path, sizeof(path), "/small%d", i);
-		engine_call(r->engine, &c, NULL);
+		engine_call(fx->engine, &c, NULL);
 		CHECK_EQ(engine_remove(&c, path), 0);
 		rt_background();
 	}
-	load_start(&l, r);
+	load_start(&l, fx);
 	load_calm(&l, "before a collection");
 	/* Rounds in which something is ripe, and how long they take; graces are slept through. */
 	uint64_t busy_ns = 0;
@@ -217,32 +217,32 @@ static void collect_body(struct rig *r)
 }
 
 /* The dissertation's readers are slowed down for 400 s by R_ALL and for 130 s by R_MIN. */
-static void repairs(const struct rig *r)
+static void repairs(const struct repair_fixture *fx)
 {
 	static const enum janitor_method methods[] = {JANITOR_R_ALL, JANITOR_R_MIN};
 	double slow_s[ARRAY_LEN(methods)] = {0};
 	char name[64];
 	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
-		struct rig one = *r;
+		struct repair_fixture one = *fx;
 		one.method = methods[i];
 		one.body = repair_body;
 		one.blocks = REPAIR_BLOCKS;
 		one.ctx = &slow_s[i];
-		rig_run(&one);
+		fixture_run(&one);
 	}
-	snprintf(name, sizeof(name), "%s how long readers are slower, r_all to r_min", r->scheme);
+	snprintf(name, sizeof(name), "%s how long readers are slower, r_all to r_min", fx->scheme);
 	table_row(name, slow_s[0] / slow_s[1], "times", 400.0 / 130, false,
 		  "the paper: 400 s to 130 s");
 }
 
-void foreground_table(const struct rig *r, const struct rig *other)
+void foreground_table(const struct repair_fixture *fx, const struct repair_fixture *other)
 {
-	repairs(r);
+	repairs(fx);
 	repairs(other);
-	struct rig one = *r;
+	struct repair_fixture one = *fx;
 	one.body = upkeep_body;
-	rig_run(&one);
+	fixture_run(&one);
 	one.body = collect_body;
 	one.blocks = 50;
-	rig_run(&one);
+	fixture_run(&one);
 }

@@ -3,9 +3,9 @@
 #ifndef BENCH_REPAIR_FOREGROUND_H
 #define BENCH_REPAIR_FOREGROUND_H
 
-#include "repair_rig.h"
+#include "repair_fixture.h"
 
 /* Repairs beside readers in both, the rest in the first. */
-void foreground_table(const struct rig *r, const struct rig *other);
+void foreground_table(const struct repair_fixture *fx, const struct repair_fixture *other);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef TESTS_META_BLK_H
 #define TESTS_META_BLK_H
 
-#include "meta_rig.h"
+#include "meta_fixture.h"
 
 #define BLK_EPOCH 77
 

@@ -1,234 +1,207 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two metadata servers on one store and a client, over the network, in the real world and in the simulator. */
-#ifndef TESTS_META_LAB_H
-#define TESTS_META_LAB_H
+/* A metadata store on the engine in memory, in a simulated process. */
+#ifndef TESTS_META_FIXTURE_H
+#define TESTS_META_FIXTURE_H
 
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdint.h>
 
 #include <cmocka.h>
 
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "base/arena.h"
 #include "base/base.h"
-#include "base/log.h"
+#include "base/rng.h"
 #include "check.h"
 #include "kv/mem.h"
-#include "meta/service.h"
+#include "meta/gc.h"
+#include "meta/meta.h"
 #include "meta_api/id.h"
-#include "meta_client/meta_client.h"
-#include "rt/net.h"
-#include "rt/pool.h"
-#include "rt/real.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
 
-#define SERVERS 2
-
-struct server {
-	struct fixture *fixture;
-	unsigned index;
-	struct kv *kv;
-	struct rt_fiber *fiber;
-	char addr[RT_ADDR_MAX];
-	bool ready;
-	struct meta_service *service;
-	int health; /* meta_service_health when the server ended */
-	int rc;
-};
-
-struct fixture {
-	bool sim;
-	uint64_t rate;     /* partition_rate of the servers */
-	uint64_t watch_ns; /* of the second server; 0: as for the first */
-	uint64_t usage_ns;
+struct meta_fixture {
+	uint64_t seed;
+	struct meta_options options;
+	struct kv_mem_options mem_options;
+	void (*body)(struct meta_fixture *fx);
+	/* made for the body */
 	struct kv_mem *mem;
-	struct server servers[SERVERS];
-	struct rt_pool pool;
-	struct meta_client *client; /* of tenant "default" */
-	struct meta_client *system;
-	struct meta_client *first_only; /* of "system"; knows only the first server */
-	struct meta_call call, root;    /* calls of client and of system */
-	struct arena arena;
-	void (*test)(struct fixture *fixture);
+	struct kv *kv;
+	struct meta *m;
+	struct meta_ctx ctx; /* FIXTURE_TENANT, whose root exists */
+	bool done;
 };
 
-/* --- fixture ------------------------------------------------------------------------------------ */
+#define FIXTURE_TENANT 7
 
-static inline int on_ready(void *ctx, const char *addr, struct meta_service *s)
+static inline void fixture_open(struct meta_fixture *fx)
 {
-	struct server *server = ctx;
-	server->service = s;
-	snprintf(server->addr, sizeof(server->addr), "%s", addr);
-	server->ready = true;
-	return 0;
+	CHECK_EQ(kv_mem_open(&fx->kv, fx->mem), 0);
+	CHECK_EQ(meta_open(&fx->m, fx->kv, &fx->options), 0);
+	fx->ctx.tenant = FIXTURE_TENANT;
 }
 
-static inline void on_ended(void *ctx)
+static inline void fixture_close(struct meta_fixture *fx)
 {
-	struct server *server = ctx;
-	server->health = meta_service_health(server->service);
-}
-
-static inline void serve(void *arg)
-{
-	struct server *s = arg;
-	struct meta_serve_options o = {
-		.listen = s->addr,
-		.map = {.beat_ns = 20 * NS_PER_MS, .watch_ns = 10 * NS_PER_MS},
-		.partition_rate = s->fixture->rate,
-		.partition_burst = 10,
-		.usage_ns = s->fixture->usage_ns,
-		.ready = on_ready,
-		.ended = on_ended,
-		.ctx = s,
-	};
-	if (s->index == 1 && s->fixture->watch_ns != 0)
-		o.map.watch_ns = s->fixture->watch_ns;
-	meta_options_init(&o.meta);
-	o.meta.partition_bits = 6;
-	rt_deadline_set(RT_NEVER);
-	s->rc = meta_serve(s->kv, &o);
-}
-
-static inline void server_start(struct server *s)
-{
-	s->ready = false;
-	CHECK_EQ(rt_spawn(&s->fiber, "server", serve, s), 0);
-	while (!s->ready)
-		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
-}
-
-static inline void server_stop(struct server *s)
-{
-	rt_cancel(s->fiber);
-	rt_join(s->fiber);
-	s->fiber = NULL;
-	CHECK_EQ(s->rc, -ECANCELED);
-}
-
-static inline struct meta_client *open_client(struct fixture *fixture, const char *tenant)
-{
-	struct meta_client *c = NULL;
-	const char *addrs[SERVERS] = {fixture->servers[0].addr, fixture->servers[1].addr};
-	CHECK_EQ(meta_client_open(&c,
-				  &(struct meta_client_options){.addrs = addrs,
-								.addr_count = SERVERS,
-								.tenant = tenant,
-								.channel = {.pool = &fixture->pool},
-								.timeout_ns = 20 * NS_PER_S,
-								.try_ns = NS_PER_S}),
-		 0);
-	return c;
+	meta_close(fx->m);
+	kv_close(fx->kv);
 }
 
 static inline void fixture_main(void *arg)
 {
-	struct fixture *fixture = arg;
-	struct cluster_id id = {.high = 1, .low = 2};
-	struct meta_options o;
-	meta_options_init(&o);
-	o.partition_bits = 6;
-	fixture->mem = kv_mem_new(&(struct kv_mem_options){
-		.seed = 1, .latency_min_ns = NS_PER_US, .latency_max_ns = 2 * NS_PER_US});
-	rt_pool_init(&fixture->pool, 16 * MIB);
-	for (unsigned i = 0; i < SERVERS; i++) {
-		struct server *s = &fixture->servers[i];
-		*s = (struct server){.fixture = fixture, .index = i};
-		CHECK_EQ(kv_mem_open(&s->kv, fixture->mem), 0);
-		if (i == 0) {
-			CHECK_EQ(meta_format(s->kv, &o, &id, PLACE_CLUSTERED, "system:1"), -EINVAL);
-			CHECK_EQ(meta_format(s->kv, &o, &id, PLACE_CLUSTERED, "default"), 0);
-		}
-		snprintf(s->addr, sizeof(s->addr), fixture->sim ? "n:%u" : "127.0.0.1:0", 7000 + i);
-		server_start(s);
-	}
-	fixture->client = open_client(fixture, "default");
-	fixture->system = open_client(fixture, META_SYSTEM);
-	fixture->call = (struct meta_call){.client = fixture->client};
-	fixture->root = (struct meta_call){.client = fixture->system};
-	arena_init(&fixture->arena, 64 * MIB);
-	fixture->test(fixture);
-	arena_fini(&fixture->arena);
-	meta_client_close(fixture->client);
-	meta_client_close(fixture->system);
-	for (unsigned i = 0; i < SERVERS; i++) {
-		if (fixture->servers[i].fiber != NULL)
-			server_stop(&fixture->servers[i]);
-		kv_close(fixture->servers[i].kv);
-	}
-	rt_pool_fini(&fixture->pool);
-	kv_mem_free(fixture->mem);
+	struct meta_fixture *fx = arg;
+	fixture_open(fx);
+	CHECK_EQ(meta_tenant_create(fx->m,
+				    &(struct meta_tenant){.id = FIXTURE_TENANT, .name = "seven"}),
+		 0);
+	fx->body(fx);
+	fixture_close(fx);
+	fx->done = true;
 }
 
-struct fixture_test {
-	void (*fn)(struct fixture *fixture);
-	uint64_t rate;
-	uint64_t watch_ns;
-	uint64_t usage_ns;
-};
-
-static inline void fixture_run(void **state)
+static inline struct meta_fixture fixture_of(void (*body)(struct meta_fixture *))
 {
-	const struct fixture_test *t = *state;
-	struct fixture fixture = {
-		.test = t->fn, .rate = t->rate, .watch_ns = t->watch_ns, .usage_ns = t->usage_ns};
-	assert_int_equal(rt_real_run(NULL, fixture_main, &fixture), 0);
-	struct sim_config c;
-	sim_config_init(&c, 1, 0);
-	struct sim *s = sim_open(&c);
-	struct sim_node *n = sim_node_add(s, "n", 0);
-	fixture = (struct fixture){.test = t->fn,
-				   .rate = t->rate,
-				   .watch_ns = t->watch_ns,
-				   .usage_ns = t->usage_ns,
-				   .sim = true};
-	sim_node_start(n, fixture_main, &fixture);
-	sim_run(s, 3600 * NS_PER_S);
-	assert_false(sim_node_running(n));
-	sim_close(s);
+	struct meta_fixture fx = {.seed = 1, .body = body};
+	meta_options_init(&fx.options);
+	fx.options.partition_bits = 4; /* few, so that objects share partitions */
+	return fx;
 }
 
-static inline uint64_t make_dir(struct meta_call *c, uint64_t dir, const char *name)
+static inline void fixture_run(struct meta_fixture *fx)
+{
+	fx->mem_options.seed = fx->seed;
+	fx->mem = kv_mem_new(&fx->mem_options);
+	struct sim_config c;
+	sim_config_init(&c, fx->seed, 0);
+	struct sim *s = sim_open(&c);
+	sim_node_start(sim_node_add(s, "n", 0), fixture_main, fx);
+	sim_run(s, 24ULL * 3600 * NS_PER_S);
+	sim_close(s);
+	if (!fx->done)
+		fail_msg("seed %llu does not end", (unsigned long long)fx->seed);
+	kv_mem_free(fx->mem);
+}
+
+static inline void fixture_simple(void (*body)(struct meta_fixture *))
+{
+	struct meta_fixture fx = fixture_of(body);
+	fixture_run(&fx);
+}
+
+/* --- collection ------------------------------------------------------------------------------- */
+
+/* One round of every collector over every partition, and of the disks, in one epoch. */
+static inline void collect_once(struct meta_fixture *fx, struct meta_gc_counts *counts)
+{
+	uint64_t epoch;
+	CHECK_EQ(meta_gc_epoch(fx->m, &epoch), 0);
+	for (unsigned kind = 0; kind < META_GC_KINDS; kind++) {
+		for (uint64_t i = 0; i < meta_gc_partitions(fx->m); i++) {
+			struct meta_gc_cursor at = {0};
+			while (!at.end)
+				CHECK_EQ(meta_gc_step(fx->m, (enum meta_gc_kind)kind, i, epoch, &at,
+						      counts),
+					 0);
+		}
+	}
+	for (uint64_t i = 0; i < meta_gc_partitions(fx->m); i++) {
+		struct meta_gc_cursor at = {0};
+		while (!at.end) {
+			struct arena arena;
+			arena_init(&arena, MIB);
+			struct meta_dead_chunks dead[4];
+			int64_t n = meta_gc_chunks(fx->m, i, epoch, &at, &arena, dead, 4);
+			CHECK(n >= 0);
+			for (int64_t k = 0; k < n; k++)
+				CHECK_EQ(meta_gc_chunks_done(fx->m, dead[k].tenant, dead[k].block,
+							     dead[k].chunk_block),
+					 0);
+			arena_fini(&arena);
+		}
+	}
+	CHECK_EQ(meta_gc_advance(fx->m, epoch), 0);
+}
+
+/* Runs enough rounds to collect everything: names, files, blocks and chunks take three epochs each. */
+static inline void collect_all(struct meta_fixture *fx)
+{
+	for (int i = 0; i < 20; i++) {
+		struct meta_gc_counts counts = {0};
+		collect_once(fx, &counts);
+	}
+}
+
+/* Checks that all layers agree; returns the report, which counts the garbage. */
+static inline struct meta_check_report must_be_whole(struct meta_fixture *fx)
+{
+	struct meta_check_report report;
+	CHECK_EQ(meta_check(fx->m, NULL, &report), 0);
+	if (report.errors > 0)
+		fprintf(stderr, "seed %llu: %s\n", (unsigned long long)fx->seed, report.first);
+	CHECK_EQ(report.errors, 0);
+	return report;
+}
+
+/* --- short forms ------------------------------------------------------------------------------ */
+
+/* A block of ten bytes with one replica; the chunk is the caller's. */
+static inline struct meta_block small_block(uint64_t id, struct meta_chunk *chunk)
+{
+	*chunk = (struct meta_chunk){.disk = 3};
+	return (struct meta_block){.id = id,
+				   .state = META_BLOCK_SEALED,
+				   .epoch = 5,
+				   .length = 10,
+				   .capacity = 10,
+				   .encoding = "r1",
+				   .chunk_count = 1,
+				   .chunks = chunk};
+}
+
+static inline uint64_t must_mkdir(struct meta_fixture *fx, uint64_t dir, const char *name)
 {
 	uint64_t id = meta_id();
-	CHECK_EQ(meta_client_mkdir(c, dir, meta_name(name), id), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, dir, meta_name(name), id), 0);
 	return id;
 }
 
-static inline uint64_t make_file(struct meta_call *c, uint64_t dir, const char *name)
+static inline int try_create(struct meta_fixture *fx, uint64_t dir, const char *name, uint64_t id,
+			     uint64_t token, unsigned flags)
 {
-	int result = -1;
-	struct meta_create f = {.name = meta_name(name), .id = meta_id(), .mtime_ns = 5};
-	CHECK_EQ(meta_client_create(c, dir, &f, 1, 0, &result), 0);
-	CHECK_EQ(result, 0);
-	return f.id;
+	struct meta_create f = {.name = meta_name(name), .id = id, .token = token};
+	int result = 0;
+	int rc = meta_create(fx->m, &fx->ctx, dir, &f, 1, flags, &result);
+	return rc != 0 ? rc : result;
 }
 
-#define TEST_RATE(what, limit)                                                                   \
-	{                                                                                        \
-		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
-		{                                                                                \
-			.fn = what, .rate = limit                                                \
-		}                                                                                \
-	}
-#define TEST(what) TEST_RATE(what, 0)
-#define TEST_USAGE(what)                                                                         \
-	{                                                                                        \
-		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
-		{                                                                                \
-			.fn = what, .usage_ns = 20 * NS_PER_MS                                   \
-		}                                                                                \
-	}
-#define TEST_BEHIND(what)                                                                        \
-	{                                                                                        \
-		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
-		{                                                                                \
-			.fn = what, .watch_ns = 60 * NS_PER_S                                    \
-		}                                                                                \
-	}
+static inline uint64_t must_create(struct meta_fixture *fx, uint64_t dir, const char *name)
+{
+	uint64_t id = meta_id();
+	CHECK_EQ(try_create(fx, dir, name, id, 0, 0), 0);
+	return id;
+}
+
+static inline int look(struct meta_fixture *fx, uint64_t dir, const char *name, uint64_t *id)
+{
+	struct meta_entry e = {0};
+	int rc = meta_lookup(fx->m, &fx->ctx, dir, meta_name(name), &e);
+	*id = e.id;
+	return rc;
+}
+
+/* The id a name leads to, 0 for none. */
+static inline uint64_t id_at(struct meta_fixture *fx, uint64_t dir, const char *name)
+{
+	uint64_t id;
+	int rc = look(fx, dir, name, &id);
+	CHECK(rc == 0 || rc == -ENOENT);
+	return rc == 0 ? id : 0;
+}
 
 #endif

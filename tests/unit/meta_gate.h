@@ -8,13 +8,13 @@
 
 #include "meta/schema.h"
 #include "meta_api/id.h"
-#include "meta_rig.h"
+#include "meta_fixture.h"
 
 struct gate {
 	struct kv base;
 	struct kv *below;
-	struct rig *rig;
-	void (*other)(struct rig *rig);
+	struct meta_fixture *fx;
+	void (*other)(struct meta_fixture *fx);
 	enum meta_layer layer;
 	unsigned skip; /* transactions in that layer before the one that is stopped */
 	unsigned passed;
@@ -44,7 +44,7 @@ static inline int gate_txn(struct kv *kv, uint64_t partition, const struct kv_tx
 	struct gate *g = gate_of(kv);
 	if (!g->stopped && partition >> 56 == g->layer && g->passed++ == g->skip) {
 		g->stopped = true;
-		g->other(g->rig);
+		g->other(g->fx);
 	}
 	return kv_txn(g->below, partition, txn, failed);
 }
@@ -62,28 +62,29 @@ static const struct kv_ops gate_ops = {
 	.close = gate_close,
 };
 
-/* The operation of `slow` runs through the gate; `other` runs on the rig's own store. */
-static inline void gate_run(struct rig *rig, enum meta_layer layer, unsigned skip,
-			    void (*other)(struct rig *), void (*slow)(struct rig *))
+/* The operation of `slow` runs through the gate; `other` runs on the fixture's own store. */
+static inline void gate_run(struct meta_fixture *fx, enum meta_layer layer, unsigned skip,
+			    void (*other)(struct meta_fixture *),
+			    void (*slow)(struct meta_fixture *))
 {
 	struct gate g = {
-		.base.ops = &gate_ops, .rig = rig, .other = other, .layer = layer, .skip = skip};
-	CHECK_EQ(kv_mem_open(&g.below, rig->mem), 0);
-	struct rig through = *rig;
+		.base.ops = &gate_ops, .fx = fx, .other = other, .layer = layer, .skip = skip};
+	CHECK_EQ(kv_mem_open(&g.below, fx->mem), 0);
+	struct meta_fixture through = *fx;
 	through.kv = &g.base;
-	CHECK_EQ(meta_open(&through.m, &g.base, &rig->options), 0);
+	CHECK_EQ(meta_open(&through.m, &g.base, &fx->options), 0);
 	slow(&through);
 	CHECK(g.stopped);
 	meta_close(through.m);
 	kv_close(&g.base);
-	must_be_whole(rig);
-	collect_all(rig);
-	CHECK_EQ(must_be_whole(rig).garbage, 0);
+	must_be_whole(fx);
+	collect_all(fx);
+	CHECK_EQ(must_be_whole(fx).garbage, 0);
 }
 
-static inline int ren(struct rig *rig, const char *from, const char *to)
+static inline int ren(struct meta_fixture *fx, const char *from, const char *to)
 {
-	return meta_rename(rig->m, &rig->ctx, META_ROOT, meta_name(from), meta_name(to), meta_id(),
+	return meta_rename(fx->m, &fx->ctx, META_ROOT, meta_name(from), meta_name(to), meta_id(),
 			   0);
 }
 

@@ -19,27 +19,27 @@ struct pool_fixture {
 	struct store *pool;
 };
 
-void fixture_open(struct pool_fixture *r, enum place_kind place, uint32_t members, uint32_t k,
+void fixture_open(struct pool_fixture *fx, enum place_kind place, uint32_t members, uint32_t k,
 		  uint32_t p);
-void fixture_close(struct pool_fixture *r);
-int fixture_reopen(struct pool_fixture *r); /* reopens the pool, not its members */
+void fixture_close(struct pool_fixture *fx);
+int fixture_reopen(struct pool_fixture *fx); /* reopens the pool, not its members */
 
 /* Creates an empty member that is not in the pool yet; destroys a member. */
-void fixture_member_new(struct pool_fixture *r, uint32_t m);
-void fixture_member_end(struct pool_fixture *r, uint32_t m);
+void fixture_member_new(struct pool_fixture *fx, uint32_t m);
+void fixture_member_end(struct pool_fixture *fx, uint32_t m);
 
 /* Makes calls of these kinds return rc from now on; 0 removes the fault. */
-void fixture_fault(struct pool_fixture *r, uint32_t m, unsigned calls, int rc);
-void fixture_clear_faults(struct pool_fixture *r);
+void fixture_fault(struct pool_fixture *fx, uint32_t m, unsigned calls, int rc);
+void fixture_clear_faults(struct pool_fixture *fx);
 
 struct chunk_id fixture_id(uint64_t number);
 /*
  * fixture_row_member returns the member of a row; fixture_holds whether a member has a row of the
  * chunk; fixture_stat the result of stat of a row or copy on its member.
  */
-uint32_t fixture_row_member(struct pool_fixture *r, uint64_t number, uint32_t row);
-bool fixture_holds(struct pool_fixture *r, uint64_t number, uint32_t member);
-int fixture_stat(struct pool_fixture *r, uint64_t number, uint32_t row);
+uint32_t fixture_row_member(struct pool_fixture *fx, uint64_t number, uint32_t row);
+bool fixture_holds(struct pool_fixture *fx, uint64_t number, uint32_t member);
+int fixture_stat(struct pool_fixture *fx, uint64_t number, uint32_t row);
 
 /* Runs main in a simulated process until it ends. */
 void fixture_in_sim(void (*main)(void *), void *arg);

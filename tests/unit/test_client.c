@@ -11,14 +11,14 @@
 #include <string.h>
 
 #include "base/crc.h"
-#include "client_box.h"
+#include "client_fixture.h"
 
 /* --- helpers ---------------------------------------------------------------------------------- */
 
-static struct engine *open_engine(struct client_box *b)
+static struct engine *open_engine(struct client_fixture *fx)
 {
 	struct engine *e;
-	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &e), 0);
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){0}, &e), 0);
 	return e;
 }
 
@@ -33,7 +33,7 @@ static int write_parts(struct engine *e, const char *path, uint64_t text, uint64
 	CHECK(bytes != NULL);
 	for (uint64_t at = 0; rc == 0 && at < len; at += part) {
 		uint64_t n = min_u64(part, len - at);
-		cbox_fill(text, at, bytes, n);
+		fixture_fill(text, at, bytes, n);
 		struct iovec iov = {bytes, n};
 		rc = engine_append(&c, f, &iov, 1, NULL);
 		if (rc < 0)
@@ -61,7 +61,7 @@ static int64_t read_range(struct engine *e, struct efile *f, uint64_t text, uint
 	uint32_t crc;
 	int64_t got = engine_preadv(&c, f, &iov, 1, off, &crc);
 	if (got >= 0) {
-		CHECK(cbox_same(text, off, bytes, (size_t)got));
+		CHECK(fixture_same(text, off, bytes, (size_t)got));
 		CHECK_EQ(crc, crc32c(0, bytes, (size_t)got));
 	} else {
 		fprintf(stderr, "read: %s\n", c.error);
@@ -93,9 +93,9 @@ static int stat_file(struct engine *e, const char *path, struct terrane_stat *st
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-static void names_body(struct client_box *b)
+static void names_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct call c;
 	struct terrane_stat st;
 	engine_call(e, &c, NULL);
@@ -135,12 +135,12 @@ static void names_body(struct client_box *b)
 static void names_do_what_the_shell_expects(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, names_body);
+	fixture_run_all(6, 1, names_body);
 }
 
-static void list_body(struct client_box *b)
+static void list_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct call c;
 	engine_call(e, &c, NULL);
 	CHECK_EQ(engine_mkdir(&c, "/l", 0), 0);
@@ -176,20 +176,20 @@ static void list_body(struct client_box *b)
 static void lists_give_every_entry_once_with_its_id(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, list_body);
+	fixture_run_all(6, 1, list_body);
 }
 
 /* --- whole files ------------------------------------------------------------------------------ */
 
 #define BLOCK (256 * KIB)
 
-static void sizes_body(struct client_box *b)
+static void sizes_body(struct client_fixture *fx)
 {
 	static const uint64_t sizes[] = {0,         1,         4095,          4096,
 					 BLOCK / 4, BLOCK - 1, BLOCK,         BLOCK + 1,
 					 2 * BLOCK, 3 * BLOCK, 5 * BLOCK + 77};
 	static const char *const encodings[] = {"rs:4+2", "r3", "lrc:4+2+1"};
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	for (size_t k = 0; k < ARRAY_LEN(encodings); k++) {
 		struct terrane_options o = {.encoding = encodings[k], .block_bytes = BLOCK};
 		for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
@@ -214,12 +214,12 @@ static void sizes_body(struct client_box *b)
 static void files_of_every_size_come_back(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, sizes_body);
+	fixture_run_all(8, 1, sizes_body);
 }
 
-static void visible_body(struct client_box *b)
+static void visible_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct terrane_options o = {.block_bytes = BLOCK};
 	struct call c;
 	struct terrane_stat st;
@@ -260,16 +260,16 @@ static void visible_body(struct client_box *b)
 static void a_file_is_visible_when_it_is_closed(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, visible_body);
+	fixture_run_all(6, 1, visible_body);
 }
 
-static void checksum_body(struct client_box *b)
+static void checksum_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct call c;
 	struct efile *f;
 	uint8_t bytes[1000];
-	cbox_fill(1, 0, bytes, sizeof(bytes));
+	fixture_fill(1, 0, bytes, sizeof(bytes));
 	struct iovec iov[2] = {{bytes, 400}, {bytes + 400, 600}};
 	uint32_t crc = crc32c(0, bytes, sizeof(bytes));
 	uint32_t wrong = crc ^ 1;
@@ -288,10 +288,11 @@ static void checksum_body(struct client_box *b)
 }
 
 /* Eight files that are written in turns, each with more in its block than an eighth of the memory. */
-static void memory_body(struct client_box *b)
+static void memory_body(struct client_fixture *fx)
 {
 	struct engine *e;
-	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){.memory_bytes = 32 * MIB}, &e), 0);
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){.memory_bytes = 32 * MIB}, &e),
+		 0);
 	struct terrane_options o = {.block_bytes = 8 * MIB, .timeout_ms = 20000};
 	struct efile *files[8];
 	struct call c;
@@ -307,7 +308,7 @@ static void memory_body(struct client_box *b)
 		for (uint64_t i = 0; i < 8; i++) {
 			rt_background();
 			engine_call(e, &c, &o);
-			cbox_fill(i, at, bytes, MIB);
+			fixture_fill(i, at, bytes, MIB);
 			struct iovec iov = {bytes, MIB};
 			CHECK_EQ(engine_append(&c, files[i], &iov, 1, NULL), 0);
 		}
@@ -332,22 +333,22 @@ static void memory_body(struct client_box *b)
 static void files_do_not_wait_for_each_others_memory(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, memory_body);
+	fixture_run_all(6, 1, memory_body);
 }
 
 static void the_applications_checksum_is_kept_to_the_end(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, checksum_body);
+	fixture_run_all(6, 1, checksum_body);
 }
 
 /* --- packed files and batches ----------------------------------------------------------------- */
 
 #define SMALL 40
 
-static void pack_body(struct client_box *b)
+static void pack_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct call c;
 	struct terrane_small files[SMALL] = {0};
 	static char names[SMALL][16];
@@ -360,7 +361,7 @@ static void pack_body(struct client_box *b)
 		snprintf(names[i], sizeof(names[i]), "f%02d", i);
 		bytes[i] = malloc(len + 1);
 		CHECK(bytes[i] != NULL);
-		cbox_fill((uint64_t)i, 0, bytes[i], len);
+		fixture_fill((uint64_t)i, 0, bytes[i], len);
 		files[i] = (struct terrane_small){.name = names[i], .data = bytes[i], .len = len};
 	}
 	CHECK_EQ(engine_pack(&c, "/p", files, SMALL, 0, &o), 0);
@@ -399,7 +400,8 @@ static void pack_body(struct client_box *b)
 	CHECK_EQ(engine_read_batch(&c, ranges, SMALL, NULL, NULL), 0);
 	for (int i = 0; i < SMALL; i++) {
 		CHECK_EQ(ranges[i].result, i * 1000 - (i == 6 ? 100 : 0));
-		CHECK(cbox_same((uint64_t)i, ranges[i].offset, bytes[i], (size_t)ranges[i].result));
+		CHECK(fixture_same((uint64_t)i, ranges[i].offset, bytes[i],
+				   (size_t)ranges[i].result));
 		CHECK_EQ(ranges[i].crc, crc32c(0, bytes[i], (size_t)ranges[i].result));
 		free(bytes[i]);
 	}
@@ -409,20 +411,20 @@ static void pack_body(struct client_box *b)
 static void packed_files_share_blocks_and_come_back_one_by_one(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, pack_body);
+	fixture_run_all(6, 1, pack_body);
 }
 
 /* --- disks fail ------------------------------------------------------------------------------- */
 
-static void failing_body(struct client_box *b)
+static void failing_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct terrane_options o = {.block_bytes = BLOCK};
 	CHECK_EQ(write_file(e, "/before", 1, 10 * BLOCK, &o), 0);
-	cbox_do(b, cbox_kill_node, 1);
+	fixture_do(fx, fixture_kill_node, 1);
 	CHECK_EQ(read_file(e, "/before", 1, 0, 11 * BLOCK), 10 * BLOCK);
 	CHECK_EQ(write_file(e, "/after", 2, 10 * BLOCK, &o), 0);
-	cbox_do(b, cbox_kill_node, 11);
+	fixture_do(fx, fixture_kill_node, 11);
 	CHECK_EQ(read_file(e, "/before", 1, 0, 11 * BLOCK), 10 * BLOCK);
 	CHECK_EQ(read_file(e, "/after", 2, 0, 11 * BLOCK), 10 * BLOCK);
 	/* In a batch too: what lies on the lost nodes is computed, the rest comes as it is. */
@@ -437,7 +439,7 @@ static void failing_body(struct client_box *b)
 	CHECK_EQ(engine_read_batch(&c, ranges, 20, NULL, NULL), 0);
 	for (size_t i = 0; i < 20; i++) {
 		CHECK_EQ(ranges[i].result, 50000);
-		CHECK(cbox_same(1 + i % 2, i * 111111, ranges[i].buf, 50000));
+		CHECK(fixture_same(1 + i % 2, i * 111111, ranges[i].buf, 50000));
 		free(ranges[i].buf);
 	}
 	CHECK(engine_fabric(e)->stats.rebuilt_reads > 0);
@@ -447,12 +449,12 @@ static void failing_body(struct client_box *b)
 static void files_outlive_nodes(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, failing_body);
+	fixture_run_all(8, 1, failing_body);
 }
 
-static void mlec_body(struct client_box *b)
+static void mlec_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct terrane_options o = {.block_bytes = BLOCK, .encoding = "mlec:3+2/2+1"};
 	CHECK_EQ(write_file(e, "/f", 1, 3 * BLOCK + 5, &o), 0);
 	CHECK_EQ(read_file(e, "/f", 1, 0, 4 * BLOCK), 3 * BLOCK + 5);
@@ -465,8 +467,8 @@ static void mlec_body(struct client_box *b)
 	CHECK_EQ(engine_create(&c, "/g", 0, &o, &f), -ENOSPC);
 	o.encoding = "mlec:3+2/2+1";
 	/* Two pools are lost as a whole: the network level makes them good. */
-	cbox_do(b, cbox_kill_node, 1);
-	cbox_do(b, cbox_kill_node, 21);
+	fixture_do(fx, fixture_kill_node, 1);
+	fixture_do(fx, fixture_kill_node, 21);
 	CHECK_EQ(read_file(e, "/f", 1, 0, 4 * BLOCK), 3 * BLOCK + 5);
 	CHECK(engine_fabric(e)->stats.rebuilt_reads > 0);
 	engine_close(e);
@@ -475,7 +477,7 @@ static void mlec_body(struct client_box *b)
 static void mlec_blocks_land_on_pools(void **state)
 {
 	(void)state;
-	cbox_run_pools(6, mlec_body);
+	fixture_run_pools(6, mlec_body);
 }
 
 int main(void)

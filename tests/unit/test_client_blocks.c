@@ -12,7 +12,7 @@
 
 #include "base/crc.h"
 #include "base/rng.h"
-#include "client_box.h"
+#include "client_fixture.h"
 #include "cluster/choose.h"
 
 /* A block as it was written. */
@@ -31,10 +31,10 @@ static struct shape shape_named(const char *text)
 	return s;
 }
 
-static int write_block(struct client_box *b, struct call *c, const char *encoding, uint64_t block,
-		       uint64_t len, struct stored *out)
+static int write_block(struct client_fixture *fx, struct call *c, const char *encoding,
+		       uint64_t block, uint64_t len, struct stored *out)
 {
-	struct fabric *f = &b->fabric;
+	struct fabric *f = &fx->fabric;
 	*out = (struct stored){.text = block};
 	out->at = (struct block_at){.block = block,
 				    .chunk_block = block,
@@ -44,7 +44,7 @@ static int write_block(struct client_box *b, struct call *c, const char *encodin
 	const struct shape *s = &out->at.shape;
 	struct buf *data;
 	CHECK_EQ(rt_pool_get(&f->pool, len, &data), 0);
-	cbox_fill(block, 0, data->data, len);
+	fixture_fill(block, 0, data->data, len);
 	uint32_t crc = crc32c(0, data->data, len);
 	struct coded coded;
 	int rc = coded_make(c, s, data, len, crc, &coded);
@@ -53,7 +53,7 @@ static int write_block(struct client_box *b, struct call *c, const char *encodin
 		return rc;
 	struct cluster_choice choice;
 	struct cluster_want want = {.encoding = s->encoding, .block = block, .extra = 6};
-	CHECK_EQ(cluster_choose(&b->map, &want, &choice), 0);
+	CHECK_EQ(cluster_choose(&fx->map, &want, &choice), 0);
 	struct block_write w = {
 		.block = block,
 		.epoch = 1,
@@ -77,7 +77,7 @@ static int read_block(struct call *c, const struct stored *k, uint64_t off, uint
 	int rc = block_range_read(c, &k->at, &get);
 	*findings = get.findings;
 	if (rc == 0) {
-		CHECK(cbox_same(k->text, off, bytes, len));
+		CHECK(fixture_same(k->text, off, bytes, len));
 		CHECK_EQ(get.crc, crc32c(0, bytes, len));
 	}
 	free(bytes);
@@ -94,21 +94,21 @@ static int missing(const struct stored *k)
 
 /* --- nothing goes wrong ----------------------------------------------------------------------- */
 
-static void every_size_body(struct client_box *b)
+static void every_size_body(struct client_fixture *fx)
 {
 	static const char *const encodings[] = {"r3", "rs:4+2", "lrc:4+2+1", "rs:1+1"};
 	static const uint64_t sizes[] = {1,     2,     4095,  4096,   4097,  16383,
 					 16384, 16385, 65537, 262144, 300001};
-	cbox_fabric_open(b, &(struct fabric_options){0});
+	fixture_fabric_open(fx, &(struct fabric_options){0});
 	uint64_t block = 100;
 	for (size_t e = 0; e < ARRAY_LEN(encodings); e++) {
 		for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 			struct call c;
-			call_init(&c, &b->fabric);
+			call_init(&c, &fx->fabric);
 			struct stored k;
 			struct block_findings findings;
 			uint64_t len = sizes[i];
-			CHECK_EQ(write_block(b, &c, encodings[e], ++block, len, &k), 0);
+			CHECK_EQ(write_block(fx, &c, encodings[e], ++block, len, &k), 0);
 			CHECK_EQ(missing(&k), 0);
 			CHECK_EQ(read_block(&c, &k, 0, len, &findings), 0);
 			CHECK_EQ(read_block(&c, &k, len - 1, 1, &findings), 0);
@@ -116,85 +116,85 @@ static void every_size_body(struct client_box *b)
 			CHECK_EQ(findings.bad_count, 0);
 		}
 	}
-	CHECK_EQ(b->fabric.stats.rebuilt_reads, 0);
-	CHECK_EQ(b->fabric.stats.blocks_short, 0);
-	CHECK_EQ(b->fabric.writes.held_bytes, 0);
-	CHECK_EQ(b->fabric.reads.held_bytes, 0);
-	cbox_fabric_close(b);
+	CHECK_EQ(fx->fabric.stats.rebuilt_reads, 0);
+	CHECK_EQ(fx->fabric.stats.blocks_short, 0);
+	CHECK_EQ(fx->fabric.writes.held_bytes, 0);
+	CHECK_EQ(fx->fabric.reads.held_bytes, 0);
+	fixture_fabric_close(fx);
 }
 
 static void every_size_comes_back(void **state)
 {
 	(void)state;
-	cbox_run(9, 1, every_size_body);
+	fixture_run(9, 1, every_size_body);
 }
 
 /* Each rack has a disk to spare, and some of those answer sooner than the first of another rack. */
-static void racks_body(struct client_box *b)
+static void racks_body(struct client_fixture *fx)
 {
-	cbox_fabric_open(b, &(struct fabric_options){0});
+	fixture_fabric_open(fx, &(struct fabric_options){0});
 	for (uint64_t block = 1; block <= 60; block++) {
 		struct call c;
-		call_init(&c, &b->fabric);
+		call_init(&c, &fx->fabric);
 		struct stored k;
-		CHECK_EQ(write_block(b, &c, "rs:4+2", block, 600000, &k), 0);
+		CHECK_EQ(write_block(fx, &c, "rs:4+2", block, 600000, &k), 0);
 		for (int i = 0; i < k.at.shape.n; i++)
 			for (int m = 0; m < i; m++)
 				CHECK(k.disks[i] == 0 || k.disks[i] / 10 != k.disks[m] / 10);
 	}
-	cbox_fabric_close(b);
+	fixture_fabric_close(fx);
 }
 
 static void no_two_chunks_share_a_rack_while_there_are_enough(void **state)
 {
 	(void)state;
-	cbox_run(6, 2, racks_body);
+	fixture_run(6, 2, racks_body);
 }
 
 /* --- disks fail ------------------------------------------------------------------------------- */
 
-static void lost_body(struct client_box *b)
+static void lost_body(struct client_fixture *fx)
 {
-	cbox_fabric_open(b, &(struct fabric_options){.chunk_timeout_ns = 2 * NS_PER_S});
+	fixture_fabric_open(fx, &(struct fabric_options){.chunk_timeout_ns = 2 * NS_PER_S});
 	struct call c;
-	call_init(&c, &b->fabric);
+	call_init(&c, &fx->fabric);
 	struct stored k, l;
 	struct block_findings findings;
-	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 300001, &k), 0);
-	CHECK_EQ(write_block(b, &c, "r3", 2, 300001, &l), 0);
+	CHECK_EQ(write_block(fx, &c, "rs:4+2", 1, 300001, &k), 0);
+	CHECK_EQ(write_block(fx, &c, "r3", 2, 300001, &l), 0);
 	/* Two chunks of the first, and whatever copy is there. */
-	cbox_do(b, cbox_kill_node, k.disks[0]);
-	cbox_do(b, cbox_kill_node, k.disks[2]);
+	fixture_do(fx, fixture_kill_node, k.disks[0]);
+	fixture_do(fx, fixture_kill_node, k.disks[2]);
 	CHECK_EQ(read_block(&c, &k, 0, 300001, &findings), 0);
 	CHECK_EQ(read_block(&c, &k, 10, 100, &findings), 0);
 	CHECK_EQ(read_block(&c, &k, 70000, 100000, &findings), 0);
-	CHECK(b->fabric.stats.rebuilt_reads >= 3);
+	CHECK(fx->fabric.stats.rebuilt_reads >= 3);
 	CHECK_EQ(read_block(&c, &l, 0, 300001, &findings), 0);
 	/* A third is too many, and that is said. */
-	cbox_do(b, cbox_kill_node, k.disks[4]);
+	fixture_do(fx, fixture_kill_node, k.disks[4]);
 	CHECK_EQ(read_block(&c, &k, 0, 100, &findings), -ENODATA);
 	CHECK(strstr(c.error, "too few") != NULL);
-	cbox_fabric_close(b);
+	fixture_fabric_close(fx);
 }
 
 static void lost_chunks_are_rebuilt(void **state)
 {
 	(void)state;
-	cbox_run(6, 1, lost_body);
+	fixture_run(6, 1, lost_body);
 }
 
-static void every_loss_body(struct client_box *b)
+static void every_loss_body(struct client_fixture *fx)
 {
 	static const char *const encodings[] = {"rs:4+2", "lrc:4+2+1", "rs:2+2"};
-	cbox_fabric_open(b, &(struct fabric_options){.rebuild_burst = 1e6});
+	fixture_fabric_open(fx, &(struct fabric_options){.rebuild_burst = 1e6});
 	struct rng rng;
 	rng_init(&rng, 42);
 	struct call c;
-	call_init(&c, &b->fabric);
+	call_init(&c, &fx->fabric);
 	for (size_t e = 0; e < ARRAY_LEN(encodings); e++) {
 		struct stored whole;
 		uint64_t len = 100000 + rng_below(&rng, 9999);
-		CHECK_EQ(write_block(b, &c, encodings[e], e + 1, len, &whole), 0);
+		CHECK_EQ(write_block(fx, &c, encodings[e], e + 1, len, &whole), 0);
 		int n = whole.at.shape.n;
 		for (int i = 0; i < n * n; i++) {
 			struct stored k = whole;
@@ -209,204 +209,204 @@ static void every_loss_body(struct client_box *b)
 			}
 		}
 	}
-	cbox_fabric_close(b);
+	fixture_fabric_close(fx);
 }
 
 static void every_range_survives_every_tolerated_loss(void **state)
 {
 	(void)state;
-	cbox_run(7, 1, every_loss_body);
+	fixture_run(7, 1, every_loss_body);
 }
 
-static void write_body(struct client_box *b)
+static void write_body(struct client_fixture *fx)
 {
-	cbox_fabric_open(b, &(struct fabric_options){0});
+	fixture_fabric_open(fx, &(struct fabric_options){0});
 	struct call c;
-	call_init(&c, &b->fabric);
+	call_init(&c, &fx->fabric);
 	struct stored k;
 	struct block_findings findings;
 	/* Two of eight nodes are gone: the six others take all chunks. */
-	cbox_do(b, cbox_kill_node, 1);
-	cbox_do(b, cbox_kill_node, 11);
-	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
+	fixture_do(fx, fixture_kill_node, 1);
+	fixture_do(fx, fixture_kill_node, 11);
+	CHECK_EQ(write_block(fx, &c, "rs:4+2", 1, 400000, &k), 0);
 	CHECK_EQ(missing(&k), 0);
 	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
 	/* Small chunks are not reserved: a put that fails finds another disk. */
-	CHECK_EQ(write_block(b, &c, "rs:4+2", 10, 100000, &k), 0);
+	CHECK_EQ(write_block(fx, &c, "rs:4+2", 10, 100000, &k), 0);
 	CHECK_EQ(missing(&k), 0);
 	/* One more: five chunks are a quorum, and one is left to repair. */
-	cbox_do(b, cbox_kill_node, 21);
-	CHECK_EQ(write_block(b, &c, "rs:4+2", 2, 400000, &k), 0);
+	fixture_do(fx, fixture_kill_node, 21);
+	CHECK_EQ(write_block(fx, &c, "rs:4+2", 2, 400000, &k), 0);
 	CHECK_EQ(missing(&k), 1);
-	CHECK_EQ(b->fabric.stats.blocks_short, 1);
+	CHECK_EQ(fx->fabric.stats.blocks_short, 1);
 	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
 	/* One more: no. */
-	cbox_do(b, cbox_kill_node, 31);
-	CHECK_EQ(write_block(b, &c, "rs:4+2", 3, 400000, &k), -ENOSPC);
+	fixture_do(fx, fixture_kill_node, 31);
+	CHECK_EQ(write_block(fx, &c, "rs:4+2", 3, 400000, &k), -ENOSPC);
 	CHECK(strstr(c.error, "4 of 6 chunks") != NULL);
-	CHECK_EQ(b->fabric.writes.held_bytes, 0);
-	cbox_fabric_close(b);
+	CHECK_EQ(fx->fabric.writes.held_bytes, 0);
+	fixture_fabric_close(fx);
 }
 
 static void writes_go_around_lost_nodes(void **state)
 {
 	(void)state;
-	cbox_run(8, 1, write_body);
+	fixture_run(8, 1, write_body);
 }
 
 /* --- disks are slow --------------------------------------------------------------------------- */
 
-static void hedge_body(struct client_box *b)
+static void hedge_body(struct client_fixture *fx)
 {
-	cbox_fabric_open(b, &(struct fabric_options){0});
+	fixture_fabric_open(fx, &(struct fabric_options){0});
 	struct call c;
-	call_init(&c, &b->fabric);
+	call_init(&c, &fx->fabric);
 	struct stored k;
 	struct block_findings findings;
-	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
-	cbox_do(b, cbox_cut_node, k.disks[1]);
+	CHECK_EQ(write_block(fx, &c, "rs:4+2", 1, 400000, &k), 0);
+	fixture_do(fx, fixture_cut_node, k.disks[1]);
 	c.hedge_ns = 50 * NS_PER_MS;
 	uint64_t start_ns = rt_now_ns();
 	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
 	uint64_t took_ns = rt_now_ns() - start_ns;
 	CHECK(took_ns >= 50 * NS_PER_MS && took_ns < 500 * NS_PER_MS);
-	CHECK_EQ(b->fabric.stats.hedged_reads, 1);
-	CHECK_EQ(b->fabric.stats.rebuilt_reads, 1);
+	CHECK_EQ(fx->fabric.stats.hedged_reads, 1);
+	CHECK_EQ(fx->fabric.stats.rebuilt_reads, 1);
 	/* The way around is slow, too: a second one, when that may be tried. */
-	cbox_do(b, cbox_cut_node, k.disks[4]);
+	fixture_do(fx, fixture_cut_node, k.disks[4]);
 	c.hedge = 2;
 	start_ns = rt_now_ns();
 	CHECK_EQ(read_block(&c, &k, 110000, 1000, &findings), 0);
 	took_ns = rt_now_ns() - start_ns;
 	CHECK(took_ns >= 50 * NS_PER_MS && took_ns < 500 * NS_PER_MS);
-	cbox_do(b, cbox_heal, 0);
-	cbox_do(b, cbox_cut_node, k.disks[1]);
+	fixture_do(fx, fixture_heal, 0);
+	fixture_do(fx, fixture_cut_node, k.disks[1]);
 	/* Without hedging it takes until the chunk's time is up. */
 	c.hedge = UINT16_MAX;
 	start_ns = rt_now_ns();
 	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
 	CHECK(rt_now_ns() - start_ns >= 5 * NS_PER_S);
 	/* A write goes to those that answer. */
-	CHECK_EQ(write_block(b, &c, "rs:4+2", 2, 400000, &k), 0);
+	CHECK_EQ(write_block(fx, &c, "rs:4+2", 2, 400000, &k), 0);
 	CHECK_EQ(missing(&k), 0);
-	cbox_do(b, cbox_heal, 0);
-	cbox_fabric_close(b);
+	fixture_do(fx, fixture_heal, 0);
+	fixture_fabric_close(fx);
 }
 
 static void a_slow_disk_is_hedged(void **state)
 {
 	(void)state;
-	cbox_run(8, 1, hedge_body);
+	fixture_run(8, 1, hedge_body);
 }
 
 struct pause {
-	struct client_box *b;
+	struct client_fixture *fx;
 	uint64_t disk;
 };
 
-static void pause_short(struct client_box *b, uint64_t disk)
+static void pause_short(struct client_fixture *fx, uint64_t disk)
 {
-	sim_node_pause(b->nodes[(disk - 1) / 10].node, NS_PER_S);
+	sim_node_pause(fx->nodes[(disk - 1) / 10].node, NS_PER_S);
 }
 
-static void pause_long(struct client_box *b, uint64_t disk)
+static void pause_long(struct client_fixture *fx, uint64_t disk)
 {
-	sim_node_pause(b->nodes[(disk - 1) / 10].node, 8 * NS_PER_S);
+	sim_node_pause(fx->nodes[(disk - 1) / 10].node, 8 * NS_PER_S);
 }
 
 static void pause_fiber(void *arg)
 {
 	const struct pause *p = arg;
 	CHECK_EQ(rt_sleep_ns(200 * NS_PER_MS), 0);
-	cbox_do(p->b, pause_long, p->disk);
+	fixture_do(p->fx, pause_long, p->disk);
 }
 
 /* The second chunk is late, and its hedge asks for more of the first, which is silent by then. */
-static void here_body(struct client_box *b)
+static void here_body(struct client_fixture *fx)
 {
-	cbox_fabric_open(b, &(struct fabric_options){0});
+	fixture_fabric_open(fx, &(struct fabric_options){0});
 	struct call c;
-	call_init(&c, &b->fabric);
+	call_init(&c, &fx->fabric);
 	struct stored k;
 	struct block_findings findings;
 	struct rt_group g;
 	rt_group_init(&g);
-	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
+	CHECK_EQ(write_block(fx, &c, "rs:4+2", 1, 400000, &k), 0);
 	c.hedge_ns = 500 * NS_PER_MS;
-	struct pause first = {b, k.disks[0]};
-	cbox_do(b, pause_short, k.disks[1]);
+	struct pause first = {fx, k.disks[0]};
+	fixture_do(fx, pause_short, k.disks[1]);
 	CHECK_EQ(rt_group_spawn(&g, "pause", pause_fiber, &first), 0);
 	uint64_t start_ns = rt_now_ns();
 	CHECK_EQ(read_block(&c, &k, 40000, 120000, &findings), 0);
 	uint64_t took_ns = rt_now_ns() - start_ns;
-	CHECK_EQ(b->fabric.stats.hedged_reads, 1);
+	CHECK_EQ(fx->fabric.stats.hedged_reads, 1);
 	CHECK(took_ns >= 500 * NS_PER_MS && took_ns < 2 * NS_PER_S);
 	rt_group_join(&g);
-	cbox_fabric_close(b);
+	fixture_fabric_close(fx);
 }
 
 static void what_is_here_does_not_wait_for_more_of_its_chunk(void **state)
 {
 	(void)state;
-	cbox_run(8, 1, here_body);
+	fixture_run(8, 1, here_body);
 }
 
 /* --- the budget ------------------------------------------------------------------------------- */
 
-static void budget_body(struct client_box *b)
+static void budget_body(struct client_fixture *fx)
 {
-	cbox_fabric_open(b,
-			 &(struct fabric_options){.rebuild_burst = 3, .rebuild_floor_per_s = -1});
+	fixture_fabric_open(
+		fx, &(struct fabric_options){.rebuild_burst = 3, .rebuild_floor_per_s = -1});
 	struct call c;
-	call_init(&c, &b->fabric);
+	call_init(&c, &fx->fabric);
 	struct stored k;
 	struct block_findings findings;
-	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
-	cbox_do(b, cbox_kill_node, k.disks[0]);
+	CHECK_EQ(write_block(fx, &c, "rs:4+2", 1, 400000, &k), 0);
+	fixture_do(fx, fixture_kill_node, k.disks[0]);
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), 0);
 	CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), -EBUSY);
 	CHECK(strstr(c.error, "try again later") != NULL);
-	CHECK_EQ(b->fabric.stats.rebuilt_reads, 3);
+	CHECK_EQ(fx->fabric.stats.rebuilt_reads, 3);
 	/* Ten ordinary reads earn one. */
 	for (int i = 0; i < 11; i++)
 		CHECK_EQ(read_block(&c, &k, 150000, 1000, &findings), 0);
 	CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), 0);
 	CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), -EBUSY);
-	CHECK_EQ(b->fabric.stats.rebuilt_reads, 4);
-	cbox_fabric_close(b);
+	CHECK_EQ(fx->fabric.stats.rebuilt_reads, 4);
+	fixture_fabric_close(fx);
 }
 
 static void rebuilt_reads_stay_within_their_share(void **state)
 {
 	(void)state;
-	cbox_run(6, 1, budget_body);
+	fixture_run(6, 1, budget_body);
 }
 
 /* --- bits flip -------------------------------------------------------------------------------- */
 
-static void rot_body(struct client_box *b)
+static void rot_body(struct client_fixture *fx)
 {
-	cbox_fabric_open(b, &(struct fabric_options){0});
+	fixture_fabric_open(fx, &(struct fabric_options){0});
 	struct call c;
-	call_init(&c, &b->fabric);
+	call_init(&c, &fx->fabric);
 	struct stored k;
 	struct block_findings findings;
-	CHECK_EQ(write_block(b, &c, "rs:4+2", 1, 400000, &k), 0);
-	cbox_flip(b, k.disks[1], (struct chunk_id){1, 1}, 5000);
+	CHECK_EQ(write_block(fx, &c, "rs:4+2", 1, 400000, &k), 0);
+	fixture_flip(fx, k.disks[1], (struct chunk_id){1, 1}, 5000);
 	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
 	CHECK_EQ(findings.bad_count, 1);
 	CHECK_EQ(findings.bad[0].chunk, 1);
 	CHECK_EQ(findings.bad[0].disk, k.disks[1]);
 	CHECK_EQ(findings.bad[0].rc, -EBADMSG);
-	CHECK_EQ(b->fabric.stats.bad_chunks, 1);
-	cbox_fabric_close(b);
+	CHECK_EQ(fx->fabric.stats.bad_chunks, 1);
+	fixture_fabric_close(fx);
 }
 
 static void a_rotten_chunk_is_found_and_reported(void **state)
 {
 	(void)state;
-	cbox_run(7, 1, rot_body);
+	fixture_run(7, 1, rot_body);
 }
 
 struct tamperer {
@@ -425,21 +425,21 @@ static void tamper(void *ctx, enum tamper_at at, void *bytes, size_t len)
 }
 
 /* lost: the first data chunk has to be computed. */
-static void tamper_once(struct client_box *b, enum tamper_at at, int nth, const char *encoding,
+static void tamper_once(struct client_fixture *fx, enum tamper_at at, int nth, const char *encoding,
 			bool lost)
 {
 	struct tamperer t = {.at = at};
 	struct fabric_options o = {
 		.tamper = tamper, .tamper_ctx = &t, .chunk_timeout_ns = NS_PER_S};
-	cbox_fabric_open(b, &o);
+	fixture_fabric_open(fx, &o);
 	struct call c;
-	call_init(&c, &b->fabric);
+	call_init(&c, &fx->fabric);
 	struct stored k;
 	struct block_findings findings;
 	uint64_t block = 1000 + rt_random_u64() % 1000000000;
 	bool writing = at <= TAMPER_SENDING;
 	t.nth = writing ? nth : 0;
-	int rc = write_block(b, &c, encoding, block, 200000, &k);
+	int rc = write_block(fx, &c, encoding, block, 200000, &k);
 	if (!writing)
 		CHECK_EQ(rc, 0);
 	if (rc == 0) {
@@ -458,29 +458,29 @@ static void tamper_once(struct client_box *b, enum tamper_at at, int nth, const 
 	if (t.hits > 0 && rc != 0)
 		CHECK(rc == -EBADMSG || rc == -ENODATA || rc == -ENOSPC);
 	CHECK(t.hits == 1);
-	cbox_fabric_close(b);
+	fixture_fabric_close(fx);
 }
 
-static void tamper_body(struct client_box *b)
+static void tamper_body(struct client_fixture *fx)
 {
 	for (int at = TAMPER_BLOCK; at < TAMPER_COUNT; at++) {
-		tamper_once(b, (enum tamper_at)at, 1, "rs:4+2", at == TAMPER_REBUILT);
+		tamper_once(fx, (enum tamper_at)at, 1, "rs:4+2", at == TAMPER_REBUILT);
 		if (at != TAMPER_PARITY && at != TAMPER_REBUILT)
-			tamper_once(b, (enum tamper_at)at, 1, "r3", false);
+			tamper_once(fx, (enum tamper_at)at, 1, "r3", false);
 	}
-	tamper_once(b, TAMPER_SENDING, 6, "rs:4+2", false);
-	tamper_once(b, TAMPER_PARITY, 2, "rs:4+2", false);
+	tamper_once(fx, TAMPER_SENDING, 6, "rs:4+2", false);
+	tamper_once(fx, TAMPER_PARITY, 2, "rs:4+2", false);
 	for (int nth = 1; nth <= 4; nth++) {
-		tamper_once(b, TAMPER_RECEIVED, nth, "rs:4+2", nth % 2 == 0);
-		tamper_once(b, TAMPER_HANDED_OUT, nth, "rs:4+2", true);
-		tamper_once(b, TAMPER_HANDED_OUT, nth, "rs:4+2", false);
+		tamper_once(fx, TAMPER_RECEIVED, nth, "rs:4+2", nth % 2 == 0);
+		tamper_once(fx, TAMPER_HANDED_OUT, nth, "rs:4+2", true);
+		tamper_once(fx, TAMPER_HANDED_OUT, nth, "rs:4+2", false);
 	}
 }
 
 static void a_bit_flipped_in_any_buffer_is_never_returned(void **state)
 {
 	(void)state;
-	cbox_run(8, 1, tamper_body);
+	fixture_run(8, 1, tamper_body);
 }
 
 /* --- small parts ------------------------------------------------------------------------------ */

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "client/engine_impl.h"
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 #include "store/dir.h"
 
 int __real_store_dir_open(const char *path, const struct store_dir_options *options,
@@ -187,11 +187,12 @@ static const struct context whole = {.tenant = TENANT,
 					      .placement_category = 43}};
 
 struct user {
-	struct lab lab;
+	struct janitor_fixture jf;
 	struct engine *engine;
 };
 
-static void user_open(struct user *u, struct client_box *b, const struct fabric_options *fabric)
+static void user_open(struct user *u, struct client_fixture *fx,
+		      const struct fabric_options *fabric)
 {
 	struct meta_tenant t = {.id = 2, .name = TENANT, .quota_bytes = GIB};
 	char why[FABRIC_ERROR_MAX];
@@ -203,9 +204,9 @@ static void user_open(struct user *u, struct client_box *b, const struct fabric_
 	held = fail_one_append = false;
 	hold_ns = 0;
 	expect(NULL);
-	lab_open(&u->lab, b);
+	janitor_fixture_open(&u->jf, fx);
 	CHECK_EQ(strlen(TENANT), META_TENANT_NAME_MAX);
-	CHECK_EQ(meta_client_tenant_create(&u->lab.root, &t), 0);
+	CHECK_EQ(meta_client_tenant_create(&u->jf.root, &t), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	CHECK_EQ(engine_open(&u->engine, &o, why), 0);
 	CHECK(rt_context() == context_empty());
@@ -216,7 +217,7 @@ static void user_close(struct user *u)
 	expect(NULL);
 	rt_background();
 	engine_close(u->engine);
-	lab_close(&u->lab);
+	janitor_fixture_close(&u->jf);
 }
 
 /* As a service does it that has got a request: what options cannot name comes with the fiber's context. The memory
@@ -252,7 +253,7 @@ static int add(struct call *c, struct efile *f, uint64_t at, uint64_t len)
 {
 	uint8_t *bytes = malloc(len);
 	CHECK(bytes != NULL);
-	cbox_fill(1, at, bytes, len);
+	fixture_fill(1, at, bytes, len);
 	struct iovec iov = {bytes, len};
 	int rc = engine_append(c, f, &iov, 1, NULL);
 	free(bytes);
@@ -270,7 +271,7 @@ static void read_as(struct user *u, const struct context *like, const char *path
 	call_as(u, &c, like, &o);
 	CHECK_EQ(engine_file_open(&c, path, &f), 0);
 	CHECK_EQ(engine_preadv(&c, f, &iov, 1, 0, &crc), (int64_t)len);
-	CHECK(cbox_same(1, 0, bytes, len));
+	CHECK(fixture_same(1, 0, bytes, len));
 	CHECK_EQ(engine_file_close(&c, f), 0);
 	free(bytes);
 }
@@ -288,10 +289,10 @@ static void write_as(struct user *u, const struct context *like, const char *pat
 	CHECK_EQ(engine_file_close(&c, f), 0);
 }
 
-static void file_body(struct client_box *b)
+static void file_body(struct client_fixture *fx)
 {
 	struct user u;
-	user_open(&u, b, &(struct fabric_options){0});
+	user_open(&u, fx, &(struct fabric_options){0});
 	expect(&whole);
 	write_as(&u, &whole, "/file", 3 * BLOCK);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
@@ -322,18 +323,18 @@ static void file_body(struct client_box *b)
 static void a_store_sees_the_context_of_puts_and_gets(void **state)
 {
 	(void)state;
-	cbox_run_all(DISKS, 1, file_body);
+	fixture_run_all(DISKS, 1, file_body);
 }
 
 /* The append that fills a block is another call than the one that created the file: blocks are the file's. */
-static void other_body(struct client_box *b)
+static void other_body(struct client_fixture *fx)
 {
 	struct user u;
 	struct terrane_options o = {.encoding = "r3", .block_bytes = BLOCK};
 	struct context other = whole;
 	struct call c;
 	struct efile *f;
-	user_open(&u, b, &(struct fabric_options){0});
+	user_open(&u, fx, &(struct fabric_options){0});
 	call_as(&u, &c, &whole, &o);
 	CHECK_EQ(engine_create(&c, "/file", 0, &o, &f), 0);
 	expect(&whole);
@@ -351,7 +352,7 @@ static void other_body(struct client_box *b)
 static void blocks_of_a_file_carry_the_context_of_its_creation(void **state)
 {
 	(void)state;
-	cbox_run_all(DISKS, 1, other_body);
+	fixture_run_all(DISKS, 1, other_body);
 }
 
 /* --- chunks that come late ---------------------------------------------------------------------- */
@@ -359,10 +360,10 @@ static void blocks_of_a_file_carry_the_context_of_its_creation(void **state)
 #define HOLD_NS (3 * NS_PER_S)
 
 /* One disk takes a chunk only after the call has returned with a quorum. Then the chunk is added to the record. */
-static void late_body(struct client_box *b)
+static void late_body(struct client_fixture *fx)
 {
 	struct user u;
-	user_open(&u, b, &(struct fabric_options){0});
+	user_open(&u, fx, &(struct fabric_options){0});
 	expect(&whole);
 	hold_ns = HOLD_NS;
 	uint64_t start_ns = rt_now_ns();
@@ -378,19 +379,19 @@ static void late_body(struct client_box *b)
 	CHECK_EQ(replaced_right, 1);
 	CHECK_EQ(replaced_wrong, 0);
 	expect(NULL);
-	CHECK_EQ(check_whole(&u.lab), 1);
+	CHECK_EQ(check_whole(&u.jf), 1);
 	user_close(&u);
 }
 
 static void a_chunk_that_comes_after_the_call_carries_its_context(void **state)
 {
 	(void)state;
-	cbox_run_all(DISKS, 1, late_body);
+	fixture_run_all(DISKS, 1, late_body);
 }
 
 /* --- packed files ------------------------------------------------------------------------------- */
 
-static void pack_body(struct client_box *b)
+static void pack_body(struct client_fixture *fx)
 {
 	static char bytes[3][5000];
 	struct terrane_small files[3] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
@@ -398,7 +399,7 @@ static void pack_body(struct client_box *b)
 	struct terrane_stat st;
 	struct user u;
 	struct call c;
-	user_open(&u, b, &(struct fabric_options){0});
+	user_open(&u, fx, &(struct fabric_options){0});
 	CHECK_EQ(engine_call(u.engine, &c, NULL), 0);
 	CHECK_EQ(engine_mkdir(&c, "/dir", 0), 0);
 	CHECK_EQ(engine_stat(&c, "/dir", &st), 0);
@@ -433,20 +434,20 @@ static void pack_body(struct client_box *b)
 static void a_store_sees_the_context_of_packed_files(void **state)
 {
 	(void)state;
-	cbox_run_all(DISKS, 1, pack_body);
+	fixture_run_all(DISKS, 1, pack_body);
 }
 
 /* --- logs --------------------------------------------------------------------------------------- */
 
 /* The fibers of the copies live as long as the open block, and send the parts of many calls. */
-static void log_body(struct client_box *b)
+static void log_body(struct client_fixture *fx)
 {
 	struct user u;
 	struct terrane_options o = {.encoding = "r3", .block_bytes = BLOCK};
 	struct context like = whole;
 	struct call c;
 	struct efile *f;
-	user_open(&u, b, &(struct fabric_options){0});
+	user_open(&u, fx, &(struct fabric_options){0});
 	expect(&whole);
 	call_as(&u, &c, &whole, &o);
 	CHECK_EQ(engine_create(&c, "/log", TERRANE_LOG, &o, &f), 0);
@@ -475,17 +476,17 @@ static void log_body(struct client_box *b)
 static void each_append_to_a_log_carries_its_own_context(void **state)
 {
 	(void)state;
-	cbox_run_all(DISKS, 1, log_body);
+	fixture_run_all(DISKS, 1, log_body);
 }
 
 /* The log's keeper was started in a call of a user, and ends a block that lacks a copy long after that. */
-static void keeper_body(struct client_box *b)
+static void keeper_body(struct client_fixture *fx)
 {
 	struct user u;
 	struct terrane_options o = {.encoding = "r3", .block_bytes = BLOCK};
 	struct call c;
 	struct efile *f;
-	user_open(&u, b,
+	user_open(&u, fx,
 		  &(struct fabric_options){.log_check_ns = NS_PER_S,
 					   .log_degraded_ns = 2 * NS_PER_S});
 	call_as(&u, &c, &whole, &o);
@@ -514,17 +515,17 @@ static void keeper_body(struct client_box *b)
 static void the_keeper_of_a_log_carries_no_users_context(void **state)
 {
 	(void)state;
-	cbox_run_all(DISKS, 1, keeper_body);
+	fixture_run_all(DISKS, 1, keeper_body);
 }
 
 /* --- options that cannot be -------------------------------------------------------------------- */
 
-static void refused_body(struct client_box *b)
+static void refused_body(struct client_fixture *fx)
 {
 	static char group[CONTEXT_GROUP_MAX + 2];
 	struct user u;
 	struct call c;
-	user_open(&u, b, &(struct fabric_options){0});
+	user_open(&u, fx, &(struct fabric_options){0});
 	memset(group, 'g', sizeof(group) - 1);
 	struct terrane_options o = {.traffic_group = group};
 	CHECK_EQ(engine_call(u.engine, &c, &o), -EMSGSIZE);
@@ -543,7 +544,7 @@ static void refused_body(struct client_box *b)
 static void a_call_whose_options_cannot_be_is_refused_in_words(void **state)
 {
 	(void)state;
-	cbox_run_all(1, 1, refused_body);
+	fixture_run_all(1, 1, refused_body);
 }
 
 int main(void)

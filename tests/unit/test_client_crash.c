@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "client_box.h"
+#include "client_fixture.h"
 #include "kv/mem.h"
 
 #define BLOCK (64 * KIB)
@@ -41,7 +41,7 @@ static void writes(struct engine *e)
 	static uint8_t bytes[WHOLE];
 	struct iovec iov = {bytes, WHOLE};
 	engine_call(e, &c, &o);
-	cbox_fill(1, 0, bytes, WHOLE);
+	fixture_fill(1, 0, bytes, WHOLE);
 	if (engine_create(&c, "/whole", 0, &o, &f) != 0)
 		return;
 	int rc = engine_append(&c, f, &iov, 1, NULL);
@@ -56,7 +56,7 @@ static void writes(struct engine *e)
 	if (engine_create(&c, "/log", TERRANE_LOG, &o, &f) != 0)
 		return;
 	for (int i = 0; i < 3; i++) {
-		cbox_fill(2, told.log, bytes, PART);
+		fixture_fill(2, told.log, bytes, PART);
 		iov = (struct iovec){bytes, PART};
 		if (engine_append(&c, f, &iov, 1, NULL) != 0)
 			break;
@@ -81,7 +81,7 @@ static void holds(struct engine *e)
 	if (engine_create(&c, "/log", TERRANE_LOG, &o, &f) != 0)
 		return;
 	for (int i = 0; i < 6; i++) {
-		cbox_fill(2, told.log, bytes, PART);
+		fixture_fill(2, told.log, bytes, PART);
 		if (engine_append(&c, f, &iov, 1, NULL) != 0)
 			break;
 		told.log += PART;
@@ -100,25 +100,25 @@ static void writer_main(void *arg)
 {
 	(void)arg;
 	struct engine *e;
-	if (cbox_engine_open(NULL, &(struct fabric_options){0}, &e) == 0) {
+	if (fixture_engine_open(NULL, &(struct fabric_options){0}, &e) == 0) {
 		writing(e);
 		engine_close(e);
 	}
 	rt_shutdown_wait();
 }
 
-static void start_writer(struct client_box *b, uint64_t unused)
+static void start_writer(struct client_fixture *fx, uint64_t unused)
 {
 	(void)unused;
-	b->other = sim_node_add(b->sim, "writer", 100);
-	sim_node_start(b->other, writer_main, b);
-	sim_node_crash_at(b->other, crash_at, false);
+	fx->other = sim_node_add(fx->sim, "writer", 100);
+	sim_node_start(fx->other, writer_main, fx);
+	sim_node_crash_at(fx->other, crash_at, false);
 }
 
-static void stop_writer(struct client_box *b, uint64_t unused)
+static void stop_writer(struct client_fixture *fx, uint64_t unused)
 {
 	(void)unused;
-	sim_node_stop(b->other);
+	sim_node_stop(fx->other);
 }
 
 /* The file is not there, or it is all there and right. Returns its size, or 0. */
@@ -136,28 +136,28 @@ static int64_t look(struct engine *e, const char *path, uint64_t text, uint64_t 
 	uint32_t crc;
 	int64_t got = engine_preadv(&c, f, &iov, 1, 0, &crc);
 	CHECK(got >= 0);
-	CHECK(cbox_same(text, from, bytes, (size_t)got));
+	CHECK(fixture_same(text, from, bytes, (size_t)got));
 	CHECK_EQ(engine_file_close(&c, f), 0);
 	return got;
 }
 
-static void crash_body(struct client_box *b)
+static void crash_body(struct client_fixture *fx)
 {
-	cbox_do(b, start_writer, 0);
+	fixture_do(fx, start_writer, 0);
 	/* Until it has died or done all. Its next life must not begin: it is stopped. */
 	bool kill = lost_disk != 0;
-	while (!told.all && sim_node_lives(b->other) < 2 && sim_node_running(b->other)) {
+	while (!told.all && sim_node_lives(fx->other) < 2 && sim_node_running(fx->other)) {
 		CHECK_EQ(rt_sleep_ns((lost_disk != 0 ? 100 : 10) * NS_PER_MS), 0);
 		if (kill && told.log > 0) {
-			cbox_do(b, cbox_kill_node, lost_disk);
+			fixture_do(fx, fixture_kill_node, lost_disk);
 			kill = false;
 		}
 	}
 	bool died = !told.all;
-	cbox_do(b, stop_writer, 0);
+	fixture_do(fx, stop_writer, 0);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
 	struct engine *e;
-	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &e), 0);
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){0}, &e), 0);
 	int64_t whole = look(e, "/whole", 1, 0);
 	CHECK(whole == 0 || whole == WHOLE);
 	if (told.whole)
@@ -181,7 +181,7 @@ static void crash_body(struct client_box *b)
 		CHECK_EQ(engine_file_stat(&c, f, &st), 0);
 		CHECK(st.size >= told.log);
 		uint8_t more[100];
-		cbox_fill(2, st.size, more, sizeof(more));
+		fixture_fill(2, st.size, more, sizeof(more));
 		struct iovec iov = {more, sizeof(more)};
 		CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
 		CHECK_EQ(engine_file_close(&c, f), 0);
@@ -200,7 +200,7 @@ static void a_writer_that_dies_at_any_wait_leaves_nothing_half_done(void **state
 	/* Every wait at first, then in larger steps: the later ones are much alike. */
 	for (crash_at = 1;; crash_at += 1 + crash_at / 24) {
 		told = (struct told){0};
-		cbox_run_all(6, 1, crash_body);
+		fixture_run_all(6, 1, crash_body);
 		runs++;
 		if (told.all)
 			break;
@@ -217,7 +217,7 @@ static void a_writer_that_dies_while_it_ends_a_block_that_lost_a_copy_loses_noth
 	lost_disk = 1;
 	for (crash_at = 1;; crash_at += 2) {
 		told = (struct told){0};
-		cbox_run_all(4, 1, crash_body);
+		fixture_run_all(4, 1, crash_body);
 		runs++;
 		if (told.all)
 			break;
@@ -265,29 +265,29 @@ static void busies(struct engine *e)
 	engine_file_discard(hungry);
 }
 
-static void cut_writer(struct client_box *b, uint64_t unused)
+static void cut_writer(struct client_fixture *fx, uint64_t unused)
 {
 	(void)unused;
-	sim_net_cut(b->sim, b->other, b->meta, true);
+	sim_net_cut(fx->sim, fx->other, fx->meta, true);
 }
 
-static void crash_writer(struct client_box *b, uint64_t unused)
+static void crash_writer(struct client_fixture *fx, uint64_t unused)
 {
 	(void)unused;
-	sim_node_crash(b->other, false);
-	sim_node_stop(b->other);
+	sim_node_crash(fx->other, false);
+	sim_node_stop(fx->other);
 }
 
-static void busy_body(struct client_box *b)
+static void busy_body(struct client_fixture *fx)
 {
-	cbox_do(b, start_writer, 0);
+	fixture_do(fx, start_writer, 0);
 	while (!told.all)
 		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
-	cbox_do(b, cut_writer, 0);
+	fixture_do(fx, cut_writer, 0);
 	CHECK_EQ(rt_sleep_ns(2 * NS_PER_S), 0);
-	cbox_do(b, crash_writer, 0);
+	fixture_do(fx, crash_writer, 0);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
-	CHECK_EQ(sim_node_lives(b->other), 1);
+	CHECK_EQ(sim_node_lives(fx->other), 1);
 }
 
 static void a_writer_that_dies_frees_no_file_under_those_who_are_busy_with_it(void **state)
@@ -298,7 +298,7 @@ static void a_writer_that_dies_frees_no_file_under_those_who_are_busy_with_it(vo
 	for (int i = 0; i < 2; i++) {
 		told = (struct told){0};
 		relieved = i == 0;
-		cbox_run_all(6, 1, busy_body);
+		fixture_run_all(6, 1, busy_body);
 	}
 }
 
@@ -308,14 +308,14 @@ static uint64_t fail_at;
 static enum kv_mem_fate fate;
 static bool struck;
 
-static void faulty_body(struct client_box *b)
+static void faulty_body(struct client_fixture *fx)
 {
 	struct engine *e;
-	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &e), 0);
-	kv_mem_fail_at(b->kv, fail_at, fate);
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){0}, &e), 0);
+	kv_mem_fail_at(fx->kv, fail_at, fate);
 	writes(e);
-	struck = !kv_mem_fail_pending(b->kv);
-	kv_mem_fail_at(b->kv, 0, fate);
+	struck = !kv_mem_fail_pending(fx->kv);
+	kv_mem_fail_at(fx->kv, 0, fate);
 	/* Whatever happened was done once or not at all; what was told is true. */
 	int64_t whole = look(e, "/whole", 1, 0);
 	CHECK(whole == WHOLE || (whole == 0 && !told.whole));
@@ -338,7 +338,7 @@ static void metadata_that_fails_once_is_asked_again(void **state)
 		struck = true;
 		for (fail_at = 1; struck; fail_at += 1 + fail_at / 20, runs++) {
 			told = (struct told){0};
-			cbox_run_faulty(6, faulty_body);
+			fixture_run_faulty(6, faulty_body);
 			all += told.all;
 		}
 	}

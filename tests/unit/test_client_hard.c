@@ -14,14 +14,14 @@
 #include "base/arena.h"
 #include "base/crc.h"
 #include "client/engine_impl.h"
-#include "client_box.h"
+#include "client_fixture.h"
 
 #define BLOCK ((uint64_t)64 * KIB)
 
-static struct engine *open_engine(struct client_box *b)
+static struct engine *open_engine(struct client_fixture *fx)
 {
 	struct engine *e;
-	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &e), 0);
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){0}, &e), 0);
 	return e;
 }
 
@@ -31,7 +31,7 @@ static int append(struct engine *e, struct efile *f, uint64_t text, uint64_t at,
 	struct call c;
 	uint8_t *bytes = malloc(len);
 	CHECK(bytes != NULL);
-	cbox_fill(text, at, bytes, len);
+	fixture_fill(text, at, bytes, len);
 	struct iovec iov = {bytes, len};
 	engine_call(e, &c, o);
 	int rc = engine_append(&c, f, &iov, 1, NULL);
@@ -65,16 +65,16 @@ static void long_append(void *arg)
 	a->rc = append(a->e, a->f, 1, 0, 8 * BLOCK, &(struct terrane_options){.timeout_ms = 60000});
 }
 
-static void turn_body(struct client_box *b)
+static void turn_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct terrane_options o = {.block_bytes = BLOCK, .blocks_in_flight = 1};
 	struct call c;
 	engine_call(e, &c, &o);
 	struct long_append a = {.e = e, .rc = 1};
 	CHECK_EQ(engine_create(&c, "/gap", 0, &o, &a.f), 0);
 	for (uint64_t disk = 1; disk <= 21; disk += 10)
-		cbox_do(b, cbox_cut_node, disk);
+		fixture_do(fx, fixture_cut_node, disk);
 	struct rt_group g;
 	rt_group_init(&g);
 	CHECK_EQ(rt_group_spawn(&g, "append", long_append, &a), 0);
@@ -85,7 +85,7 @@ static void turn_body(struct client_box *b)
 	CHECK_EQ(append(e, a.f, 1, 8 * BLOCK, 100, &(struct terrane_options){.timeout_ms = 5}),
 		 -ETIME);
 	rt_deadline_set(before_ns);
-	cbox_do(b, cbox_heal, 0);
+	fixture_do(fx, fixture_heal, 0);
 	rt_group_join(&g);
 	CHECK(append(e, a.f, 1, 8 * BLOCK + 100, 100, NULL) < 0);
 	engine_call(e, &c, NULL);
@@ -97,12 +97,12 @@ static void turn_body(struct client_box *b)
 static void an_append_that_lost_its_turn_leaves_no_gap(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, turn_body);
+	fixture_run_all(6, 1, turn_body);
 }
 
-static void poison_body(struct client_box *b)
+static void poison_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct call c;
 	struct efile *f;
 	engine_call(e, &c, NULL);
@@ -120,7 +120,7 @@ static void poison_body(struct client_box *b)
 static void a_refused_append_poisons_the_file(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, poison_body);
+	fixture_run_all(6, 1, poison_body);
 }
 
 /* --- memory that others sit on ---------------------------------------------------------------- */
@@ -139,32 +139,32 @@ static void hungry_append(void *arg)
 		       &(struct terrane_options){.timeout_ms = h->timeout_ms});
 }
 
-static void cut_meta(struct client_box *b, uint64_t unused)
+static void cut_meta(struct client_fixture *fx, uint64_t unused)
 {
 	(void)unused;
-	sim_net_cut(b->sim, b->client, b->meta, true);
+	sim_net_cut(fx->sim, fx->client, fx->meta, true);
 }
 
 /* Who is without memory has the idle file's block sent, and gives up before metadata answers. */
-static void relieve(struct client_box *b, struct engine *e, struct hungry *h)
+static void relieve(struct client_fixture *fx, struct engine *e, struct hungry *h)
 {
 	struct gate *g = &engine_fabric(e)->writes;
 	uint64_t rest = g->limit_bytes - g->held_bytes;
 	struct rt_group hungry;
 	rt_group_init(&hungry);
 	CHECK(gate_try(g, rest));
-	cbox_do(b, cut_meta, 0);
+	fixture_do(fx, cut_meta, 0);
 	CHECK_EQ(rt_group_spawn(&hungry, "hungry", hungry_append, h), 0);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
 	rt_group_cancel(&hungry);
 	rt_group_join(&hungry);
-	cbox_do(b, cbox_heal, 0);
+	fixture_do(fx, fixture_heal, 0);
 	gate_leave(g, rest);
 }
 
-static void relief_body(struct client_box *b)
+static void relief_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct terrane_options o = {.block_bytes = 2 * MIB};
 	for (int late = 0; late < 2; late++) {
 		const char *path = late ? "/late" : "/cancelled";
@@ -177,7 +177,7 @@ static void relief_body(struct client_box *b)
 		CHECK_EQ(append(e, f, 5, 0, 3 * MIB, NULL), 0);
 		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
 		CHECK_EQ(engine_fabric(e)->stats.blocks_written, late ? 4 : 1);
-		relieve(b, e, &h);
+		relieve(fx, e, &h);
 		CHECK_EQ(h.rc, late ? -ETIME : -ECANCELED);
 		engine_file_discard(h.f);
 		CHECK_EQ(append(e, f, 5, 3 * MIB, MIB, NULL), 0);
@@ -192,7 +192,7 @@ static void relief_body(struct client_box *b)
 static void who_gives_up_waiting_for_memory_breaks_no_other_file(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, relief_body);
+	fixture_run_all(6, 1, relief_body);
 }
 
 /* --- encodings of blocks ---------------------------------------------------------------------- */
@@ -217,9 +217,9 @@ static void encodings_of(struct engine *e, uint64_t file, char out[][META_ENCODI
 	arena_fini(&a);
 }
 
-static void encodings_body(struct client_box *b)
+static void encodings_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct terrane_options o = {.block_bytes = BLOCK, .encoding = "rs:4+2"};
 	struct call c;
 	struct efile *f;
@@ -255,7 +255,7 @@ static void encodings_body(struct client_box *b)
 	uint32_t crc;
 	CHECK_EQ(engine_file_open(&c, "/mixed", &f), 0);
 	CHECK_EQ(engine_preadv(&c, f, &iov, 1, 0, &crc), (int64_t)(4 * BLOCK + 10));
-	CHECK(cbox_same(3, 0, bytes, 4 * BLOCK + 10));
+	CHECK(fixture_same(3, 0, bytes, 4 * BLOCK + 10));
 	CHECK_EQ(engine_file_close(&c, f), 0);
 	free(bytes);
 	engine_close(e);
@@ -264,7 +264,7 @@ static void encodings_body(struct client_box *b)
 static void blocks_of_one_file_may_have_several_encodings(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, encodings_body);
+	fixture_run_all(6, 1, encodings_body);
 }
 
 /* --- small files behind a dead node ----------------------------------------------------------- */
@@ -281,7 +281,7 @@ static void pack_many(struct engine *e, uint64_t *ids)
 	CHECK(files != NULL && bytes != NULL);
 	for (size_t i = 0; i < SMALL; i++) {
 		snprintf(names[i], sizeof(names[i]), "f%04zu", i);
-		cbox_fill(i, 0, bytes + i * SMALL_BYTES, SMALL_BYTES);
+		fixture_fill(i, 0, bytes + i * SMALL_BYTES, SMALL_BYTES);
 		files[i] = (struct terrane_small){
 			.name = names[i], .data = bytes + i * SMALL_BYTES, .len = SMALL_BYTES};
 	}
@@ -293,13 +293,13 @@ static void pack_many(struct engine *e, uint64_t *ids)
 	free(bytes);
 }
 
-static void behind_body(struct client_box *b)
+static void behind_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	static uint64_t ids[SMALL];
 	pack_many(e, ids);
-	cbox_do(b, cbox_kill_node, 1);
-	cbox_do(b, cbox_kill_node, 11);
+	fixture_do(fx, fixture_kill_node, 1);
+	fixture_do(fx, fixture_kill_node, 11);
 	struct engine_range *ranges = calloc(SMALL, sizeof(*ranges));
 	uint8_t *bytes = malloc((size_t)SMALL * SMALL_BYTES);
 	CHECK(ranges != NULL && bytes != NULL);
@@ -321,7 +321,7 @@ static void behind_body(struct client_box *b)
 			size_t k = round == 0 ? i * 7 % SMALL : round == 1 ? 3 * i : i % 5;
 			size_t want = SMALL_BYTES - k % 3;
 			CHECK_EQ(ranges[i].result, (int64_t)want);
-			CHECK(cbox_same(k, k % 3, ranges[i].buf, want));
+			CHECK(fixture_same(k, k % 3, ranges[i].buf, want));
 			CHECK_EQ(ranges[i].crc, crc32c(0, ranges[i].buf, want));
 		}
 		/* A part of one chunk after the other, not file by file. */
@@ -337,14 +337,14 @@ static void behind_body(struct client_box *b)
 static void neighbours_behind_a_dead_node_are_rebuilt_together(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, behind_body);
+	fixture_run_all(6, 1, behind_body);
 }
 
 /* --- one of many ------------------------------------------------------------------------------ */
 
-static void one_bad_body(struct client_box *b)
+static void one_bad_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct call c;
 	uint32_t wrong = 1;
 	struct terrane_small files[3] = {{.name = "a", .data = "aa", .len = 2},
@@ -378,7 +378,7 @@ static void one_bad_body(struct client_box *b)
 static void one_bad_file_or_range_stands_for_itself(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, one_bad_body);
+	fixture_run_all(6, 1, one_bad_body);
 }
 
 int main(void)

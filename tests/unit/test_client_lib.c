@@ -20,9 +20,9 @@
 
 #include "base/base.h"
 #include "check.h"
-#include "real_box.h"
+#include "real_fixture.h"
 
-static struct real_box box;
+static struct real_fixture fx;
 static const char *example; /* the program to run, or NULL */
 
 static struct terrane *open_cluster(void)
@@ -30,7 +30,7 @@ static struct terrane *open_cluster(void)
 	struct terrane *t;
 	struct terrane_error why = {0};
 	struct terrane_open_options o = {.error = &why};
-	int rc = terrane_open(&t, box.cluster_file, &o);
+	int rc = terrane_open(&t, fx.cluster_file, &o);
 	if (rc < 0)
 		fprintf(stderr, "open: %s\n", why.text);
 	assert_int_equal(rc, 0);
@@ -380,7 +380,7 @@ static int open_text(const char *text, struct terrane_error *why)
 	char path[128];
 	struct terrane *t;
 	struct terrane_open_options o = {.error = why};
-	snprintf(path, sizeof(path), "%s/bad.ini", box.dir);
+	snprintf(path, sizeof(path), "%s/bad.ini", fx.dir);
 	FILE *f = fopen(path, "w");
 	assert_non_null(f);
 	fputs(text, f);
@@ -436,7 +436,7 @@ static void what_is_wrong_is_said(void **state)
 	assert_true(now_ms() - start < 6000);
 	assert_non_null(strstr(why.text, "127.0.0.1:1"));
 	/* Another cluster. */
-	FILE *f = fopen(box.cluster_file, "r");
+	FILE *f = fopen(fx.cluster_file, "r");
 	assert_non_null(f);
 	char text[512];
 	size_t n = fread(text, 1, sizeof(text) - 1, f);
@@ -470,7 +470,7 @@ static void the_example_runs(void **state)
 	if (example == NULL)
 		skip();
 	char command[512], line[64] = "";
-	snprintf(command, sizeof(command), "TERRANE_CLUSTER=%s %s 'a b c'", box.cluster_file,
+	snprintf(command, sizeof(command), "TERRANE_CLUSTER=%s %s 'a b c'", fx.cluster_file,
 		 example);
 	FILE *p = popen(command, "r"); // NOLINT(cert-env33-c): a path of the build
 	assert_non_null(p);
@@ -482,14 +482,14 @@ static void the_example_runs(void **state)
 static int setup(void **state)
 {
 	(void)state;
-	real_box_start(&box, 7);
+	real_fixture_start(&fx, 7);
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	real_box_stop(&box);
+	real_fixture_stop(&fx);
 	return 0;
 }
 

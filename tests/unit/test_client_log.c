@@ -11,17 +11,17 @@
 #include <string.h>
 
 #include "base/crc.h"
-#include "client_box.h"
+#include "client_fixture.h"
 #include "kv/kv.h"
 
 #define BLOCK (256 * KIB)
 
-static struct engine *open_engine(struct client_box *b)
+static struct engine *open_engine(struct client_fixture *fx)
 {
 	struct engine *e;
-	CHECK_EQ(
-		cbox_engine_open(b, &(struct fabric_options){.chunk_timeout_ns = 2 * NS_PER_S}, &e),
-		0);
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){.chunk_timeout_ns = 2 * NS_PER_S},
+				     &e),
+		 0);
 	return e;
 }
 
@@ -32,7 +32,7 @@ static int append(struct engine *e, struct efile *f, uint64_t text, uint64_t *at
 	engine_call(e, &c, NULL);
 	uint8_t *bytes = malloc(len + 1);
 	CHECK(bytes != NULL);
-	cbox_fill(text, *at, bytes, len);
+	fixture_fill(text, *at, bytes, len);
 	struct iovec iov = {bytes, len};
 	uint32_t crc = crc32c(0, bytes, len);
 	int rc = engine_append(&c, f, &iov, 1, &crc);
@@ -56,7 +56,7 @@ static void reads_as(struct engine *e, const char *path, uint64_t text, uint64_t
 	if (got < 0)
 		fprintf(stderr, "read: %s\n", c.error);
 	CHECK_EQ(got, len);
-	CHECK(cbox_same(text, 0, bytes, len));
+	CHECK(fixture_same(text, 0, bytes, len));
 	free(bytes);
 	CHECK_EQ(engine_file_close(&c, f), 0);
 	struct terrane_stat st;
@@ -96,12 +96,12 @@ static struct efile *log_again(struct engine *e, const char *path)
 
 /* --- appending -------------------------------------------------------------------------------- */
 
-static void append_body(struct client_box *b)
+static void append_body(struct client_fixture *fx)
 {
 	static const uint64_t sizes[] = {1,     100, 4095,          1, 4096, 70000,
 					 BLOCK, 3,   2 * BLOCK + 5, 0, 9};
-	struct engine *writer = open_engine(b);
-	struct engine *reader = open_engine(b);
+	struct engine *writer = open_engine(fx);
+	struct engine *reader = open_engine(fx);
 	struct efile *f = log_new(writer, "/log");
 	uint64_t at = 0;
 	reads_as(reader, "/log", 1, 0);
@@ -122,7 +122,7 @@ static void append_body(struct client_box *b)
 static void an_append_is_readable_when_it_returns(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, append_body);
+	fixture_run_all(6, 1, append_body);
 }
 
 #define RECORD 150000 /* a block has room for one, and too little for the next */
@@ -146,10 +146,10 @@ static void watch_main(void *arg)
 	}
 }
 
-static void whole_body(struct client_box *b)
+static void whole_body(struct client_fixture *fx)
 {
-	struct watcher w = {.e = open_engine(b)};
-	struct engine *writer = open_engine(b);
+	struct watcher w = {.e = open_engine(fx)};
+	struct engine *writer = open_engine(fx);
 	struct efile *f = log_new(writer, "/log");
 	struct rt_fiber *fiber;
 	uint64_t at = 0;
@@ -169,15 +169,15 @@ static void whole_body(struct client_box *b)
 static void an_append_is_seen_whole_or_not_at_all_also_where_a_block_ends(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, whole_body);
+	fixture_run_all(6, 1, whole_body);
 }
 
 /* --- taking over ------------------------------------------------------------------------------ */
 
-static void fence_body(struct client_box *b)
+static void fence_body(struct client_fixture *fx)
 {
-	struct engine *old = open_engine(b);
-	struct engine *new = open_engine(b);
+	struct engine *old = open_engine(fx);
+	struct engine *new = open_engine(fx);
 	struct efile *f = log_new(old, "/log");
 	uint64_t at = 0;
 	CHECK_EQ(append(old, f, 1, &at, 5000), 0);
@@ -200,13 +200,13 @@ static void fence_body(struct client_box *b)
 static void a_new_writer_fences_the_old_one(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, fence_body);
+	fixture_run_all(6, 1, fence_body);
 }
 
-static void orphan_body(struct client_box *b)
+static void orphan_body(struct client_fixture *fx)
 {
 	/* A writer that disappears leaves its block open; the next one goes on from there. */
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	uint64_t at = 0;
 	for (int i = 0; i < 4; i++) {
 		struct efile *f = i == 0 ? log_new(e, "/log") : log_again(e, "/log");
@@ -221,7 +221,7 @@ static void orphan_body(struct client_box *b)
 static void a_log_goes_on_after_its_writer_is_gone(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, orphan_body);
+	fixture_run_all(6, 1, orphan_body);
 }
 
 /* --- commits that are not known --------------------------------------------------------------- */
@@ -259,29 +259,29 @@ static int sick_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, s
 	return fails ? -EIO : rc;
 }
 
-static void fall_sick(struct client_box *b, uint64_t fail_at)
+static void fall_sick(struct client_fixture *fx, uint64_t fail_at)
 {
 	memset(&sick, 0, sizeof(sick));
-	sick.well = b->store->ops;
+	sick.well = fx->store->ops;
 	sick.ops = *sick.well;
 	sick.ops.get = sick_get;
 	sick.ops.scan = sick_scan;
 	sick.ops.txn = sick_txn;
 	sick.fail_at = fail_at;
-	b->store->ops = &sick.ops;
+	fx->store->ops = &sick.ops;
 }
 
 static uint64_t fail_at;
 static int unknown_rc;
 static bool was_done;
 
-static void unknown_body(struct client_box *b)
+static void unknown_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct efile *f = log_new(e, "/log");
 	uint64_t at = 0;
 	CHECK_EQ(append(e, f, 1, &at, 5000), 0);
-	fall_sick(b, fail_at);
+	fall_sick(fx, fail_at);
 	unknown_rc = append(e, f, 1, &at, 3000);
 	sick.fail_at = 0;
 	rt_background();
@@ -310,7 +310,7 @@ static void a_log_whose_commit_is_not_known_goes_on_with_its_next_writer(void **
 	bool done = false;
 	unknown_rc = -EIO;
 	for (fail_at = 1; unknown_rc < 0; fail_at++) {
-		cbox_run_all(6, 1, unknown_body);
+		fixture_run_all(6, 1, unknown_body);
 		done = done || (unknown_rc == -EIO && was_done);
 	}
 	assert_true(done);
@@ -318,15 +318,15 @@ static void a_log_whose_commit_is_not_known_goes_on_with_its_next_writer(void **
 
 /* --- losing copies ---------------------------------------------------------------------------- */
 
-static void copies_body(struct client_box *b)
+static void copies_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct efile *f = log_new(e, "/log");
 	uint64_t at = 0;
 	CHECK_EQ(append(e, f, 1, &at, 3000), 0);
 	/* With each node that goes, the log is read as it was and written on. */
 	for (uint64_t node = 0; node < 3; node++) {
-		cbox_do(b, cbox_kill_node, 10 * node + 1);
+		fixture_do(fx, fixture_kill_node, 10 * node + 1);
 		CHECK_EQ(append(e, f, 1, &at, 3000), 0);
 		CHECK_EQ(append(e, f, 1, &at, 100), 0);
 		if (node < 2)
@@ -339,22 +339,22 @@ static void copies_body(struct client_box *b)
 static void a_log_goes_on_when_copies_are_lost(void **state)
 {
 	(void)state;
-	cbox_run_all(7, 1, copies_body);
+	fixture_run_all(7, 1, copies_body);
 }
 
-static void silent_body(struct client_box *b)
+static void silent_body(struct client_fixture *fx)
 {
 	/* A copy that does not answer does not hold up the others. */
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct efile *f = log_new(e, "/log");
 	uint64_t at = 0;
 	CHECK_EQ(append(e, f, 1, &at, 3000), 0);
 	for (uint64_t node = 0; node < 4; node++) {
-		cbox_do(b, cbox_cut_node, 10 * node + 1);
+		fixture_do(fx, fixture_cut_node, 10 * node + 1);
 		uint64_t start_ns = rt_now_ns();
 		CHECK_EQ(append(e, f, 1, &at, 3000), 0);
 		CHECK(rt_now_ns() - start_ns < NS_PER_S);
-		cbox_do(b, cbox_heal, 0);
+		fixture_do(fx, fixture_heal, 0);
 	}
 	CHECK_EQ(log_close(e, f), 0);
 	reads_as(e, "/log", 1, at);
@@ -364,14 +364,14 @@ static void silent_body(struct client_box *b)
 static void a_silent_copy_does_not_hold_up_appends(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, silent_body);
+	fixture_run_all(4, 1, silent_body);
 }
 
 /* --- sealing ---------------------------------------------------------------------------------- */
 
-static void seal_body(struct client_box *b)
+static void seal_body(struct client_fixture *fx)
 {
-	struct engine *e = open_engine(b);
+	struct engine *e = open_engine(fx);
 	struct efile *f = log_new(e, "/log");
 	uint64_t at = 0;
 	CHECK_EQ(append(e, f, 1, &at, 2 * BLOCK + 1000), 0);
@@ -396,8 +396,8 @@ static void seal_body(struct client_box *b)
 	CHECK_EQ(engine_append_open(&c, "/log", NULL, &f), -EROFS);
 	CHECK_EQ(engine_seal(&c, "/log", NULL), 0);
 	/* It now bears the loss of any two. */
-	cbox_do(b, cbox_kill_node, 1);
-	cbox_do(b, cbox_kill_node, 11);
+	fixture_do(fx, fixture_kill_node, 1);
+	fixture_do(fx, fixture_kill_node, 11);
 	reads_as(e, "/log", 1, at);
 	engine_close(e);
 }
@@ -405,7 +405,7 @@ static void seal_body(struct client_box *b)
 static void a_sealed_log_is_encoded_anew(void **state)
 {
 	(void)state;
-	cbox_run_all(7, 1, seal_body);
+	fixture_run_all(7, 1, seal_body);
 }
 
 int main(void)

@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "client/engine_impl.h"
 #include "janitor/stats.h"
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 #include "meta/meta.h"
 
 #define BLOCK (256 * KIB)
@@ -20,7 +20,7 @@
 #define SOON_NS (60 * NS_PER_S) /* a block that lacks a copy was ended by then */
 
 struct writer {
-	struct lab *lab;
+	struct janitor_fixture *jf;
 	struct efile *file;
 	uint64_t at; /* acknowledged bytes of text 1 */
 };
@@ -30,8 +30,8 @@ static int append(struct writer *w)
 	struct call c;
 	uint8_t line[LINE];
 	struct iovec iov = {line, LINE};
-	engine_call(w->lab->engine, &c, NULL);
-	cbox_fill(1, w->at, line, LINE);
+	engine_call(w->jf->engine, &c, NULL);
+	fixture_fill(1, w->at, line, LINE);
 	int rc = engine_append(&c, w->file, &iov, 1, NULL);
 	w->at += rc == 0 ? LINE : 0;
 	rt_background();
@@ -48,12 +48,12 @@ static void write_for(struct writer *w, uint64_t time_ns)
 	}
 }
 
-static void writer_open(struct writer *w, struct lab *l)
+static void writer_open(struct writer *w, struct janitor_fixture *jf)
 {
 	struct terrane_options o = {.block_bytes = BLOCK};
 	struct call c;
-	*w = (struct writer){.lab = l};
-	engine_call(l->engine, &c, &o);
+	*w = (struct writer){.jf = jf};
+	engine_call(jf->engine, &c, &o);
 	CHECK_EQ(engine_create(&c, "/log", TERRANE_LOG, &o, &w->file), 0);
 	CHECK_EQ(append(w), 0);
 }
@@ -61,10 +61,10 @@ static void writer_open(struct writer *w, struct lab *l)
 static void writer_close(struct writer *w)
 {
 	struct call c;
-	engine_call(w->lab->engine, &c, NULL);
-	CHECK_EQ(read_text(w->lab, "/log", 1, w->at), 0);
+	engine_call(w->jf->engine, &c, NULL);
+	CHECK_EQ(read_text(w->jf, "/log", 1, w->at), 0);
 	CHECK_EQ(engine_file_close(&c, w->file), 0);
-	CHECK_EQ(read_text(w->lab, "/log", 1, w->at), 0);
+	CHECK_EQ(read_text(w->jf, "/log", 1, w->at), 0);
 	rt_background();
 }
 
@@ -78,7 +78,7 @@ struct count {
 	uint64_t block;  /* the open one */
 };
 
-static struct count count_blocks(struct lab *l)
+static struct count count_blocks(struct janitor_fixture *jf)
 {
 	struct count n = {0};
 	struct arena a;
@@ -86,7 +86,7 @@ static struct count count_blocks(struct lab *l)
 	arena_init(&a, 4 * MIB);
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_block_at at[32];
-		int64_t got = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
+		int64_t got = meta_client_blocks(&jf->root, &w, &a, at, ARRAY_LEN(at));
 		CHECK(got >= 0);
 		for (int64_t i = 0; i < got; i++) {
 			const struct meta_block *b = &at[i].block;
@@ -108,21 +108,21 @@ static struct count count_blocks(struct lab *l)
 
 /* --- a writer at work -------------------------------------------------------------------------- */
 
-static void lost_body(struct client_box *b)
+static void lost_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct writer w;
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	writer_open(&w, &l);
-	struct count before = count_blocks(&l);
+	writer_open(&w, &jf);
+	struct count before = count_blocks(&jf);
 	CHECK_EQ(before.open, 1);
 	CHECK_EQ(before.lacking, 0);
-	cbox_do(b, cbox_kill_node, before.one);
+	fixture_do(fx, fixture_kill_node, before.one);
 	write_for(&w, SOON_NS);
-	struct count after = count_blocks(&l);
+	struct count after = count_blocks(&jf);
 	CHECK_EQ(after.ended, 1);
 	CHECK_EQ(after.open, 1);
 	CHECK_EQ(after.lacking, 1); /* of the one that was ended */
@@ -130,475 +130,475 @@ static void lost_body(struct client_box *b)
 	CHECK_EQ(after.length, w.at);
 	/* Whole again, with the writer at work. */
 	CHECK_EQ(janitor_repair(j, true), 0);
-	CHECK_EQ(check_whole(&l), 2);
+	CHECK_EQ(check_whole(&jf), 2);
 	write_for(&w, 10 * SOON_NS);
-	after = count_blocks(&l);
+	after = count_blocks(&jf);
 	CHECK(after.ended == 1 && after.open == 1);
 	writer_close(&w);
-	CHECK_EQ(check_whole(&l), 2);
+	CHECK_EQ(check_whole(&jf), 2);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_block_that_lost_a_copy_is_ended_and_repaired_under_its_writer(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, lost_body);
+	fixture_run_all(4, 1, lost_body);
 }
 
-static void short_body(struct client_box *b)
+static void short_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct writer w;
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	/* The map says that all three are well. */
-	cbox_do(b, cbox_cut_node, 1);
-	writer_open(&w, &l);
-	CHECK_EQ(count_blocks(&l).lacking, 1);
-	cbox_do(b, cbox_heal, 0);
+	fixture_do(fx, fixture_cut_node, 1);
+	writer_open(&w, &jf);
+	CHECK_EQ(count_blocks(&jf).lacking, 1);
+	fixture_do(fx, fixture_heal, 0);
 	write_for(&w, SOON_NS);
-	struct count n = count_blocks(&l);
+	struct count n = count_blocks(&jf);
 	CHECK(n.ended == 1 && n.open == 1 && n.lacking == 1);
 	CHECK_EQ(janitor_repair(j, true), 0);
-	CHECK_EQ(check_whole(&l), 2);
+	CHECK_EQ(check_whole(&jf), 2);
 	writer_close(&w);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_block_that_began_with_too_few_copies_is_ended_when_there_are_disks(void **state)
 {
 	(void)state;
-	cbox_run_all(3, 1, short_body);
+	fixture_run_all(3, 1, short_body);
 }
 
 /* --- no disk to spare -------------------------------------------------------------------------- */
 
-static void no_spare_body(struct client_box *b)
+static void no_spare_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct writer w;
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	writer_open(&w, &l);
-	cbox_do(b, cbox_kill_node, 1);
+	writer_open(&w, &jf);
+	fixture_do(fx, fixture_kill_node, 1);
 	write_for(&w, 20 * SOON_NS);
-	struct count n = count_blocks(&l);
+	struct count n = count_blocks(&jf);
 	CHECK(n.open == 1 && n.ended == 0);
 	/* The disk is back, without what it missed. */
-	cbox_do(b, cbox_start_node, 1);
+	fixture_do(fx, fixture_start_node, 1);
 	write_for(&w, SOON_NS);
-	n = count_blocks(&l);
+	n = count_blocks(&jf);
 	CHECK(n.open == 1 && n.ended == 1 && n.lacking == 1);
 	writer_close(&w);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_block_is_not_ended_while_the_next_could_not_have_more_copies(void **state)
 {
 	(void)state;
-	cbox_run_all(3, 1, no_spare_body);
+	fixture_run_all(3, 1, no_spare_body);
 }
 
-static void unknown_body(struct client_box *b)
+static void unknown_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct writer w;
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	writer_open(&w, &l);
+	writer_open(&w, &jf);
 	/* Only the writer knows. 20 s, 40 s and so on: five are more than ten minutes. */
-	cbox_do(b, cbox_cut_node, 1);
+	fixture_do(fx, fixture_cut_node, 1);
 	write_for(&w, 12 * SOON_NS);
-	struct count n = count_blocks(&l);
+	struct count n = count_blocks(&jf);
 	CHECK(n.ended >= 3 && n.ended <= 5);
-	cbox_do(b, cbox_heal, 0);
+	fixture_do(fx, fixture_heal, 0);
 	write_for(&w, 12 * SOON_NS);
-	size_t ended = count_blocks(&l).ended;
+	size_t ended = count_blocks(&jf).ended;
 	write_for(&w, 12 * SOON_NS);
-	CHECK_EQ(count_blocks(&l).ended, ended);
+	CHECK_EQ(count_blocks(&jf).ended, ended);
 	/* With whole blocks the log is as quick as at first. */
-	cbox_do(b, cbox_cut_node, 1);
+	fixture_do(fx, fixture_cut_node, 1);
 	write_for(&w, SOON_NS);
-	CHECK_EQ(count_blocks(&l).ended, ended + 1);
-	cbox_do(b, cbox_heal, 0);
+	CHECK_EQ(count_blocks(&jf).ended, ended + 1);
+	fixture_do(fx, fixture_heal, 0);
 	writer_close(&w);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void blocks_that_stay_short_are_ended_ever_more_rarely(void **state)
 {
 	(void)state;
-	cbox_run_all(3, 1, unknown_body);
+	fixture_run_all(3, 1, unknown_body);
 }
 
-static void in_vain_body(struct client_box *b)
+static void in_vain_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct writer w;
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	writer_open(&w, &l);
-	uint64_t lost = count_blocks(&l).one;
-	lose_disk(&l, lost);
+	writer_open(&w, &jf);
+	uint64_t lost = count_blocks(&jf).one;
+	lose_disk(&jf, lost);
 	/* The map has enough disks; the writer reaches none of them, and can end nothing. */
 	for (uint64_t disk = 1; disk <= 31; disk += 10)
-		cbox_do(b, cbox_cut_node, disk);
+		fixture_do(fx, fixture_cut_node, disk);
 	CHECK_EQ(rt_sleep_ns(10 * SOON_NS), 0);
-	struct count n = count_blocks(&l);
+	struct count n = count_blocks(&jf);
 	CHECK(n.open == 1 && n.ended == 0 && n.lacking == 0);
-	cbox_do(b, cbox_heal, 0);
+	fixture_do(fx, fixture_heal, 0);
 	CHECK_EQ(rt_sleep_ns(SOON_NS / 2), 0);
-	n = count_blocks(&l);
+	n = count_blocks(&jf);
 	CHECK(n.open == 0 && n.ended == 1);
 	CHECK_EQ(append(&w), 0);
 	writer_close(&w);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_block_that_could_not_be_ended_is_tried_again_as_soon_as_before(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, in_vain_body);
+	fixture_run_all(4, 1, in_vain_body);
 }
 
 /* --- a writer that waits ----------------------------------------------------------------------- */
 
-static void idle_body(struct client_box *b)
+static void idle_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct writer w;
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	writer_open(&w, &l);
-	struct count n = count_blocks(&l);
+	writer_open(&w, &jf);
+	struct count n = count_blocks(&jf);
 	for (size_t ended = 1; ended <= 3; ended++) {
 		uint64_t disk = n.one;
 		if (ended == 1) { /* an operator says that it is gone, or shall be empty */
-			lose_disk(&l, disk);
+			lose_disk(&jf, disk);
 		} else if (ended == 2) {
-			CHECK_EQ(meta_client_want_disk(&l.root, disk, CLUSTER_DRAINING), 0);
+			CHECK_EQ(meta_client_want_disk(&jf.root, disk, CLUSTER_DRAINING), 0);
 		} else {
-			cbox_do(b, cbox_kill_node, disk);
+			fixture_do(fx, fixture_kill_node, disk);
 			CHECK_EQ(rt_sleep_ns(2 * NS_PER_S), 0);
-			cbox_do(b, cbox_new_drives, disk);
+			fixture_do(fx, fixture_new_drives, disk);
 		}
 		CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
-		n = count_blocks(&l);
+		n = count_blocks(&jf);
 		CHECK_EQ(n.open, 0);
 		CHECK_EQ(n.ended, ended);
 		CHECK_EQ(janitor_repair(j, true), 0);
-		CHECK_EQ(check_whole(&l), ended);
-		CHECK(ended == 3 || blocks_on(&l, disk, NULL) == 0);
-		CHECK_EQ(read_text(&l, "/log", 1, w.at), 0);
+		CHECK_EQ(check_whole(&jf), ended);
+		CHECK(ended == 3 || blocks_on(&jf, disk, NULL) == 0);
+		CHECK_EQ(read_text(&jf, "/log", 1, w.at), 0);
 		CHECK_EQ(append(&w), 0);
-		n = count_blocks(&l);
+		n = count_blocks(&jf);
 	}
 	writer_close(&w);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_writer_that_waits_ends_its_block_when_a_disk_is_lost_drained_or_replaced(void **state)
 {
 	(void)state;
-	cbox_run_all(7, 1, idle_body);
+	fixture_run_all(7, 1, idle_body);
 }
 
 /* The log looks at its block after ten seconds, while that still waits for nodes to begin it. */
-static void slow_start_body(struct client_box *b)
+static void slow_start_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct terrane_options o = {.block_bytes = BLOCK};
 	struct call c;
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	struct writer w = {.lab = &l};
-	engine_call(l.engine, &c, &o);
+	struct writer w = {.jf = &jf};
+	engine_call(jf.engine, &c, &o);
 	CHECK_EQ(engine_create(&c, "/log", TERRANE_LOG, &o, &w.file), 0);
 	uint64_t opened_ns = rt_now_ns();
 	for (unsigned i = 0; i < 5; i++)
-		cbox_do(b, cbox_cut_node, 10 * i + 1);
+		fixture_do(fx, fixture_cut_node, 10 * i + 1);
 	CHECK_EQ(rt_sleep_ns(opened_ns + 8 * NS_PER_S - rt_now_ns()), 0);
 	CHECK_EQ(append(&w), -ENOSPC);
 	CHECK(rt_now_ns() - opened_ns > 11 * NS_PER_S);
-	engine_call(l.engine, &c, NULL);
+	engine_call(jf.engine, &c, NULL);
 	(void)engine_file_close(&c, w.file);
 	rt_background();
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_block_that_has_not_begun_is_not_looked_at(void **state)
 {
 	(void)state;
-	cbox_run_all(5, 1, slow_start_body);
+	fixture_run_all(5, 1, slow_start_body);
 }
 
-static void silent_body(struct client_box *b)
+static void silent_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct writer w;
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	writer_open(&w, &l);
-	struct count n = count_blocks(&l);
+	writer_open(&w, &jf);
+	struct count n = count_blocks(&jf);
 	/* A node that is away for a while costs nothing, */
-	cbox_do(b, cbox_kill_node, n.one);
+	fixture_do(fx, fixture_kill_node, n.one);
 	CHECK_EQ(rt_sleep_ns(10 * SOON_NS), 0);
-	cbox_do(b, cbox_start_node, n.one);
+	fixture_do(fx, fixture_start_node, n.one);
 	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
-	CHECK(count_blocks(&l).open == 1 && count_blocks(&l).ended == 0);
+	CHECK(count_blocks(&jf).open == 1 && count_blocks(&jf).ended == 0);
 	CHECK_EQ(append(&w), 0);
 	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
-	CHECK(count_blocks(&l).open == 1 && count_blocks(&l).ended == 0);
+	CHECK(count_blocks(&jf).open == 1 && count_blocks(&jf).ended == 0);
 	/* for ever it does. */
-	cbox_do(b, cbox_kill_node, n.one);
+	fixture_do(fx, fixture_kill_node, n.one);
 	CHECK_EQ(rt_sleep_ns(20 * SOON_NS), 0);
-	CHECK(count_blocks(&l).open == 0 && count_blocks(&l).ended == 1);
+	CHECK(count_blocks(&jf).open == 0 && count_blocks(&jf).ended == 1);
 	writer_close(&w);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing(void **state)
 {
 	(void)state;
-	cbox_run_all(5, 1, silent_body);
+	fixture_run_all(5, 1, silent_body);
 }
 
 /* --- a writer that dies ------------------------------------------------------------------------- */
 
-static struct stats survey(struct lab *l, struct janitor *j)
+static struct stats survey(struct janitor_fixture *jf, struct janitor *j)
 {
 	struct stats s, counted;
 	stats_init(&s);
 	CHECK_EQ(janitor_survey(j), 0);
-	CHECK_EQ(stats_load(&l->root, &s), 0);
+	CHECK_EQ(stats_load(&jf->root, &s), 0);
 	counted = s;
 	stats_fini(&s);
 	return counted;
 }
 
 /* The copy's node is well by the map; only the writer knows that it lacks something. */
-static void died_body(struct client_box *b)
+static void died_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct writer w;
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	writer_open(&w, &l);
-	struct count n = count_blocks(&l);
-	cbox_do(b, cbox_cut_node, n.one);
+	writer_open(&w, &jf);
+	struct count n = count_blocks(&jf);
+	fixture_do(fx, fixture_cut_node, n.one);
 	CHECK_EQ(append(&w), 0);
 	CHECK_EQ(rt_sleep_ns(15 * NS_PER_S), 0);
 	/* Before the log ends the block. */
-	n = count_blocks(&l);
+	n = count_blocks(&jf);
 	CHECK(n.open == 1 && n.ended == 0 && n.lacking == 1);
 	engine_file_discard(w.file);
-	cbox_do(b, cbox_heal, 0);
+	fixture_do(fx, fixture_heal, 0);
 	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
-	struct stats s = survey(&l, j);
+	struct stats s = survey(&jf, j);
 	CHECK(s.degraded_blocks == 1 && s.unreachable_blocks == 0 && s.lost_blocks == 0);
 	/* Nobody repairs it, or stumbles over it, until it is ended. */
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	collect_for(j, 6 * GRACE_NS);
-	n = count_blocks(&l);
+	n = count_blocks(&jf);
 	CHECK(n.open == 1 && n.ended == 0 && n.lacking == 1);
 	CHECK_EQ(stats_of(j).failed, 0);
-	CHECK_EQ(read_text(&l, "/log", 1, w.at), 0);
+	CHECK_EQ(read_text(&jf, "/log", 1, w.at), 0);
 	struct call c;
-	engine_call(l.engine, &c, NULL);
+	engine_call(jf.engine, &c, NULL);
 	CHECK_EQ(engine_append_open(&c, "/log", NULL, &w.file), 0);
 	rt_background();
-	n = count_blocks(&l);
+	n = count_blocks(&jf);
 	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 1);
 	CHECK_EQ(janitor_repair(j, true), 0);
-	CHECK_EQ(check_whole(&l), 1);
-	CHECK_EQ(survey(&l, j).degraded_blocks, 0);
+	CHECK_EQ(check_whole(&jf), 1);
+	CHECK_EQ(survey(&jf, j).degraded_blocks, 0);
 	writer_close(&w);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_copy_that_only_its_dead_writer_gave_up_counts_as_degraded(void **state)
 {
 	(void)state;
-	cbox_run_all(5, 1, died_body);
+	fixture_run_all(5, 1, died_body);
 }
 
 /* A copy that was still behind when its writer met an error and gave up. */
-static void left_body(struct client_box *b)
+static void left_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct writer w;
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	writer_open(&w, &l);
-	cbox_do(b, cbox_cut_node, count_blocks(&l).one);
+	writer_open(&w, &jf);
+	fixture_do(fx, fixture_cut_node, count_blocks(&jf).one);
 	CHECK_EQ(append(&w), 0);
-	CHECK_EQ(count_blocks(&l).lacking, 0);
+	CHECK_EQ(count_blocks(&jf).lacking, 0);
 	engine_file_discard(w.file);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
-	struct count n = count_blocks(&l);
+	struct count n = count_blocks(&jf);
 	CHECK(n.open == 1 && n.lacking == 1);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_copy_that_is_behind_when_its_writer_leaves_is_reported(void **state)
 {
 	(void)state;
-	cbox_run_all(5, 1, left_body);
+	fixture_run_all(5, 1, left_body);
 }
 
-static void alone_body(struct client_box *b)
+static void alone_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct writer w;
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	writer_open(&w, &l);
+	writer_open(&w, &jf);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
 	for (uint64_t disk = 1; disk <= 21; disk += 10)
-		cbox_do(b, cbox_cut_node, disk);
+		fixture_do(fx, fixture_cut_node, disk);
 	CHECK(append(&w) < 0);
 	CHECK_EQ(rt_sleep_ns(2 * SOON_NS), 0);
 	engine_file_discard(w.file);
 	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
-	struct count n = count_blocks(&l);
+	struct count n = count_blocks(&jf);
 	CHECK(n.open == 1 && n.ended == 0 && n.lacking == 0);
-	cbox_do(b, cbox_heal, 0);
+	fixture_do(fx, fixture_heal, 0);
 	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
-	CHECK_EQ(read_text(&l, "/log", 1, LINE), 0);
-	lab_close(&l);
+	CHECK_EQ(read_text(&jf, "/log", 1, LINE), 0);
+	janitor_fixture_close(&jf);
 }
 
 static void who_reaches_no_copy_says_nothing_against_any(void **state)
 {
 	(void)state;
-	cbox_run_all(3, 1, alone_body);
+	fixture_run_all(3, 1, alone_body);
 }
 
 /* --- another writer ---------------------------------------------------------------------------- */
 
-static void taken_body(struct client_box *b)
+static void taken_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct writer w;
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	writer_open(&w, &l);
-	struct count n = count_blocks(&l);
-	lose_disk(&l, n.one);
+	writer_open(&w, &jf);
+	struct count n = count_blocks(&jf);
+	lose_disk(&jf, n.one);
 	struct call c;
 	struct efile *taker;
-	engine_call(l.engine, &c, NULL);
+	engine_call(jf.engine, &c, NULL);
 	CHECK_EQ(engine_append_open(&c, "/log", NULL, &taker), 0);
 	rt_background();
 	/* The taker could not end the copy that is gone. */
-	n = count_blocks(&l);
+	n = count_blocks(&jf);
 	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 1);
 	/* The old one would end the block; it is fenced, and says nothing against the copies. */
 	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
-	n = count_blocks(&l);
+	n = count_blocks(&jf);
 	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 1);
 	CHECK_EQ(append(&w), -ESTALE);
 	engine_file_discard(w.file);
 	w.file = taker;
 	write_for(&w, SOON_NS);
 	CHECK_EQ(janitor_repair(j, true), 0);
-	CHECK_EQ(check_whole(&l), 2);
+	CHECK_EQ(check_whole(&jf), 2);
 	writer_close(&w);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_writer_that_was_fenced_reports_nothing_of_its_block(void **state)
 {
 	(void)state;
-	cbox_run_all(5, 1, taken_body);
+	fixture_run_all(5, 1, taken_body);
 }
 
 /* What a fenced writer has to say comes late. */
-static void late_body(struct client_box *b)
+static void late_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct writer w;
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	writer_open(&w, &l);
-	struct count n = count_blocks(&l);
+	writer_open(&w, &jf);
+	struct count n = count_blocks(&jf);
 	struct arena a;
 	struct meta_block block;
 	struct call c;
 	arena_init(&a, MIB);
-	engine_own_call(l.engine, &c);
+	engine_own_call(jf.engine, &c);
 	struct meta_call m = call_meta(&c);
 	CHECK_EQ(meta_client_block_fence(&m, n.block, 2, &a, &block), 0);
-	elog_replica_report(l.engine, n.block, 1, 0, block.chunks[0].disk);
+	elog_replica_report(jf.engine, n.block, 1, 0, block.chunks[0].disk);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
-	CHECK_EQ(count_blocks(&l).lacking, 0);
+	CHECK_EQ(count_blocks(&jf).lacking, 0);
 	engine_file_discard(w.file);
 	CHECK_EQ(engine_append_open(&c, "/log", NULL, &w.file), 0);
-	CHECK_EQ(count_blocks(&l).ended, 1);
-	elog_replica_report(l.engine, n.block, 3, 0, block.chunks[0].disk);
+	CHECK_EQ(count_blocks(&jf).ended, 1);
+	elog_replica_report(jf.engine, n.block, 3, 0, block.chunks[0].disk);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
-	CHECK_EQ(count_blocks(&l).lacking, 0);
+	CHECK_EQ(count_blocks(&jf).lacking, 0);
 	arena_fini(&a);
 	writer_close(&w);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_report_of_a_copy_is_nothing_when_the_block_was_fenced_or_ended(void **state)
 {
 	(void)state;
-	cbox_run_all(5, 1, late_body);
+	fixture_run_all(5, 1, late_body);
 }
 
 /* --- a writer that takes over ------------------------------------------------------------------- */
 
-static void grown_body(struct client_box *b)
+static void grown_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	for (int i = 0; i < 4; i++)
-		cbox_do(b, cbox_add_node, 0);
+		fixture_do(fx, fixture_add_node, 0);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
 	/* Another writes where the map of the first one has nothing yet, and is gone. */
-	struct lab other = l;
+	struct janitor_fixture other = jf;
 	struct writer w;
-	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &other.engine), 0);
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){0}, &other.engine), 0);
 	writer_open(&w, &other);
-	struct count n = count_blocks(&l);
+	struct count n = count_blocks(&jf);
 	CHECK(n.lacking == 0 && n.disks > 1 + 11 + 21);
 	engine_file_discard(w.file);
 	engine_close(other.engine);
 	struct call c;
-	w.lab = &l;
-	engine_call(l.engine, &c, NULL);
+	w.jf = &jf;
+	engine_call(jf.engine, &c, NULL);
 	CHECK_EQ(engine_append_open(&c, "/log", NULL, &w.file), 0);
 	rt_background();
-	n = count_blocks(&l);
+	n = count_blocks(&jf);
 	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 0);
 	CHECK_EQ(append(&w), 0);
 	writer_close(&w);
-	CHECK_EQ(check_whole(&l), 2);
-	lab_close(&l);
+	CHECK_EQ(check_whole(&jf), 2);
+	janitor_fixture_close(&jf);
 }
 
 static void who_takes_over_ends_also_copies_on_disks_that_are_new_to_it(void **state)
 {
 	(void)state;
-	cbox_run_all(3, 1, grown_body);
+	fixture_run_all(3, 1, grown_body);
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client_box.h"
+#include "client_fixture.h"
 
 #define BLOCK (64 * KIB)
 #define FILE_BYTES (3 * BLOCK)
@@ -35,7 +35,7 @@ static void write_file(struct engine *e, const char *path)
 	struct efile *f;
 	uint8_t *bytes = malloc(FILE_BYTES);
 	CHECK(bytes != NULL);
-	cbox_fill(1, 0, bytes, FILE_BYTES);
+	fixture_fill(1, 0, bytes, FILE_BYTES);
 	struct iovec iov = {bytes, FILE_BYTES};
 	engine_call(e, &c, &o);
 	CHECK_EQ(engine_create(&c, path, 0, &o, &f), 0);
@@ -55,7 +55,7 @@ static void told(void *ctx, struct engine_range *r)
 	++*failed;
 }
 
-static void batch_body(struct client_box *b)
+static void batch_body(struct client_fixture *fx)
 {
 	struct engine *e;
 	struct call c;
@@ -64,7 +64,7 @@ static void batch_body(struct client_box *b)
 	uint8_t *bytes = calloc(RANGES, FILE_BYTES);
 	int failed = 0;
 	CHECK(bytes != NULL);
-	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &e), 0);
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){0}, &e), 0);
 	write_file(e, "/f");
 	engine_call(e, &c, NULL);
 	CHECK_EQ(engine_file_open(&c, "/f", &f), 0);
@@ -80,7 +80,7 @@ static void batch_body(struct client_box *b)
 		for (size_t at = 0; ranges[i].result < 0 && at < FILE_BYTES; at++)
 			CHECK_EQ(is[at], MINE);
 		CHECK(ranges[i].result < 0 || ranges[i].result == FILE_BYTES);
-		CHECK(ranges[i].result < 0 || cbox_same(1, 0, is, FILE_BYTES));
+		CHECK(ranges[i].result < 0 || fixture_same(1, 0, is, FILE_BYTES));
 	}
 	CHECK_EQ(engine_file_close(&c, f), 0);
 	free(bytes);
@@ -90,7 +90,7 @@ static void batch_body(struct client_box *b)
 static void nothing_is_written_to_a_range_that_was_told(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, batch_body);
+	fixture_run_all(6, 1, batch_body);
 }
 
 int main(void)

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 #include "kv/mem.h"
 
 #define DIRS 12
@@ -37,7 +37,7 @@ static void set_fill(void)
 {
 	for (unsigned i = 0; i < FILES; i++) {
 		snprintf(set.names[i], sizeof(set.names[i]), "d%02u/f%u", i % DIRS, i / DIRS);
-		cbox_fill(i, 0, set.bytes[i], FILE_BYTES);
+		fixture_fill(i, 0, set.bytes[i], FILE_BYTES);
 		set.files[i] = (struct terrane_small){
 			.name = set.names[i], .data = set.bytes[i], .len = FILE_BYTES};
 	}
@@ -72,32 +72,32 @@ static int set_pack(struct engine *e, unsigned flags)
 }
 
 /* Whether file i is there; when it is, it is all there. */
-static bool is_there(struct lab *l, unsigned i)
+static bool is_there(struct janitor_fixture *jf, unsigned i)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/set/%s", set.names[i]);
-	int rc = read_text(l, path, i, FILE_BYTES);
+	int rc = read_text(jf, path, i, FILE_BYTES);
 	CHECK(rc == 0 || rc == -ENOENT);
 	return rc == 0;
 }
 
-static unsigned count_there(struct lab *l)
+static unsigned count_there(struct janitor_fixture *jf)
 {
 	unsigned n = 0;
 	for (unsigned i = 0; i < FILES; i++)
-		n += is_there(l, i);
+		n += is_there(jf, i);
 	return n;
 }
 
 /* Everything of the set is removed and collected: nothing may be left of it, on disks nor in the account. */
-static void all_goes(struct lab *l)
+static void all_goes(struct janitor_fixture *jf)
 {
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	for (unsigned i = 0; i < FILES; i++) {
 		char path[64];
 		snprintf(path, sizeof(path), "/set/%s", set.names[i]);
-		int rc = remove_path(l, path);
+		int rc = remove_path(jf, path);
 		CHECK(rc == 0 || rc == -ENOENT);
 	}
 	/* A chunk whose block lost its record, with its writer, goes after two looks. */
@@ -105,49 +105,49 @@ static void all_goes(struct lab *l)
 		collect_for(j, 5 * GRACE_NS);
 		CHECK_EQ(janitor_orphans(j), 0);
 	}
-	CHECK_EQ(used_bytes(l), 0);
-	CHECK_EQ(chunks_everywhere(l), 0);
+	CHECK_EQ(used_bytes(jf), 0);
+	CHECK_EQ(chunks_everywhere(jf), 0);
 	janitor_close(j);
 }
 
 /* --- sharing ---------------------------------------------------------------------------------- */
 
-static void sharing_body(struct client_box *b)
+static void sharing_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	dirs_make(l.engine);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	dirs_make(jf.engine);
 	set_fill();
-	CHECK_EQ(set_pack(l.engine, 0), 0);
-	CHECK_EQ(engine_fabric(l.engine)->stats.blocks_written, 2);
-	CHECK_EQ(check_whole(&l), 2);
-	CHECK_EQ(used_bytes(&l), FILES * FILE_BYTES);
-	CHECK_EQ(count_there(&l), FILES);
+	CHECK_EQ(set_pack(jf.engine, 0), 0);
+	CHECK_EQ(engine_fabric(jf.engine)->stats.blocks_written, 2);
+	CHECK_EQ(check_whole(&jf), 2);
+	CHECK_EQ(used_bytes(&jf), FILES * FILE_BYTES);
+	CHECK_EQ(count_there(&jf), FILES);
 	for (unsigned i = 0; i < FILES; i++)
 		CHECK(set.files[i].result == 0 && set.files[i].id != 0);
 	/* Again: each says that it is there. One new name among them is made all the same. */
 	snprintf(set.names[5], sizeof(set.names[5]), "d05/new");
-	CHECK_EQ(set_pack(l.engine, 0), -EEXIST);
+	CHECK_EQ(set_pack(jf.engine, 0), -EEXIST);
 	for (unsigned i = 0; i < FILES; i++)
 		CHECK_EQ(set.files[i].result, i == 5 ? 0 : -EEXIST);
-	CHECK_EQ(set_pack(l.engine, TERRANE_REPLACE), 0);
-	CHECK_EQ(count_there(&l), FILES);
-	CHECK_EQ(remove_path(&l, "/set/d05/f0"), 0);
-	all_goes(&l);
-	lab_close(&l);
+	CHECK_EQ(set_pack(jf.engine, TERRANE_REPLACE), 0);
+	CHECK_EQ(count_there(&jf), FILES);
+	CHECK_EQ(remove_path(&jf, "/set/d05/f0"), 0);
+	all_goes(&jf);
+	janitor_fixture_close(&jf);
 }
 
 static void files_of_many_directories_share_blocks_that_go_with_the_last_of_them(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, sharing_body);
+	fixture_run_all(4, 1, sharing_body);
 }
 
-static void spelling_body(struct client_box *b)
+static void spelling_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	dirs_make(l.engine);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	dirs_make(jf.engine);
 	/* Slashes count as in every path; a file of the directory itself, and an empty one, go with them. */
 	static const char *const names[] = {"/d00/a", "d00//b", "d01/c/",  "here",
 					    "/there", "d00/b2", "d01/nil", "d00/a"};
@@ -157,11 +157,11 @@ static void spelling_body(struct client_box *b)
 		files[i] = (struct terrane_small){
 			.name = names[i], .data = "text", .len = i == 6 ? 0 : 4};
 	struct call c;
-	engine_call(l.engine, &c, &options);
+	engine_call(jf.engine, &c, &options);
 	CHECK_EQ(engine_pack(&c, "/set/", files, ARRAY_LEN(names), 0, &options), -EINVAL);
 	for (unsigned i = 0; i < ARRAY_LEN(names); i++)
 		CHECK_EQ(files[i].result, results[i]);
-	CHECK_EQ(engine_fabric(l.engine)->stats.blocks_written, 1);
+	CHECK_EQ(engine_fabric(jf.engine)->stats.blocks_written, 1);
 	static const char *const paths[] = {"/set/d00/a", "/set/d00/b",  "/set/d01/c",  "/set/here",
 					    "/set/there", "/set/d00/b2", "/set/d01/nil"};
 	for (unsigned i = 0; i < ARRAY_LEN(paths); i++) {
@@ -176,25 +176,25 @@ static void spelling_body(struct client_box *b)
 	struct terrane_stat st;
 	CHECK_EQ(engine_stat(&c, "/set/d02/x", &st), 0);
 	CHECK_EQ(engine_stat(&c, "/y", &st), 0);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void names_are_paths_below_the_directory(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, spelling_body);
+	fixture_run_all(4, 1, spelling_body);
 }
 
 /* --- directories that are not there ------------------------------------------------------------ */
 
-static void missing_body(struct client_box *b)
+static void missing_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct call c;
-	lab_open(&l, b);
-	dirs_make(l.engine);
-	CHECK_EQ(write_text(&l, "/set/file", 1, 100, "rs:2+1"), 0);
-	engine_call(l.engine, &c, NULL);
+	janitor_fixture_open(&jf, fx);
+	dirs_make(jf.engine);
+	CHECK_EQ(write_text(&jf, "/set/file", 1, 100, "rs:2+1"), 0);
+	engine_call(jf.engine, &c, NULL);
 	CHECK_EQ(engine_remove(&c, "/set/d00"), 0);
 	CHECK_EQ(engine_seal(&c, "/set/d01", NULL), 0);
 	CHECK_EQ(engine_mkdir(&c, "/set/d02/f0", 0), 0);
@@ -207,7 +207,7 @@ static void missing_body(struct client_box *b)
 	static const int results[DIRS] = {-ENOENT, -EROFS,  -EISDIR, -ENOTDIR,
 					  -EINVAL, -EINVAL, -EILSEQ, -EINVAL};
 	/* Directories are asked for at the same time: the first error of any is the call's. */
-	int first = set_pack(l.engine, TERRANE_REPLACE);
+	int first = set_pack(jf.engine, TERRANE_REPLACE);
 	CHECK(first == -ENOENT || first == -EROFS || first == -EISDIR || first == -ENOTDIR ||
 	      first == -EINVAL || first == -EILSEQ);
 	for (unsigned i = 0; i < FILES; i++) {
@@ -216,18 +216,18 @@ static void missing_body(struct client_box *b)
 		CHECK_EQ(set.files[i].id != 0, want == 0);
 	}
 	set_fill();
-	CHECK_EQ(remove_path(&l, "/set/d02/f0"), 0); /* the directory */
-	CHECK_EQ(count_there(&l), FILES - 4 - 6);
+	CHECK_EQ(remove_path(&jf, "/set/d02/f0"), 0); /* the directory */
+	CHECK_EQ(count_there(&jf), FILES - 4 - 6);
 	/* What was refused has no part in a block any more when it is collected, and keeps none. */
-	CHECK_EQ(remove_path(&l, "/set/file"), 0);
-	all_goes(&l);
-	lab_close(&l);
+	CHECK_EQ(remove_path(&jf, "/set/file"), 0);
+	all_goes(&jf);
+	janitor_fixture_close(&jf);
 }
 
 static void a_directory_that_is_not_there_is_the_trouble_of_its_own_files(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, missing_body);
+	fixture_run_all(4, 1, missing_body);
 }
 
 struct remover {
@@ -256,15 +256,15 @@ static void remover_fiber(void *arg)
 static unsigned removals, survivals;
 
 /* Directories go after so long: each of them goes, or has its files. */
-static void race(struct lab *l, uint64_t after_ns, bool all, bool *late)
+static void race(struct janitor_fixture *jf, uint64_t after_ns, bool all, bool *late)
 {
 	struct rt_group g;
-	struct remover r = {.engine = l->engine, .after_ns = after_ns, .all = all};
+	struct remover r = {.engine = jf->engine, .after_ns = after_ns, .all = all};
 	rt_group_init(&g);
-	dirs_make(l->engine);
+	dirs_make(jf->engine);
 	set_fill();
 	CHECK_EQ(rt_group_spawn(&g, "remover", remover_fiber, &r), 0);
-	int rc = set_pack(l->engine, TERRANE_REPLACE);
+	int rc = set_pack(jf->engine, TERRANE_REPLACE);
 	*late = !r.begun;
 	rt_group_join(&g);
 	CHECK(rc == 0 || rc == -ENOENT);
@@ -274,7 +274,7 @@ static void race(struct lab *l, uint64_t after_ns, bool all, bool *late)
 		bool removed = (all || d % 3 == 0) && r.rc[d] == 0;
 		int result = set.files[i].result;
 		CHECK_EQ(result, removed ? -ENOENT : 0);
-		CHECK_EQ(is_there(l, i), result == 0);
+		CHECK_EQ(is_there(jf, i), result == 0);
 		gone += removed;
 	}
 	CHECK_EQ(rc<0, gone> 0);
@@ -282,70 +282,70 @@ static void race(struct lab *l, uint64_t after_ns, bool all, bool *late)
 	survivals += gone == 0;
 }
 
-static void race_body(struct client_box *b)
+static void race_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	for (int all = 0; all < 2; all++) {
 		bool late = false;
 		for (uint64_t after = 0; !late; after += 300 * NS_PER_US) {
-			race(&l, after, all, &late);
+			race(&jf, after, all, &late);
 			for (unsigned i = 0; i < FILES; i++) {
 				char path[64];
 				snprintf(path, sizeof(path), "/set/%s", set.names[i]);
-				(void)remove_path(&l, path);
+				(void)remove_path(&jf, path);
 			}
 		}
 	}
-	all_goes(&l);
-	lab_close(&l);
+	all_goes(&jf);
+	janitor_fixture_close(&jf);
 }
 
 static void directories_removed_meanwhile_go_or_have_their_files(void **state)
 {
 	(void)state;
 	removals = survivals = 0;
-	cbox_run_all(4, 1, race_body);
+	fixture_run_all(4, 1, race_body);
 	print_message("%u packs lost directories, %u did not\n", removals, survivals);
 	assert_true(removals > 5 && survivals > 1);
 }
 
 /* --- quota -------------------------------------------------------------------------------------- */
 
-static void quota_body(struct client_box *b)
+static void quota_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	dirs_make(l.engine);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	dirs_make(jf.engine);
 	set_fill();
 	/* The first block fits, the second does not; they are written together. */
-	CHECK_EQ(meta_client_tenant_set_quota(&l.root, 1, IN_BLOCK * FILE_BYTES), 0);
-	CHECK_EQ(set_pack(l.engine, 0), -EDQUOT);
+	CHECK_EQ(meta_client_tenant_set_quota(&jf.root, 1, IN_BLOCK * FILE_BYTES), 0);
+	CHECK_EQ(set_pack(jf.engine, 0), -EDQUOT);
 	for (unsigned i = 0; i < FILES; i++) {
 		int result = set.files[i].result;
 		CHECK(result == 0 || result == -EDQUOT);
-		CHECK_EQ(is_there(&l, i), result == 0);
+		CHECK_EQ(is_there(&jf, i), result == 0);
 		CHECK_EQ(result == 0, set.files[i / IN_BLOCK * IN_BLOCK].result == 0);
 	}
-	unsigned there = count_there(&l);
+	unsigned there = count_there(&jf);
 	CHECK(there == IN_BLOCK || there == FILES - IN_BLOCK);
 	/* What ended it is told, and not what was wrong with a file before that. */
 	snprintf(set.names[0], sizeof(set.names[0]), "gone/f0");
-	CHECK_EQ(set_pack(l.engine, 0), -EDQUOT);
+	CHECK_EQ(set_pack(jf.engine, 0), -EDQUOT);
 	CHECK_EQ(set.files[0].result, -ENOENT);
 	set_fill();
 	/* With more room the rest goes in. */
-	CHECK_EQ(meta_client_tenant_set_quota(&l.root, 1, 0), 0);
-	CHECK_EQ(set_pack(l.engine, 0), -EEXIST);
-	CHECK_EQ(count_there(&l), FILES);
-	all_goes(&l);
-	lab_close(&l);
+	CHECK_EQ(meta_client_tenant_set_quota(&jf.root, 1, 0), 0);
+	CHECK_EQ(set_pack(jf.engine, 0), -EEXIST);
+	CHECK_EQ(count_there(&jf), FILES);
+	all_goes(&jf);
+	janitor_fixture_close(&jf);
 }
 
 static void a_quota_met_in_the_middle_refuses_whole_blocks_and_leaves_nothing(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, quota_body);
+	fixture_run_all(4, 1, quota_body);
 }
 
 /* --- writers that die ----------------------------------------------------------------------------- */
@@ -358,7 +358,7 @@ static void writer_main(void *arg)
 {
 	(void)arg;
 	struct engine *e;
-	if (!begun && cbox_engine_open(NULL, &(struct fabric_options){0}, &e) == 0) {
+	if (!begun && fixture_engine_open(NULL, &(struct fabric_options){0}, &e) == 0) {
 		begun = true;
 		told = set_pack(e, 0) == 0;
 		engine_close(e);
@@ -366,40 +366,40 @@ static void writer_main(void *arg)
 	rt_shutdown_wait();
 }
 
-static void start_writer(struct client_box *b, uint64_t unused)
+static void start_writer(struct client_fixture *fx, uint64_t unused)
 {
 	(void)unused;
-	b->other = sim_node_add(b->sim, "writer", 100);
-	sim_node_start(b->other, writer_main, b);
-	sim_node_crash_at(b->other, crash_at, false);
+	fx->other = sim_node_add(fx->sim, "writer", 100);
+	sim_node_start(fx->other, writer_main, fx);
+	sim_node_crash_at(fx->other, crash_at, false);
 }
 
-static void stop_writer(struct client_box *b, uint64_t unused)
+static void stop_writer(struct client_fixture *fx, uint64_t unused)
 {
 	(void)unused;
-	sim_node_stop(b->other);
+	sim_node_stop(fx->other);
 }
 
-static void crash_body(struct client_box *b)
+static void crash_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	dirs_make(l.engine);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	dirs_make(jf.engine);
 	set_fill();
-	cbox_do(b, start_writer, 0);
-	while (!told && sim_node_lives(b->other) < 2 && sim_node_running(b->other))
+	fixture_do(fx, start_writer, 0);
+	while (!told && sim_node_lives(fx->other) < 2 && sim_node_running(fx->other))
 		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
-	cbox_do(b, stop_writer, 0);
+	fixture_do(fx, stop_writer, 0);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
-	unsigned there = count_there(&l);
+	unsigned there = count_there(&jf);
 	if (told)
 		CHECK_EQ(there, FILES);
 	partly += there > 0 && there < FILES;
 	/* The same again is what a user does. */
-	CHECK_EQ(set_pack(l.engine, TERRANE_REPLACE), 0);
-	CHECK_EQ(count_there(&l), FILES);
-	all_goes(&l);
-	lab_close(&l);
+	CHECK_EQ(set_pack(jf.engine, TERRANE_REPLACE), 0);
+	CHECK_EQ(count_there(&jf), FILES);
+	all_goes(&jf);
+	janitor_fixture_close(&jf);
 }
 
 static void a_writer_that_dies_at_any_wait_leaves_whole_files_and_no_rest(void **state)
@@ -411,7 +411,7 @@ static void a_writer_that_dies_at_any_wait_leaves_whole_files_and_no_rest(void *
 	/* Coarsely at first; the later waits are those of the names. */
 	for (crash_at = 1; !told; crash_at += crash_at < 100 ? 7 : 3, runs++) {
 		begun = false;
-		cbox_run_all(4, 1, crash_body);
+		fixture_run_all(4, 1, crash_body);
 	}
 	print_message("%u runs, %u with some of the files\n", runs, partly);
 	assert_true(runs > 20 && partly > 2);
@@ -423,19 +423,19 @@ static uint64_t fail_at;
 static enum kv_mem_fate fate;
 static bool struck;
 
-static void faulty_body(struct client_box *b)
+static void faulty_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	dirs_make(l.engine);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	dirs_make(jf.engine);
 	set_fill();
-	kv_mem_fail_at(b->kv, fail_at, fate);
-	told = set_pack(l.engine, 0) == 0;
-	struck = !kv_mem_fail_pending(b->kv);
-	kv_mem_fail_at(b->kv, 0, fate);
-	CHECK_EQ(count_there(&l), FILES);
-	CHECK_EQ(engine_fabric(l.engine)->stats.blocks_written, 2);
-	lab_close(&l);
+	kv_mem_fail_at(fx->kv, fail_at, fate);
+	told = set_pack(jf.engine, 0) == 0;
+	struck = !kv_mem_fail_pending(fx->kv);
+	kv_mem_fail_at(fx->kv, 0, fate);
+	CHECK_EQ(count_there(&jf), FILES);
+	CHECK_EQ(engine_fabric(jf.engine)->stats.blocks_written, 2);
+	janitor_fixture_close(&jf);
 }
 
 static void metadata_that_fails_once_is_asked_again(void **state)
@@ -447,7 +447,7 @@ static void metadata_that_fails_once_is_asked_again(void **state)
 		fate = fates[f];
 		struck = true;
 		for (fail_at = 1; struck; fail_at += 1 + fail_at / 8) {
-			cbox_run_faulty(4, faulty_body);
+			fixture_run_faulty(4, faulty_body);
 			assert_true(told); /* one failure is nothing that a user should see */
 		}
 	}

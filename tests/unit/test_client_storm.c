@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "client_box.h"
+#include "client_fixture.h"
 
 #define BLOCK (64 * KIB)
 #define FILES 40
@@ -42,7 +42,7 @@ static void text_fill(struct engine *e, struct file *f, uint64_t text, struct ta
 				    .timeout_ms = 20000};
 	uint8_t *bytes = malloc(f->size + 1);
 	CHECK(bytes != NULL);
-	cbox_fill(text, 0, bytes, f->size);
+	fixture_fill(text, 0, bytes, f->size);
 	rt_background();
 	engine_call(e, &c, &o);
 	t->writes++;
@@ -78,7 +78,7 @@ static int text_read(struct engine *e, const struct file *f, uint64_t text)
 	int64_t got = engine_preadv(&c, h, &iov, 1, 0, &crc);
 	if (got >= 0) {
 		CHECK(got <= (int64_t)f->size);
-		CHECK(cbox_same(text, 0, bytes, (size_t)got));
+		CHECK(fixture_same(text, 0, bytes, (size_t)got));
 		if (f->acked)
 			CHECK_EQ(got, f->size);
 	}
@@ -87,7 +87,7 @@ static int text_read(struct engine *e, const struct file *f, uint64_t text)
 	return got >= 0;
 }
 
-static void storm_body(struct client_box *b)
+static void storm_body(struct client_fixture *fx)
 {
 	struct engine *e;
 	struct rng rng;
@@ -96,7 +96,7 @@ static void storm_body(struct client_box *b)
 	rng_init(&rng, seed);
 	memset(files, 0, sizeof(files));
 	struct fabric_options fo = {.chunk_timeout_ns = 2 * NS_PER_S, .rebuild_burst = 1000};
-	while (cbox_engine_open(b, &fo, &e) < 0)
+	while (fixture_engine_open(fx, &fo, &e) < 0)
 		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
 	for (uint64_t i = 0; i < FILES; i++) {
 		snprintf(files[i].path, sizeof(files[i].path), "/f%u", (unsigned)i);
@@ -110,7 +110,7 @@ static void storm_body(struct client_box *b)
 		rt_background();
 		CHECK_EQ(rt_sleep_ns(rng_below(&rng, NS_PER_S)), 0);
 	}
-	cbox_do(b, cbox_quiet, 0);
+	fixture_do(fx, fixture_quiet, 0);
 	CHECK_EQ(rt_sleep_ns(30 * NS_PER_S), 0);
 	int lost = 0;
 	for (uint64_t i = 0; i < FILES; i++)
@@ -127,7 +127,7 @@ static void what_was_acknowledged_in_a_storm_is_there_after_it(void **state)
 {
 	(void)state;
 	for (seed = first_seed; seed <= last_seed; seed++)
-		cbox_run_storm(8, seed, storm_body);
+		fixture_run_storm(8, seed, storm_body);
 }
 
 /* test_client_storm [FIRST LAST]: other seeds. */

@@ -13,7 +13,7 @@
 #include "base/crc.h"
 #include "client/block_tier.h"
 #include "client/engine_impl.h"
-#include "client_box.h"
+#include "client_fixture.h"
 
 #define BLOCK ((uint64_t)(256 * KIB))
 #define BLOCKS_MAX 64
@@ -99,10 +99,10 @@ static const struct block_tier_ops memory_ops = {.read = memory_read, .close = m
 
 /* --- helpers ---------------------------------------------------------------------------------- */
 
-static struct engine *open_engine(struct client_box *b, struct memory_tier *m)
+static struct engine *open_engine(struct client_fixture *fx, struct memory_tier *m)
 {
 	struct engine *e;
-	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &e), 0);
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){0}, &e), 0);
 	if (m != NULL) {
 		*m = (struct memory_tier){.base = {.ops = &memory_ops}};
 		engine_tier_add(e, &m->base);
@@ -118,7 +118,7 @@ static void write_file(struct engine *e, const char *path, uint64_t text, uint64
 	struct efile *f;
 	uint8_t *bytes = malloc(len);
 	CHECK(bytes != NULL);
-	cbox_fill(text, 0, bytes, len);
+	fixture_fill(text, 0, bytes, len);
 	struct iovec iov = {bytes, len};
 	engine_call(e, &c, &o);
 	CHECK_EQ(engine_create(&c, path, 0, &o, &f), 0);
@@ -139,7 +139,7 @@ static int64_t read_file(struct engine *e, const char *path, uint64_t text, uint
 	engine_call(e, &c, NULL);
 	CHECK_EQ(engine_file_open(&c, path, &f), 0);
 	int64_t got = engine_preadv(&c, f, iov, 2, off, &crc);
-	CHECK(got < 0 || cbox_same(text, off, bytes, (size_t)got));
+	CHECK(got < 0 || fixture_same(text, off, bytes, (size_t)got));
 	CHECK(got < 0 || crc == crc32c(0, bytes, (size_t)got));
 	CHECK_EQ(engine_file_close(&c, f), 0);
 	free(bytes);
@@ -164,7 +164,7 @@ static int read_batch(struct engine *e, size_t n, int64_t *a, int64_t *b)
 	for (size_t i = 0; i < 2 * n; i++) {
 		CHECK_EQ(ranges[i].result, i % 2 == 0 ? *a : *b);
 		if (ranges[i].result > 0) {
-			CHECK(cbox_same(1 + i % 2, i * 37000, ranges[i].buf, 10000));
+			CHECK(fixture_same(1 + i % 2, i * 37000, ranges[i].buf, 10000));
 			CHECK_EQ(ranges[i].crc, crc32c(0, ranges[i].buf, 10000));
 		}
 		free(ranges[i].buf);
@@ -181,10 +181,10 @@ static uint64_t chunk_reads(const struct engine *e)
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-static void reads_body(struct client_box *b)
+static void reads_body(struct client_fixture *fx)
 {
 	struct memory_tier m;
-	struct engine *e = open_engine(b, &m);
+	struct engine *e = open_engine(fx, &m);
 	int64_t a_got, b_got;
 	write_file(e, "/a", 1, 4 * BLOCK + 100, "rs:4+2");
 	write_file(e, "/b", 2, 4 * BLOCK + 100, "rs:4+2");
@@ -210,7 +210,7 @@ static void reads_body(struct client_box *b)
 	CHECK(chunk_reads(e) > before);
 	/* Without disks hits are still served, and misses fail by themselves. */
 	for (uint64_t node = 0; node < 6; node++)
-		cbox_do(b, cbox_kill_node, 10 * node + 1);
+		fixture_do(fx, fixture_kill_node, 10 * node + 1);
 	CHECK_EQ(read_file(e, "/a", 1, 7, 4 * BLOCK), 4 * BLOCK);
 	CHECK_EQ(read_file(e, "/b", 2, 7, 4 * BLOCK), -ENODATA);
 	CHECK_EQ(read_batch(e, 3, &a_got, &b_got), -ENODATA);
@@ -223,7 +223,7 @@ static void reads_body(struct client_box *b)
 static void files_and_batches_read_through_a_tier(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, reads_body);
+	fixture_run_all(6, 1, reads_body);
 }
 
 /* The records of the blocks that the tier keeps; returns how many. */
@@ -238,10 +238,10 @@ static size_t kept_records(const struct memory_tier *m, struct call *c, struct a
 	return m->count;
 }
 
-static void rewrite_body(struct client_box *b)
+static void rewrite_body(struct client_fixture *fx)
 {
 	struct memory_tier m;
-	struct engine *e = open_engine(b, &m);
+	struct engine *e = open_engine(fx, &m);
 	struct meta_block blocks[BLOCKS_MAX];
 	struct arena a;
 	struct engine_compacted out;
@@ -273,7 +273,7 @@ static void rewrite_body(struct client_box *b)
 	arena_fini(&a);
 	engine_close(e);
 	/* What was written from the tier's bytes is right on the disks. */
-	e = open_engine(b, NULL);
+	e = open_engine(fx, NULL);
 	CHECK_EQ(read_file(e, "/a", 1, 0, 3 * BLOCK), 3 * BLOCK);
 	CHECK(chunk_reads(e) > 0);
 	engine_close(e);
@@ -282,7 +282,7 @@ static void rewrite_body(struct client_box *b)
 static void blocks_are_rewritten_through_a_tier(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, rewrite_body);
+	fixture_run_all(6, 1, rewrite_body);
 }
 
 int main(void)

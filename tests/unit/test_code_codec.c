@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "code/codec.h"
-#include "code_rig.h"
+#include "code_fixture.h"
 
 /*
  * Encodes the same data with ISA-L and with plain C, flat and in segments: all four results are
@@ -10,24 +10,24 @@
  */
 static void compare_encodings(const struct encoding *e, size_t len, struct rng *rng)
 {
-	struct rig r;
+	struct code_fixture fx;
 	struct codec *plain;
-	rig_init(&r, e, &kernel_fast, len, rng);
-	rig_encode(&r);
+	fixture_init(&fx, e, &kernel_fast, len, rng);
+	fixture_encode(&fx);
 	assert_int_equal(codec_open_with(e, &kernel_plain, &plain), 0);
 	for (int round = 0; round < 3; round++) {
-		for (int i = 0; i < r.total; i++)
+		for (int i = 0; i < fx.total; i++)
 			if (encoding_data_index(e, i) < 0)
-				memset(r.chunk[i], round, len);
+				memset(fx.chunk[i], round, len);
 		if (round > 0)
-			rig_cut(&r, rng);
-		assert_int_equal(codec_encode(round < 2 ? plain : r.codec, len, r.sg), 0);
-		for (int i = 0; i < r.total; i++)
-			rig_assert_chunk(&r, i);
+			fixture_cut(&fx, rng);
+		assert_int_equal(codec_encode(round < 2 ? plain : fx.codec, len, fx.sg), 0);
+		for (int i = 0; i < fx.total; i++)
+			fixture_assert_chunk(&fx, i);
 	}
-	assert_int_equal(codec_verify(plain, len, r.sg), 0);
+	assert_int_equal(codec_verify(plain, len, fx.sg), 0);
 	codec_close(plain);
-	rig_fini(&r);
+	fixture_fini(&fx);
 }
 
 static void fast_encoding_equals_plain_for_all_small_geometries(void **state)
@@ -83,7 +83,7 @@ static void fast_encoding_equals_plain_for_random_large_geometries(void **state)
 	static const char *const widest[] = {"rs:254+1", "rs:1+254", "rs:235+20", "mlec:10+2/17+3",
 					     "lrc:200+50+5"};
 	for (size_t i = 0; i < ARRAY_LEN(widest); i++) {
-		struct encoding e = rig_parse(widest[i]);
+		struct encoding e = fixture_parse(widest[i]);
 		compare_encodings(&e, 70, &rng);
 	}
 }
@@ -95,14 +95,14 @@ static void long_chunks_are_encoded_block_by_block(void **state)
 	struct rng rng;
 	rng_init(&rng, 8);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		struct rig r;
-		rig_open(&r, all[i], 3 * SG_BLOCK + 77, &rng);
-		rig_encode(&r);
-		rig_cut(&r, &rng);
-		assert_int_equal(codec_encode(r.codec, r.len, r.sg), 0);
-		for (int c = 0; c < r.total; c++)
-			rig_assert_chunk(&r, c);
-		rig_fini(&r);
+		struct code_fixture fx;
+		fixture_open(&fx, all[i], 3 * SG_BLOCK + 77, &rng);
+		fixture_encode(&fx);
+		fixture_cut(&fx, &rng);
+		assert_int_equal(codec_encode(fx.codec, fx.len, fx.sg), 0);
+		for (int c = 0; c < fx.total; c++)
+			fixture_assert_chunk(&fx, c);
+		fixture_fini(&fx);
 	}
 }
 
@@ -113,20 +113,20 @@ static void short_data_chunks_count_as_padded_with_zeros(void **state)
 	struct rng rng;
 	rng_init(&rng, 9);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		struct rig r;
-		rig_open(&r, all[i], len, &rng);
-		int last = encoding_data_chunk(r.e, r.data - 1),
-		    before = encoding_data_chunk(r.e, r.data - 2);
-		memset(r.chunk[before] + 100, 0, len - 100);
-		memset(r.chunk[last], 0, len);
-		rig_encode(&r);
-		rig_iov(&r, before)->iov_len = 100;
-		r.sg[last] = (struct sg){NULL, 0};
-		assert_int_equal(codec_encode(r.codec, len, r.sg), 0);
-		for (int c = 0; c < r.total; c++)
-			rig_assert_chunk(&r, c);
-		assert_int_equal(codec_verify(r.codec, len, r.sg), 0);
-		rig_fini(&r);
+		struct code_fixture fx;
+		fixture_open(&fx, all[i], len, &rng);
+		int last = encoding_data_chunk(fx.e, fx.data - 1),
+		    before = encoding_data_chunk(fx.e, fx.data - 2);
+		memset(fx.chunk[before] + 100, 0, len - 100);
+		memset(fx.chunk[last], 0, len);
+		fixture_encode(&fx);
+		fixture_iov(&fx, before)->iov_len = 100;
+		fx.sg[last] = (struct sg){NULL, 0};
+		assert_int_equal(codec_encode(fx.codec, len, fx.sg), 0);
+		for (int c = 0; c < fx.total; c++)
+			fixture_assert_chunk(&fx, c);
+		assert_int_equal(codec_verify(fx.codec, len, fx.sg), 0);
+		fixture_fini(&fx);
 	}
 }
 
@@ -140,41 +140,41 @@ static void parities_of_parities_commute(void **state)
 				       {1 + (int)rng_below(&rng, 6), 1 + (int)rng_below(&rng, 4)}};
 		struct encoding e = {.kind = ENCODING_MLEC, .mlec = s};
 		struct encoding net = {.kind = ENCODING_RS, .rs = s.net};
-		struct rig r;
+		struct code_fixture fx;
 		struct codec *across;
 		struct sg row[16];
 		int height = s.local.k + s.local.p;
-		rig_init(&r, &e, &kernel_fast, 1 + rng_below(&rng, 500), &rng);
-		rig_encode(&r);
+		fixture_init(&fx, &e, &kernel_fast, 1 + rng_below(&rng, 500), &rng);
+		fixture_encode(&fx);
 		assert_int_equal(codec_open(&net, &across), 0);
 		for (int i = s.local.k; i < height; i++) {
 			for (int column = 0; column < s.net.k + s.net.p; column++)
-				row[column] = r.sg[column * height + i];
+				row[column] = fx.sg[column * height + i];
 			for (int column = s.net.k; column < s.net.k + s.net.p; column++)
-				memset(r.chunk[column * height + i], 0, r.len);
-			assert_int_equal(codec_encode(across, r.len, row), 0);
+				memset(fx.chunk[column * height + i], 0, fx.len);
+			assert_int_equal(codec_encode(across, fx.len, row), 0);
 			for (int column = s.net.k; column < s.net.k + s.net.p; column++)
-				rig_assert_chunk(&r, column * height + i);
+				fixture_assert_chunk(&fx, column * height + i);
 		}
 		codec_close(across);
-		rig_fini(&r);
+		fixture_fini(&fx);
 	}
 }
 
 static void the_first_parity_is_the_xor_of_the_data(void **state)
 {
 	struct rng rng;
-	struct rig r;
+	struct code_fixture fx;
 	rng_init(&rng, 11);
-	rig_open(&r, "rs:5+3", 333, &rng);
-	rig_encode(&r);
-	for (size_t b = 0; b < r.len; b++) {
+	fixture_open(&fx, "rs:5+3", 333, &rng);
+	fixture_encode(&fx);
+	for (size_t b = 0; b < fx.len; b++) {
 		uint8_t sum = 0;
 		for (int i = 0; i < 5; i++)
-			sum ^= r.chunk[i][b];
-		assert_int_equal(sum, r.chunk[5][b]);
+			sum ^= fx.chunk[i][b];
+		assert_int_equal(sum, fx.chunk[5][b]);
 	}
-	rig_fini(&r);
+	fixture_fini(&fx);
 }
 
 static void impossible_encodings_do_not_open(void **state)
@@ -191,83 +191,85 @@ static void impossible_encodings_do_not_open(void **state)
 static void wrong_sizes_are_refused_and_nothing_is_written(void **state)
 {
 	struct rng rng;
-	struct rig r;
+	struct code_fixture fx;
 	rng_init(&rng, 12);
-	rig_open(&r, "rs:3+2", 100, &rng);
-	rig_remember(&r);
-	assert_int_equal(codec_encode(r.codec, 0, r.sg), -EINVAL);
-	assert_int_equal(codec_encode(r.codec, 99, r.sg), -EINVAL);
-	assert_int_equal(codec_encode(r.codec, 101, r.sg), -EINVAL); /* parities must fit exactly */
-	assert_int_equal(codec_verify(r.codec, 101, r.sg), -EINVAL);
-	r.sg[4].count = -3;
-	assert_int_equal(codec_encode(r.codec, 100, r.sg), -EINVAL);
-	struct iovec huge[] = {{r.chunk[0], SIZE_MAX - 1}, {r.chunk[0], 100}};
-	rig_flat(&r);
-	r.sg[0] = (struct sg){huge, 2};
-	assert_int_equal(codec_encode(r.codec, 100, r.sg), -EOVERFLOW);
-	for (int i = 0; i < r.total; i++)
-		rig_assert_chunk(&r, i);
-	rig_fini(&r);
+	fixture_open(&fx, "rs:3+2", 100, &rng);
+	fixture_remember(&fx);
+	assert_int_equal(codec_encode(fx.codec, 0, fx.sg), -EINVAL);
+	assert_int_equal(codec_encode(fx.codec, 99, fx.sg), -EINVAL);
+	assert_int_equal(codec_encode(fx.codec, 101, fx.sg),
+			 -EINVAL); /* parities must fit exactly */
+	assert_int_equal(codec_verify(fx.codec, 101, fx.sg), -EINVAL);
+	fx.sg[4].count = -3;
+	assert_int_equal(codec_encode(fx.codec, 100, fx.sg), -EINVAL);
+	struct iovec huge[] = {{fx.chunk[0], SIZE_MAX - 1}, {fx.chunk[0], 100}};
+	fixture_flat(&fx);
+	fx.sg[0] = (struct sg){huge, 2};
+	assert_int_equal(codec_encode(fx.codec, 100, fx.sg), -EOVERFLOW);
+	for (int i = 0; i < fx.total; i++)
+		fixture_assert_chunk(&fx, i);
+	fixture_fini(&fx);
 }
 
 /* Makes the second segment of chunk `out` point into the memory of chunk `in`. */
-static void assert_overlap_is_refused(struct rig *r, int in, int out)
+static void assert_overlap_is_refused(struct code_fixture *fx, int in, int out)
 {
-	rig_flat(r);
-	struct iovec iov[] = {{r->chunk[out], 99}, {r->chunk[in] + 10, 1}};
-	r->sg[out] = (struct sg){iov, 2};
-	assert_int_equal(codec_encode(r->codec, 100, r->sg), -EINVAL);
-	rig_flat(r);
-	r->sg[out] = r->sg[in];
-	assert_int_equal(codec_encode(r->codec, 100, r->sg), -EINVAL);
-	for (int i = 0; i < r->total; i++)
-		rig_assert_chunk(r, i);
+	fixture_flat(fx);
+	struct iovec iov[] = {{fx->chunk[out], 99}, {fx->chunk[in] + 10, 1}};
+	fx->sg[out] = (struct sg){iov, 2};
+	assert_int_equal(codec_encode(fx->codec, 100, fx->sg), -EINVAL);
+	fixture_flat(fx);
+	fx->sg[out] = fx->sg[in];
+	assert_int_equal(codec_encode(fx->codec, 100, fx->sg), -EINVAL);
+	for (int i = 0; i < fx->total; i++)
+		fixture_assert_chunk(fx, i);
 }
 
 static void outputs_over_their_inputs_are_refused(void **state)
 {
 	struct rng rng;
-	struct rig r;
+	struct code_fixture fx;
 	rng_init(&rng, 13);
-	rig_open(&r, "rs:3+2", 100, &rng);
-	rig_remember(&r);
-	assert_overlap_is_refused(&r, 0, 4);
-	assert_overlap_is_refused(&r, 2, 3);
-	assert_overlap_is_refused(&r, 3, 4); /* two outputs with the same buffer */
-	rig_fini(&r);
-	rig_open(&r, "mlec:2+1/2+1", 100, &rng);
-	rig_remember(&r);
-	assert_overlap_is_refused(&r, 0, 6);
-	assert_overlap_is_refused(&r, 7, 8);
-	rig_fini(&r);
+	fixture_open(&fx, "rs:3+2", 100, &rng);
+	fixture_remember(&fx);
+	assert_overlap_is_refused(&fx, 0, 4);
+	assert_overlap_is_refused(&fx, 2, 3);
+	assert_overlap_is_refused(&fx, 3, 4); /* two outputs with the same buffer */
+	fixture_fini(&fx);
+	fixture_open(&fx, "mlec:2+1/2+1", 100, &rng);
+	fixture_remember(&fx);
+	assert_overlap_is_refused(&fx, 0, 6);
+	assert_overlap_is_refused(&fx, 7, 8);
+	fixture_fini(&fx);
 }
 
 /* Chunks whose segments alternate in one buffer: their extents overlap, their bytes do not. */
 static void interleaved_chunks_are_encoded(void **state)
 {
 	struct rng rng;
-	struct rig r;
+	struct code_fixture fx;
 	uint8_t buffer[600] = {0};
 	struct iovec iov[6][10];
 	rng_init(&rng, 14);
-	rig_open(&r, "rs:4+2", 100, &rng);
-	rig_encode(&r);
+	fixture_open(&fx, "rs:4+2", 100, &rng);
+	fixture_encode(&fx);
 	for (size_t i = 0; i < 6; i++) {
-		if (r.chunk[i] == NULL)
-			abort(); /* rig_open has failed */
+		if (fx.chunk[i] == NULL)
+			abort(); /* fixture_open has failed */
 		for (size_t s = 0; s < 10; s++) {
 			uint8_t *piece = buffer + s * 60 + i * 10;
 			for (size_t b = 0; b < 10; b++)
-				piece[b] = r.chunk[i][s * 10 + b];
+				piece[b] = fx.chunk[i][s * 10 + b];
 			iov[i][s] = (struct iovec){piece, 10};
 		}
-		r.sg[i] = (struct sg){iov[i], 10};
+		fx.sg[i] = (struct sg){iov[i], 10};
 	}
-	assert_int_equal(codec_encode(r.codec, 100, r.sg), 0);
+	assert_int_equal(codec_encode(fx.codec, 100, fx.sg), 0);
 	for (int i = 0; i < 6; i++)
 		for (int s = 0; s < 10; s++)
-			assert_memory_equal(iov[i][s].iov_base, r.truth[i] + (ptrdiff_t)s * 10, 10);
-	rig_fini(&r);
+			assert_memory_equal(iov[i][s].iov_base, fx.truth[i] + (ptrdiff_t)s * 10,
+					    10);
+	fixture_fini(&fx);
 }
 
 int main(void)

@@ -4,7 +4,7 @@
 #include <isa-l/erasure_code.h>
 
 #include "code/gf.h"
-#include "code_rig.h"
+#include "code_fixture.h"
 
 static void plain_products_are_those_of_isa_l(void **state)
 {

@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "code/health.h"
-#include "code_rig.h"
+#include "code_fixture.h"
 
 static struct code_health health_of(const struct codec *c, const int *lost, int n)
 {
@@ -14,7 +14,7 @@ static struct code_health health_of(const struct codec *c, const int *lost, int 
 /* Returns the fewest further losses that this code does not survive, by trying all sets. */
 static int losses_to_kill(struct rank_oracle *o, const int *lost, int n_lost)
 {
-	int total = o->r.total, left[32], n_left = 0;
+	int total = o->fx.total, left[32], n_left = 0;
 	for (int i = 0; i < total; i++) {
 		int l = 0;
 		while (l < n_lost && lost[l] != i)
@@ -42,7 +42,7 @@ static int losses_to_kill(struct rank_oracle *o, const int *lost, int n_lost)
  */
 static void check_every_loss(const char *text, int most, bool always_exact)
 {
-	struct encoding e = rig_parse(text);
+	struct encoding e = fixture_parse(text);
 	struct codec *c;
 	static struct rank_oracle o;
 	int total = encoding_total_chunks(&e);
@@ -106,7 +106,7 @@ static void health_of_mlec_is_a_lower_bound(void **state)
 
 static void mlec_counts_its_lost_columns(void **state)
 {
-	struct encoding e = rig_parse("mlec:2+1/2+1");
+	struct encoding e = fixture_parse("mlec:2+1/2+1");
 	struct codec *c;
 	assert_int_equal(codec_open(&e, &c), 0);
 	struct code_health h = health_of(c, (int[]){0, 1, 3}, 3);
@@ -129,7 +129,7 @@ static void mlec_counts_its_lost_columns(void **state)
 /* PN columns may be lost, and PL chunks in each other column. */
 static void mlec_survives_pn_columns_and_pl_chunks_in_each_other(void **state)
 {
-	struct encoding e = rig_parse("mlec:10+2/17+3");
+	struct encoding e = fixture_parse("mlec:10+2/17+3");
 	struct codec *c;
 	int lost[240], n = 0;
 	assert_int_equal(codec_open(&e, &c), 0);
@@ -179,13 +179,13 @@ static bool check_against_rank(const struct codec *c, struct rank_oracle *o, con
 	assert_int_equal(tolerated, oracle_tolerates(o, lost, n));
 	for (int i = 0; i < n; i++)
 		marks[lost[i]] = true;
-	return tolerated && peel(&o->r.e->mlec, marks) > 0;
+	return tolerated && peel(&o->fx.e->mlec, marks) > 0;
 }
 
 static void every_loss_of_a_small_grid_is_judged_by_rank(void **state)
 {
 	static struct rank_oracle o;
-	struct encoding e = rig_parse("mlec:2+2/2+2");
+	struct encoding e = fixture_parse("mlec:2+2/2+2");
 	struct codec *c;
 	int beyond_lines = 0;
 	oracle_open(&o, "mlec:2+2/2+2");
@@ -218,7 +218,7 @@ static void stopping_sets_are_judged_by_rank(void **state)
 	struct rng rng;
 	rng_init(&rng, 50);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		struct encoding e = rig_parse(all[i].text);
+		struct encoding e = fixture_parse(all[i].text);
 		struct codec *c;
 		int beyond_lines = 0;
 		oracle_open(&o, all[i].text);
@@ -230,7 +230,7 @@ static void stopping_sets_are_judged_by_rank(void **state)
 			if (round % 3 == 1)
 				n--;
 			if (round % 3 == 2) {
-				int j, more = (int)rng_below(&rng, (uint64_t)o.r.total);
+				int j, more = (int)rng_below(&rng, (uint64_t)o.fx.total);
 				lost[n] = more;
 				for (j = 0; lost[j] != more; j++)
 					;
@@ -250,7 +250,7 @@ static void rows_and_columns_together_decode_what_neither_can_alone(void **state
 {
 	static const int lost[] = {0, 3, 5, 9, 12, 14, 16, 17, 18, 21, 22, 25, 29, 30, 31};
 	static struct rank_oracle o;
-	struct encoding e = rig_parse("mlec:5+2/4+1");
+	struct encoding e = fixture_parse("mlec:5+2/4+1");
 	struct codec *c;
 	oracle_open(&o, "mlec:5+2/4+1");
 	assert_int_equal(codec_open(&e, &c), 0);
@@ -261,7 +261,7 @@ static void rows_and_columns_together_decode_what_neither_can_alone(void **state
 
 static void invalid_loss_sets_are_refused(void **state)
 {
-	struct encoding e = rig_parse("rs:4+2");
+	struct encoding e = fixture_parse("rs:4+2");
 	struct codec *c;
 	struct code_health h;
 	assert_int_equal(codec_open(&e, &c), 0);

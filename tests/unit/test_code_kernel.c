@@ -4,7 +4,7 @@
 #include "code/gf.h"
 #include "code/kernel.h"
 #include "code/sg.h"
-#include "code_rig.h"
+#include "code_fixture.h"
 
 #define COLS_MAX 12
 #define ROWS_MAX 14

@@ -8,7 +8,7 @@
 
 #include "code/health.h"
 #include "code/plan.h"
-#include "code_rig.h"
+#include "code_fixture.h"
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -78,7 +78,7 @@ static int operate(const struct encoding *e)
 static void every_failed_allocation_is_reported_and_leaks_nothing(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(encodings); i++) {
-		struct encoding e = rig_parse(encodings[i]);
+		struct encoding e = fixture_parse(encodings[i]);
 		for (int n = 1;; n++) {
 			calls = 0;
 			fail_at = n;

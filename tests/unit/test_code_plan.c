@@ -4,7 +4,7 @@
 #include "code/gf.h"
 #include "code/health.h"
 #include "code/plan.h"
-#include "code_rig.h"
+#include "code_fixture.h"
 
 #define POISON 0xee
 
@@ -41,56 +41,56 @@ static void assert_reads_add_up(const struct plan *p, const uint32_t *cost)
 	assert_int_equal(p->cost, sum);
 }
 
-static void flips_are_found(const struct plan *p, struct rig *r, struct rng *rng)
+static void flips_are_found(const struct plan *p, struct code_fixture *fx, struct rng *rng)
 {
 	const struct plan_step *s = &p->steps[rng_below(rng, (uint64_t)p->n_steps)];
 	int in = s->in[0], out = s->out[0];
 	if (s->m.coef[0] == 0)
 		return; /* this input does not reach this output */
-	r->chunk[out][rng_below(rng, r->len)] ^= 1;
-	assert_int_equal(plan_verify(p, r->sg), -EBADMSG);
-	memcpy(r->chunk[out], r->truth[out], r->len);
-	r->chunk[in][rng_below(rng, r->len)] ^= 0x80;
-	assert_int_equal(plan_verify(p, r->sg), -EBADMSG);
-	memcpy(r->chunk[in], r->truth[in], r->len);
+	fx->chunk[out][rng_below(rng, fx->len)] ^= 1;
+	assert_int_equal(plan_verify(p, fx->sg), -EBADMSG);
+	memcpy(fx->chunk[out], fx->truth[out], fx->len);
+	fx->chunk[in][rng_below(rng, fx->len)] ^= 0x80;
+	assert_int_equal(plan_verify(p, fx->sg), -EBADMSG);
+	memcpy(fx->chunk[in], fx->truth[in], fx->len);
 }
 
 /* Runs the plan after overwriting all bytes that it does not read. */
-static void run_plan(const struct plan *p, struct rig *r, struct rng *rng)
+static void run_plan(const struct plan *p, struct code_fixture *fx, struct rng *rng)
 {
-	bool *read = calloc((size_t)r->total, sizeof(*read));
+	bool *read = calloc((size_t)fx->total, sizeof(*read));
 	assert_non_null(read);
 	for (int i = 0; i < p->n_reads; i++)
 		read[p->reads[i].chunk] = true;
-	for (int i = 0; i < r->total; i++)
+	for (int i = 0; i < fx->total; i++)
 		if (!read[i])
-			memset(r->chunk[i], POISON, r->len);
+			memset(fx->chunk[i], POISON, fx->len);
 	free(read);
-	assert_int_equal(plan_run(p, r->sg), 0);
-	assert_int_equal(plan_verify(p, r->sg), 0);
+	assert_int_equal(plan_run(p, fx->sg), 0);
+	assert_int_equal(plan_verify(p, fx->sg), 0);
 	for (int i = 0; i < p->n_steps; i++)
 		for (int j = 0; j < p->steps[i].m.rows; j++)
-			rig_assert_chunk(r, p->steps[i].out[j]);
-	flips_are_found(p, r, rng);
+			fixture_assert_chunk(fx, p->steps[i].out[j]);
+	flips_are_found(p, fx, rng);
 }
 
-static void rebuild(struct rig *r, const int *lost, int n_lost, struct rng *rng)
+static void rebuild(struct code_fixture *fx, const int *lost, int n_lost, struct rng *rng)
 {
-	uint32_t *cost = calloc((size_t)r->total, sizeof(*cost));
+	uint32_t *cost = calloc((size_t)fx->total, sizeof(*cost));
 	struct plan *p;
 	struct code_health h;
 	assert_non_null(cost);
-	set_costs(cost, r->total, lost, n_lost);
-	assert_int_equal(code_health(r->codec, lost, n_lost, &h), 0);
-	int err = plan_rebuild(r->codec, r->len, cost, lost, n_lost, &p);
+	set_costs(cost, fx->total, lost, n_lost);
+	assert_int_equal(code_health(fx->codec, lost, n_lost, &h), 0);
+	int err = plan_rebuild(fx->codec, fx->len, cost, lost, n_lost, &p);
 	assert_int_equal(err, h.tolerated ? 0 : -ENODATA);
 	if (err == 0) {
 		assert_reads_add_up(p, cost);
-		run_plan(p, r, rng);
+		run_plan(p, fx, rng);
 		for (int i = 0; i < n_lost; i++)
-			rig_assert_chunk(r, lost[i]);
-		for (int i = 0; i < r->total; i++)
-			memcpy(r->chunk[i], r->truth[i], r->len);
+			fixture_assert_chunk(fx, lost[i]);
+		for (int i = 0; i < fx->total; i++)
+			memcpy(fx->chunk[i], fx->truth[i], fx->len);
 		plan_close(p);
 	}
 	free(cost);
@@ -98,21 +98,21 @@ static void rebuild(struct rig *r, const int *lost, int n_lost, struct rng *rng)
 
 static void rebuild_after_every_loss(const char *text, int most, struct rng *rng)
 {
-	struct rig r;
-	rig_open(&r, text, 1 + rng_below(rng, 150), rng);
-	rig_encode(&r);
-	for (int n = 1; n <= most && n <= r.total; n++) {
+	struct code_fixture fx;
+	fixture_open(&fx, text, 1 + rng_below(rng, 150), rng);
+	fixture_encode(&fx);
+	for (int n = 1; n <= most && n <= fx.total; n++) {
 		int lost[16];
 		first_combination(lost, n);
 		do {
 			if (rng_below(rng, 2))
-				rig_cut(&r, rng);
+				fixture_cut(&fx, rng);
 			else
-				rig_flat(&r);
-			rebuild(&r, lost, n, rng);
-		} while (next_combination(lost, n, r.total));
+				fixture_flat(&fx);
+			rebuild(&fx, lost, n, rng);
+		} while (next_combination(lost, n, fx.total));
 	}
-	rig_fini(&r);
+	fixture_fini(&fx);
 }
 
 /* Includes sets with one loss more than the code can survive, which must be refused. */
@@ -147,19 +147,19 @@ static void large_codes_rebuild_after_random_losses(void **state)
 	struct rng rng;
 	rng_init(&rng, 31);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		struct rig r;
-		rig_open(&r, all[i], 65, &rng);
-		rig_encode(&r);
+		struct code_fixture fx;
+		fixture_open(&fx, all[i], 65, &rng);
+		fixture_encode(&fx);
 		for (int round = 0; round < 15; round++) {
 			int lost[256];
-			int most = 2 * encoding_tolerance(r.e) + 2;
+			int most = 2 * encoding_tolerance(fx.e) + 2;
 			int n = 1 +
-				(int)rng_below(&rng, (uint64_t)(most < r.total ? most : r.total));
-			random_set(&rng, lost, n, r.total);
-			rig_cut(&r, &rng);
-			rebuild(&r, lost, n, &rng);
+				(int)rng_below(&rng, (uint64_t)(most < fx.total ? most : fx.total));
+			random_set(&rng, lost, n, fx.total);
+			fixture_cut(&fx, &rng);
+			rebuild(&fx, lost, n, &rng);
 		}
-		rig_fini(&r);
+		fixture_fini(&fx);
 	}
 }
 
@@ -177,17 +177,17 @@ static void stopping_sets_are_rebuilt_where_they_are_tolerated(void **state)
 	struct rng rng;
 	rng_init(&rng, 37);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		struct rig r;
-		rig_open(&r, all[i].text, 70, &rng);
-		rig_encode(&r);
+		struct code_fixture fx;
+		fixture_open(&fx, all[i].text, 70, &rng);
+		fixture_encode(&fx);
 		for (int round = 0; round < all[i].rounds; round++) {
 			int lost[256];
-			random_stopping_set(&rng, &r.e->mlec, all[i].n, all[i].row_losses,
+			random_stopping_set(&rng, &fx.e->mlec, all[i].n, all[i].row_losses,
 					    all[i].column_losses, lost);
-			rig_cut(&r, &rng);
-			rebuild(&r, lost, all[i].n, &rng);
+			fixture_cut(&fx, &rng);
+			rebuild(&fx, lost, all[i].n, &rng);
 		}
-		rig_fini(&r);
+		fixture_fini(&fx);
 	}
 }
 
@@ -195,24 +195,24 @@ static void stopping_sets_are_rebuilt_where_they_are_tolerated(void **state)
 static void determined_chunks_are_rebuilt_although_the_block_is_lost(void **state)
 {
 	struct rng rng;
-	struct rig r;
+	struct code_fixture fx;
 	struct plan *p = NULL;
 	uint32_t cost[20 * 12];
 	int lost[16] = {5, 9, 12, 14, 16, 17, 21, 22, 25, 29, 30, 31};
 	rng_init(&rng, 38);
-	rig_open(&r, "mlec:10+2/19+1", 33, &rng);
-	rig_encode(&r);
+	fixture_open(&fx, "mlec:10+2/19+1", 33, &rng);
+	fixture_encode(&fx);
 	for (int i = 0; i < 12; i++) /* the same cells in columns of 20 */
 		lost[i] = lost[i] / 5 * 20 + lost[i] % 5;
-	set_costs(cost, r.total, lost, 12);
+	set_costs(cost, fx.total, lost, 12);
 	for (int i = 0; i < 6; i++) /* three columns lose the same two rows */
 		cost[(8 + i % 3) * 20 + 10 + i / 3] = CHUNK_LOST;
-	assert_int_equal(plan_rebuild(r.codec, r.len, cost, lost, 12, &p), 0);
-	run_plan(p, &r, &rng);
+	assert_int_equal(plan_rebuild(fx.codec, fx.len, cost, lost, 12, &p), 0);
+	run_plan(p, &fx, &rng);
 	plan_close(p);
 	lost[12] = 8 * 20 + 10;
-	assert_int_equal(plan_rebuild(r.codec, r.len, cost, lost, 13, &p), -ENODATA);
-	rig_fini(&r);
+	assert_int_equal(plan_rebuild(fx.codec, fx.len, cost, lost, 13, &p), -ENODATA);
+	fixture_fini(&fx);
 }
 
 /* ---- cheapest ---- */
@@ -257,7 +257,7 @@ static uint64_t cheapest_by_trying(const struct oracle *o, const uint32_t *cost,
 
 static void compare_with_trying(const char *text, int rounds, struct rng *rng)
 {
-	struct encoding e = rig_parse(text);
+	struct encoding e = fixture_parse(text);
 	struct oracle o;
 	struct codec *c;
 	oracle_init(&o, &e);
@@ -308,7 +308,7 @@ static struct plan *plan_for(const struct codec *c, const uint32_t *cost, const 
 
 static void lrc_repairs_locally_when_it_can(void **state)
 {
-	struct encoding e = rig_parse("lrc:12+2+2");
+	struct encoding e = fixture_parse("lrc:12+2+2");
 	uint32_t cost[16];
 	struct codec *c;
 	assert_int_equal(codec_open(&e, &c), 0);
@@ -331,7 +331,7 @@ static void lrc_repairs_locally_when_it_can(void **state)
 
 static void a_slow_chunk_is_reconstructed_when_that_is_cheaper(void **state)
 {
-	struct encoding e = rig_parse("rs:4+2");
+	struct encoding e = fixture_parse("rs:4+2");
 	struct codec *c;
 	struct plan *p;
 	uint32_t cost[] = {1, 1, 100, 1, 1, 1};
@@ -352,7 +352,7 @@ static void a_slow_chunk_is_reconstructed_when_that_is_cheaper(void **state)
 
 static void mlec_repairs_in_the_column_when_it_can(void **state)
 {
-	struct encoding e = rig_parse("mlec:10+2/17+3");
+	struct encoding e = fixture_parse("mlec:10+2/17+3");
 	static uint32_t cost[240];
 	struct codec *c;
 	assert_int_equal(codec_open(&e, &c), 0);
@@ -403,7 +403,7 @@ static uint32_t grid_closure(const struct mlec_shape *s, uint32_t have)
  */
 static void mlec_plans_are_valid_and_near_the_cheapest(void **state)
 {
-	struct encoding e = rig_parse("mlec:2+1/2+2");
+	struct encoding e = fixture_parse("mlec:2+1/2+2");
 	struct codec *c;
 	struct rng rng;
 	uint64_t paid = 0, optimum = 0;
@@ -452,7 +452,7 @@ static void mlec_plans_are_valid_and_near_the_cheapest(void **state)
 
 static void a_single_loss_in_an_mlec_is_repaired_by_the_cheaper_line(void **state)
 {
-	struct encoding e = rig_parse("mlec:3+2/4+2");
+	struct encoding e = fixture_parse("mlec:3+2/4+2");
 	struct codec *c;
 	struct rng rng;
 	rng_init(&rng, 34);
@@ -495,27 +495,27 @@ static void a_single_loss_in_an_mlec_is_repaired_by_the_cheaper_line(void **stat
 /* ---- ranges ---- */
 
 /* Copies only the bytes that the plan reads, runs the plan, and compares the bytes of the range. */
-static void serve_range(struct rig *r, const struct plan *p, uint64_t off, uint64_t len)
+static void serve_range(struct code_fixture *fx, const struct plan *p, uint64_t off, uint64_t len)
 {
 	struct iovec iov[32];
 	struct sg sg[32];
-	for (int i = 0; i < r->total; i++) {
-		memset(r->chunk[i], POISON, r->len);
-		iov[i] = (struct iovec){r->chunk[i] + p->off, p->len};
+	for (int i = 0; i < fx->total; i++) {
+		memset(fx->chunk[i], POISON, fx->len);
+		iov[i] = (struct iovec){fx->chunk[i] + p->off, p->len};
 		sg[i] = (struct sg){&iov[i], 1};
 	}
 	for (int i = 0; i < p->n_reads; i++) {
 		const struct plan_read *read = &p->reads[i];
-		memcpy(r->chunk[read->chunk] + read->off, r->truth[read->chunk] + read->off,
+		memcpy(fx->chunk[read->chunk] + read->off, fx->truth[read->chunk] + read->off,
 		       read->len);
 		if (!is_step_input(p, read->chunk))
-			assert_true(encoding_data_index(r->e, read->chunk) >= 0);
+			assert_true(encoding_data_index(fx->e, read->chunk) >= 0);
 	}
 	assert_int_equal(plan_run(p, sg), 0);
 	assert_int_equal(plan_verify(p, sg), 0);
 	for (uint64_t b = off; b < off + len; b++) {
-		int chunk = encoding_data_chunk(r->e, (int)(b / r->len));
-		assert_int_equal(r->chunk[chunk][b % r->len], r->truth[chunk][b % r->len]);
+		int chunk = encoding_data_chunk(fx->e, (int)(b / fx->len));
+		assert_int_equal(fx->chunk[chunk][b % fx->len], fx->truth[chunk][b % fx->len]);
 	}
 }
 
@@ -525,38 +525,38 @@ static void any_range_is_served_from_the_bytes_the_plan_reads(void **state)
 	struct rng rng;
 	rng_init(&rng, 35);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		struct rig r;
-		rig_open(&r, all[i], 12, &rng);
-		rig_encode(&r);
-		uint64_t block = (uint64_t)r.data * r.len;
+		struct code_fixture fx;
+		fixture_open(&fx, all[i], 12, &rng);
+		fixture_encode(&fx);
+		uint64_t block = (uint64_t)fx.data * fx.len;
 		for (int round = 0; round < 1500; round++) {
 			uint64_t off = rng_below(&rng, block),
 				 len = 1 + rng_below(&rng, block - off);
 			uint32_t cost[32];
 			int lost[4], n = (int)rng_below(&rng, 4);
 			struct plan *p;
-			random_set(&rng, lost, n, r.total);
-			for (int c = 0; c < r.total; c++)
+			random_set(&rng, lost, n, fx.total);
+			for (int c = 0; c < fx.total; c++)
 				cost[c] = (uint32_t)rng_below(&rng, 30);
 			for (int l = 0; l < n; l++)
 				cost[lost[l]] = CHUNK_LOST;
-			int err = plan_range(r.codec, r.len, cost, off, len, &p);
+			int err = plan_range(fx.codec, fx.len, cost, off, len, &p);
 			if (err == -ENODATA) {
-				assert_true(n > encoding_tolerance(r.e));
+				assert_true(n > encoding_tolerance(fx.e));
 				continue;
 			}
 			assert_int_equal(err, 0);
 			assert_reads_add_up(p, cost);
-			serve_range(&r, p, off, len);
+			serve_range(&fx, p, off, len);
 			plan_close(p);
 		}
-		rig_fini(&r);
+		fixture_fini(&fx);
 	}
 }
 
 static void only_the_lost_part_is_read_from_the_others(void **state)
 {
-	struct encoding e = rig_parse("rs:3+2");
+	struct encoding e = fixture_parse("rs:3+2");
 	struct codec *c;
 	struct plan *p;
 	uint32_t cost[] = {1, CHUNK_LOST, 1, 1, 1};
@@ -590,7 +590,7 @@ static uint64_t bytes_read(const struct plan *p)
 static void assert_bytes(const char *text, const int *lost, int n_lost, uint64_t off, uint64_t len,
 			 uint64_t bytes)
 {
-	struct encoding e = rig_parse(text);
+	struct encoding e = fixture_parse(text);
 	struct codec *c;
 	struct plan *p;
 	uint32_t cost[32];
@@ -620,72 +620,74 @@ static void a_range_over_a_boundary_reads_no_more_than_it_needs(void **state)
 /* ---- short blocks ---- */
 
 /* Returns the length of a chunk of a block of `block` bytes; parities have full length. */
-static size_t chunk_bytes(const struct rig *r, int chunk, uint64_t block)
+static size_t chunk_bytes(const struct code_fixture *fx, int chunk, uint64_t block)
 {
-	int d = encoding_data_index(r->e, chunk);
-	uint64_t start = (uint64_t)(d < 0 ? 0 : d) * r->len;
-	if (d < 0 || block >= start + r->len)
-		return r->len;
+	int d = encoding_data_index(fx->e, chunk);
+	uint64_t start = (uint64_t)(d < 0 ? 0 : d) * fx->len;
+	if (d < 0 || block >= start + fx->len)
+		return fx->len;
 	return block > start ? block - start : 0;
 }
 
 /* Encodes a short block. The bytes behind short chunks are poisoned and must stay unchanged. */
-static void shorten(struct rig *r, uint64_t block)
+static void shorten(struct code_fixture *fx, uint64_t block)
 {
-	for (int i = 0; i < r->total; i++) {
-		size_t have = chunk_bytes(r, i, block);
-		memset(r->chunk[i] + have, POISON, r->len - have);
-		r->iov[(size_t)i * RIG_SEGMENTS].iov_len = have;
+	for (int i = 0; i < fx->total; i++) {
+		size_t have = chunk_bytes(fx, i, block);
+		memset(fx->chunk[i] + have, POISON, fx->len - have);
+		fx->iov[(size_t)i * FIXTURE_SEGMENTS].iov_len = have;
 		if (have == 0)
-			r->sg[i] = (struct sg){NULL, 0};
+			fx->sg[i] = (struct sg){NULL, 0};
 	}
-	rig_encode(r);
-	assert_int_equal(codec_verify(r->codec, r->len, r->sg), 0);
+	fixture_encode(fx);
+	assert_int_equal(codec_verify(fx->codec, fx->len, fx->sg), 0);
 }
 
-static void rebuild_short(struct rig *r, const uint32_t *cost, const int *lost, int n)
+static void rebuild_short(struct code_fixture *fx, const uint32_t *cost, const int *lost, int n)
 {
 	struct plan *p;
-	if (plan_rebuild(r->codec, r->len, cost, lost, n, &p) != 0) {
-		assert_true(n > encoding_tolerance(r->e));
+	if (plan_rebuild(fx->codec, fx->len, cost, lost, n, &p) != 0) {
+		assert_true(n > encoding_tolerance(fx->e));
 		return;
 	}
 	for (int i = 0; i < n; i++)
-		memset(r->chunk[lost[i]], POISON, r->len);
-	assert_int_equal(plan_run(p, r->sg), 0);
-	assert_int_equal(plan_verify(p, r->sg), 0);
-	for (int i = 0; i < r->total; i++)
-		rig_assert_chunk(r, i);
+		memset(fx->chunk[lost[i]], POISON, fx->len);
+	assert_int_equal(plan_run(p, fx->sg), 0);
+	assert_int_equal(plan_verify(p, fx->sg), 0);
+	for (int i = 0; i < fx->total; i++)
+		fixture_assert_chunk(fx, i);
 	plan_close(p);
 }
 
 /* Gives the plan only the bytes that the block has. */
-static void range_short(struct rig *r, const uint32_t *cost, uint64_t block, struct rng *rng)
+static void range_short(struct code_fixture *fx, const uint32_t *cost, uint64_t block,
+			struct rng *rng)
 {
 	uint64_t off = rng_below(rng, block), len = 1 + rng_below(rng, block - off);
 	struct plan *p;
 	struct iovec iov[32];
 	struct sg sg[32];
-	if (plan_range(r->codec, r->len, cost, off, len, &p) != 0)
+	if (plan_range(fx->codec, fx->len, cost, off, len, &p) != 0)
 		return;
-	for (int i = 0; i < r->total; i++) {
-		size_t have = chunk_bytes(r, i, block), from = p->off < have ? p->off : have;
+	for (int i = 0; i < fx->total; i++) {
+		size_t have = chunk_bytes(fx, i, block), from = p->off < have ? p->off : have;
 		size_t to = p->off + p->len < have ? p->off + p->len : have;
-		memset(r->chunk[i], POISON, r->len);
-		iov[i] = (struct iovec){r->chunk[i] + from, to - from};
+		memset(fx->chunk[i], POISON, fx->len);
+		iov[i] = (struct iovec){fx->chunk[i] + from, to - from};
 		sg[i] = (struct sg){&iov[i], 1};
 	}
 	for (int i = 0; i < p->n_reads; i++) {
 		struct plan_read read = plan_read_within(p, i, block);
 		assert_true(read.len == 0 ||
-			    read.off + read.len <= chunk_bytes(r, read.chunk, block));
-		memcpy(r->chunk[read.chunk] + read.off, r->truth[read.chunk] + read.off, read.len);
+			    read.off + read.len <= chunk_bytes(fx, read.chunk, block));
+		memcpy(fx->chunk[read.chunk] + read.off, fx->truth[read.chunk] + read.off,
+		       read.len);
 	}
 	assert_int_equal(plan_run(p, sg), 0);
 	assert_int_equal(plan_verify(p, sg), 0);
 	for (uint64_t b = off; b < off + len; b++) {
-		int chunk = encoding_data_chunk(r->e, (int)(b / r->len));
-		assert_int_equal(r->chunk[chunk][b % r->len], r->truth[chunk][b % r->len]);
+		int chunk = encoding_data_chunk(fx->e, (int)(b / fx->len));
+		assert_int_equal(fx->chunk[chunk][b % fx->len], fx->truth[chunk][b % fx->len]);
 	}
 	plan_close(p);
 }
@@ -697,18 +699,18 @@ static void short_blocks_are_rebuilt_without_padding(void **state)
 	struct rng rng;
 	rng_init(&rng, 39);
 	for (size_t i = 0; i < 5 * (size_t)200; i++) {
-		struct rig r;
+		struct code_fixture fx;
 		uint32_t cost[64];
-		rig_open(&r, all[i % 5], 1 + rng_below(&rng, 40), &rng);
-		uint64_t block = 1 + rng_below(&rng, (uint64_t)r.data * r.len);
-		int lost[16], n = 1 + (int)rng_below(&rng, r.total < 10 ? 3 : 16);
-		random_set(&rng, lost, n, r.total);
-		set_costs(cost, r.total, lost, n);
-		shorten(&r, block);
-		rebuild_short(&r, cost, lost, n);
-		if (r.total <= 32)
-			range_short(&r, cost, block, &rng);
-		rig_fini(&r);
+		fixture_open(&fx, all[i % 5], 1 + rng_below(&rng, 40), &rng);
+		uint64_t block = 1 + rng_below(&rng, (uint64_t)fx.data * fx.len);
+		int lost[16], n = 1 + (int)rng_below(&rng, fx.total < 10 ? 3 : 16);
+		random_set(&rng, lost, n, fx.total);
+		set_costs(cost, fx.total, lost, n);
+		shorten(&fx, block);
+		rebuild_short(&fx, cost, lost, n);
+		if (fx.total <= 32)
+			range_short(&fx, cost, block, &rng);
+		fixture_fini(&fx);
 	}
 }
 
@@ -716,24 +718,24 @@ static void short_blocks_are_rebuilt_without_padding(void **state)
 static void a_chunk_that_is_rebuilt_too_short_is_found(void **state)
 {
 	struct rng rng;
-	struct rig r;
+	struct code_fixture fx;
 	struct plan *p;
 	uint32_t cost[6] = {1, 1, 1, CHUNK_LOST, 1, 1};
 	rng_init(&rng, 40);
-	rig_open(&r, "rs:4+2", 100, &rng);
-	r.chunk[3][99] = 1;
-	rig_encode(&r);
-	assert_int_equal(plan_rebuild(r.codec, r.len, cost, (int[]){3}, 1, &p), 0);
-	r.iov[(size_t)3 * RIG_SEGMENTS].iov_len = 99;
-	assert_int_equal(plan_run(p, r.sg), 0);
-	assert_int_equal(plan_verify(p, r.sg), -EBADMSG);
+	fixture_open(&fx, "rs:4+2", 100, &rng);
+	fx.chunk[3][99] = 1;
+	fixture_encode(&fx);
+	assert_int_equal(plan_rebuild(fx.codec, fx.len, cost, (int[]){3}, 1, &p), 0);
+	fx.iov[(size_t)3 * FIXTURE_SEGMENTS].iov_len = 99;
+	assert_int_equal(plan_run(p, fx.sg), 0);
+	assert_int_equal(plan_verify(p, fx.sg), -EBADMSG);
 	plan_close(p);
-	rig_fini(&r);
+	fixture_fini(&fx);
 }
 
 static void invalid_arguments_are_refused(void **state)
 {
-	struct encoding e = rig_parse("rs:4+2"), m = rig_parse("mlec:2+1/2+1");
+	struct encoding e = fixture_parse("rs:4+2"), m = fixture_parse("mlec:2+1/2+1");
 	struct codec *c, *grid;
 	struct plan *p;
 	uint32_t cost[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
@@ -759,27 +761,27 @@ static void invalid_arguments_are_refused(void **state)
 static void buffers_of_the_wrong_size_are_refused(void **state)
 {
 	struct rng rng;
-	struct rig r;
+	struct code_fixture fx;
 	struct plan *p;
 	uint32_t cost[6] = {CHUNK_LOST, 1, 1, 1, 1, 1};
 	rng_init(&rng, 36);
-	rig_open(&r, "rs:4+2", 100, &rng);
-	rig_encode(&r);
-	assert_int_equal(plan_rebuild(r.codec, r.len, cost, (int[]){0}, 1, &p), 0);
-	r.iov[(size_t)4 * RIG_SEGMENTS].iov_len = 99; /* a parity: only data may be short */
-	assert_int_equal(plan_run(p, r.sg), -EINVAL);
-	assert_int_equal(plan_verify(p, r.sg), -EINVAL);
-	rig_flat(&r);
-	r.iov[0].iov_len = 101;
-	assert_int_equal(plan_run(p, r.sg), -EINVAL);
-	rig_flat(&r);
-	r.sg[0] = r.sg[3]; /* output over its own input */
-	assert_int_equal(plan_run(p, r.sg), -EINVAL);
-	rig_flat(&r);
-	r.sg[5] = (struct sg){NULL, 0}; /* not part of the plan */
-	assert_int_equal(plan_run(p, r.sg), 0);
+	fixture_open(&fx, "rs:4+2", 100, &rng);
+	fixture_encode(&fx);
+	assert_int_equal(plan_rebuild(fx.codec, fx.len, cost, (int[]){0}, 1, &p), 0);
+	fx.iov[(size_t)4 * FIXTURE_SEGMENTS].iov_len = 99; /* a parity: only data may be short */
+	assert_int_equal(plan_run(p, fx.sg), -EINVAL);
+	assert_int_equal(plan_verify(p, fx.sg), -EINVAL);
+	fixture_flat(&fx);
+	fx.iov[0].iov_len = 101;
+	assert_int_equal(plan_run(p, fx.sg), -EINVAL);
+	fixture_flat(&fx);
+	fx.sg[0] = fx.sg[3]; /* output over its own input */
+	assert_int_equal(plan_run(p, fx.sg), -EINVAL);
+	fixture_flat(&fx);
+	fx.sg[5] = (struct sg){NULL, 0}; /* not part of the plan */
+	assert_int_equal(plan_run(p, fx.sg), 0);
 	plan_close(p);
-	rig_fini(&r);
+	fixture_fini(&fx);
 }
 
 int main(void)

@@ -3,7 +3,7 @@
 
 #include "code/gf.h"
 #include "code/update.h"
-#include "code_rig.h"
+#include "code_fixture.h"
 
 static const char *const encodings[] = {"r1",           "r3",           "rs:4+2",
 					"rs:3+70",      "lrc:6+2+2",    "lrc:12+4+3",
@@ -13,26 +13,26 @@ static const char *const encodings[] = {"r1",           "r3",           "rs:4+2"
  * Changes one data chunk, updates the parities by the delta, and compares with encoding the new
  * block.
  */
-static void update_and_compare(struct rig *r, int chunk, bool cut, struct rng *rng)
+static void update_and_compare(struct code_fixture *fx, int chunk, bool cut, struct rng *rng)
 {
-	uint8_t *old_bytes = malloc(r->len), *delta_bytes = malloc(r->len);
+	uint8_t *old_bytes = malloc(fx->len), *delta_bytes = malloc(fx->len);
 	assert_true(old_bytes && delta_bytes);
-	memcpy(old_bytes, r->chunk[chunk], r->len);
-	rng_fill(rng, r->chunk[chunk], 1 + rng_below(rng, r->len));
-	struct iovec old_iov[] = {{old_bytes, r->len / 3},
-				  {old_bytes + r->len / 3, r->len - r->len / 3}};
-	struct iovec delta_iov = {delta_bytes, r->len};
+	memcpy(old_bytes, fx->chunk[chunk], fx->len);
+	rng_fill(rng, fx->chunk[chunk], 1 + rng_below(rng, fx->len));
+	struct iovec old_iov[] = {{old_bytes, fx->len / 3},
+				  {old_bytes + fx->len / 3, fx->len - fx->len / 3}};
+	struct iovec delta_iov = {delta_bytes, fx->len};
 	struct sg old_data = {old_iov, 2}, delta = {&delta_iov, 1};
 	if (cut)
-		rig_cut(r, rng);
+		fixture_cut(fx, rng);
 	else
-		rig_flat(r);
-	assert_int_equal(update_delta(r->codec, r->len, &old_data, &r->sg[chunk], &delta), 0);
-	assert_int_equal(update_apply(r->codec, chunk, r->len, &delta, r->sg), 0);
-	rig_remember(r);
-	assert_int_equal(codec_encode(r->codec, r->len, r->sg), 0);
-	for (int i = 0; i < r->total; i++)
-		rig_assert_chunk(r, i);
+		fixture_flat(fx);
+	assert_int_equal(update_delta(fx->codec, fx->len, &old_data, &fx->sg[chunk], &delta), 0);
+	assert_int_equal(update_apply(fx->codec, chunk, fx->len, &delta, fx->sg), 0);
+	fixture_remember(fx);
+	assert_int_equal(codec_encode(fx->codec, fx->len, fx->sg), 0);
+	for (int i = 0; i < fx->total; i++)
+		fixture_assert_chunk(fx, i);
 	free(old_bytes);
 	free(delta_bytes);
 }
@@ -44,13 +44,13 @@ static void updated_parities_equal_those_encoded_anew(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(encodings); i++) {
 		const struct kernel *kernels[] = {&kernel_fast, &kernel_plain};
 		for (int k = 0; k < 2; k++) {
-			struct encoding e = rig_parse(encodings[i]);
-			struct rig r;
-			rig_init(&r, &e, kernels[k], 1 + rng_below(&rng, 300), &rng);
-			rig_encode(&r);
-			for (int d = 0; d < r.data; d++)
-				update_and_compare(&r, encoding_data_chunk(&e, d), d % 2, &rng);
-			rig_fini(&r);
+			struct encoding e = fixture_parse(encodings[i]);
+			struct code_fixture fx;
+			fixture_init(&fx, &e, kernels[k], 1 + rng_below(&rng, 300), &rng);
+			fixture_encode(&fx);
+			for (int d = 0; d < fx.data; d++)
+				update_and_compare(&fx, encoding_data_chunk(&e, d), d % 2, &rng);
+			fixture_fini(&fx);
 		}
 	}
 }
@@ -61,34 +61,34 @@ static void steps_done_apart_give_the_same_parities(void **state)
 	struct rng rng;
 	rng_init(&rng, 41);
 	for (size_t i = 0; i < ARRAY_LEN(encodings); i++) {
-		struct rig r;
+		struct code_fixture fx;
 		struct update_step step;
-		rig_open(&r, encodings[i], 50, &rng);
-		rig_encode(&r);
-		int chunk = encoding_data_chunk(r.e, (int)rng_below(&rng, (uint64_t)r.data));
+		fixture_open(&fx, encodings[i], 50, &rng);
+		fixture_encode(&fx);
+		int chunk = encoding_data_chunk(fx.e, (int)rng_below(&rng, (uint64_t)fx.data));
 		uint8_t delta[50];
 		rng_fill(&rng, delta, sizeof(delta));
-		for (size_t b = 0; b < r.len; b++)
-			r.chunk[chunk][b] ^= delta[b];
-		for (int s = 0; s < update_step_count(r.codec); s++) {
-			assert_int_equal(update_step(r.codec, chunk, UPDATE_RACK_EACH, s, &step),
+		for (size_t b = 0; b < fx.len; b++)
+			fx.chunk[chunk][b] ^= delta[b];
+		for (int s = 0; s < update_step_count(fx.codec); s++) {
+			assert_int_equal(update_step(fx.codec, chunk, UPDATE_RACK_EACH, s, &step),
 					 0);
-			assert_int_equal(step.role, encoding_role(r.e, step.parity));
-			for (size_t b = 0; b < r.len; b++)
-				r.chunk[step.parity][b] ^= gf_mul_plain(step.coef, delta[b]);
+			assert_int_equal(step.role, encoding_role(fx.e, step.parity));
+			for (size_t b = 0; b < fx.len; b++)
+				fx.chunk[step.parity][b] ^= gf_mul_plain(step.coef, delta[b]);
 		}
-		rig_remember(&r);
-		assert_int_equal(codec_encode(r.codec, r.len, r.sg), 0);
-		for (int c = 0; c < r.total; c++)
-			rig_assert_chunk(&r, c);
-		rig_fini(&r);
+		fixture_remember(&fx);
+		assert_int_equal(codec_encode(fx.codec, fx.len, fx.sg), 0);
+		for (int c = 0; c < fx.total; c++)
+			fixture_assert_chunk(&fx, c);
+		fixture_fini(&fx);
 	}
 }
 
 static void assert_cost(const char *text, enum update_spread spread, int reads, int writes,
 			int cross)
 {
-	struct encoding e = rig_parse(text);
+	struct encoding e = fixture_parse(text);
 	struct codec *c;
 	struct update_cost cost = update_cost(&e, spread);
 	int crossing = 0;
@@ -131,7 +131,7 @@ static void mlec_steps_come_in_the_order_of_the_study(void **state)
 		{8, CHUNK_DOUBLE_PARITY, false},  {10, CHUNK_GLOBAL_PARITY, true},
 		{11, CHUNK_DOUBLE_PARITY, false},
 	};
-	struct encoding e = rig_parse("mlec:2+2/2+1");
+	struct encoding e = fixture_parse("mlec:2+2/2+1");
 	struct codec *c;
 	struct update_step step;
 	assert_int_equal(codec_open(&e, &c), 0);
@@ -152,56 +152,56 @@ static void short_chunks_are_updated_as_if_padded_with_zeros(void **state)
 	struct rng rng;
 	rng_init(&rng, 43);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
-		struct rig r;
+		struct code_fixture fx;
 		uint8_t old_bytes[10], delta_bytes[30];
-		rig_open(&r, all[i], 40, &rng);
-		int chunk = encoding_data_chunk(r.e, r.data - 1);
-		struct iovec *last = &r.iov[(size_t)chunk * RIG_SEGMENTS];
+		fixture_open(&fx, all[i], 40, &rng);
+		int chunk = encoding_data_chunk(fx.e, fx.data - 1);
+		struct iovec *last = &fx.iov[(size_t)chunk * FIXTURE_SEGMENTS];
 		last->iov_len = 10;
-		rig_encode(&r);
-		memcpy(old_bytes, r.chunk[chunk], 10);
-		rng_fill(&rng, r.chunk[chunk], 25);
+		fixture_encode(&fx);
+		memcpy(old_bytes, fx.chunk[chunk], 10);
+		rng_fill(&rng, fx.chunk[chunk], 25);
 		last->iov_len = 25;
 		struct iovec old_iov = {old_bytes, 10}, delta_iov = {delta_bytes, 30};
 		struct sg old_data = {&old_iov, 1}, delta = {&delta_iov, 1};
-		assert_int_equal(update_delta(r.codec, 40, &old_data, &r.sg[chunk], &delta), 0);
-		assert_int_equal(update_apply(r.codec, chunk, 40, &delta, r.sg), 0);
-		assert_int_equal(codec_verify(r.codec, 40, r.sg), 0);
-		rig_remember(&r);
-		assert_int_equal(codec_encode(r.codec, 40, r.sg), 0);
-		for (int c = 0; c < r.total; c++)
-			rig_assert_chunk(&r, c);
-		rig_fini(&r);
+		assert_int_equal(update_delta(fx.codec, 40, &old_data, &fx.sg[chunk], &delta), 0);
+		assert_int_equal(update_apply(fx.codec, chunk, 40, &delta, fx.sg), 0);
+		assert_int_equal(codec_verify(fx.codec, 40, fx.sg), 0);
+		fixture_remember(&fx);
+		assert_int_equal(codec_encode(fx.codec, 40, fx.sg), 0);
+		for (int c = 0; c < fx.total; c++)
+			fixture_assert_chunk(&fx, c);
+		fixture_fini(&fx);
 	}
 }
 
 static void invalid_updates_are_refused_and_nothing_is_written(void **state)
 {
 	struct rng rng;
-	struct rig r;
+	struct code_fixture fx;
 	struct update_step step;
 	rng_init(&rng, 42);
-	rig_open(&r, "rs:3+2", 40, &rng);
-	rig_encode(&r);
+	fixture_open(&fx, "rs:3+2", 40, &rng);
+	fixture_encode(&fx);
 	uint8_t bytes[40] = {1};
 	struct iovec iov = {bytes, 40}, brief = {bytes, 39}, excess = {bytes, 41};
 	struct sg delta = {&iov, 1}, wrong = {&brief, 1}, longer = {&excess, 1};
-	assert_int_equal(update_step(r.codec, 3, UPDATE_ONE_RACK, 0, &step), -EINVAL);
-	assert_int_equal(update_step(r.codec, -1, UPDATE_ONE_RACK, 0, &step), -EINVAL);
-	assert_int_equal(update_step(r.codec, 5, UPDATE_ONE_RACK, 0, &step), -EINVAL);
-	assert_int_equal(update_step(r.codec, 0, UPDATE_ONE_RACK, 2, &step), -EINVAL);
-	assert_int_equal(update_step(r.codec, 0, UPDATE_ONE_RACK, -1, &step), -EINVAL);
-	assert_int_equal(update_apply(r.codec, 4, r.len, &delta, r.sg), -EINVAL);
-	assert_int_equal(update_apply(r.codec, 0, r.len, &longer, r.sg), -EINVAL);
-	assert_int_equal(update_apply(r.codec, 0, 0, &delta, r.sg), -EINVAL);
-	assert_int_equal(update_delta(r.codec, r.len, &delta, &longer, &r.sg[0]), -EINVAL);
-	assert_int_equal(update_delta(r.codec, r.len, &delta, &delta, &longer), -EINVAL);
-	assert_int_equal(update_delta(r.codec, r.len, &delta, &delta, &wrong), -EINVAL);
-	rig_iov(&r, 4)->iov_len = 41;
-	assert_int_equal(update_apply(r.codec, 0, r.len, &delta, r.sg), -EINVAL);
-	for (int i = 0; i < r.total; i++)
-		rig_assert_chunk(&r, i);
-	rig_fini(&r);
+	assert_int_equal(update_step(fx.codec, 3, UPDATE_ONE_RACK, 0, &step), -EINVAL);
+	assert_int_equal(update_step(fx.codec, -1, UPDATE_ONE_RACK, 0, &step), -EINVAL);
+	assert_int_equal(update_step(fx.codec, 5, UPDATE_ONE_RACK, 0, &step), -EINVAL);
+	assert_int_equal(update_step(fx.codec, 0, UPDATE_ONE_RACK, 2, &step), -EINVAL);
+	assert_int_equal(update_step(fx.codec, 0, UPDATE_ONE_RACK, -1, &step), -EINVAL);
+	assert_int_equal(update_apply(fx.codec, 4, fx.len, &delta, fx.sg), -EINVAL);
+	assert_int_equal(update_apply(fx.codec, 0, fx.len, &longer, fx.sg), -EINVAL);
+	assert_int_equal(update_apply(fx.codec, 0, 0, &delta, fx.sg), -EINVAL);
+	assert_int_equal(update_delta(fx.codec, fx.len, &delta, &longer, &fx.sg[0]), -EINVAL);
+	assert_int_equal(update_delta(fx.codec, fx.len, &delta, &delta, &longer), -EINVAL);
+	assert_int_equal(update_delta(fx.codec, fx.len, &delta, &delta, &wrong), -EINVAL);
+	fixture_iov(&fx, 4)->iov_len = 41;
+	assert_int_equal(update_apply(fx.codec, 0, fx.len, &delta, fx.sg), -EINVAL);
+	for (int i = 0; i < fx.total; i++)
+		fixture_assert_chunk(&fx, i);
+	fixture_fini(&fx);
 }
 
 int main(void)

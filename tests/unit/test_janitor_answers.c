@@ -17,7 +17,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "janitor/impl.h"
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 
 int64_t __real_node_scan(struct node_call *c, uint64_t disk, struct chunk_id id,
 			 struct store_range *bad, size_t max);
@@ -62,27 +62,27 @@ int __wrap_meta_client_lease_take(struct meta_call *c, struct meta_lease *l)
 }
 
 /* Writes a file of several blocks to pools. Returns the chunk on disk 11 of one of them. */
-static struct chunk_id column_write(struct lab *l, struct meta_on_disk *on)
+static struct chunk_id column_write(struct janitor_fixture *jf, struct meta_on_disk *on)
 {
 	struct arena a;
 	arena_init(&a, MIB);
-	CHECK_EQ(write_text(l, "/f", 3, TEXT_BYTES, "mlec:2+1/2+1"), 0);
+	CHECK_EQ(write_text(jf, "/f", 3, TEXT_BYTES, "mlec:2+1/2+1"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	CHECK(blocks_on(l, 11, on) > 1);
-	struct chunk_id id = {block_get(l, on->block, &a).chunk_block, on->index};
+	CHECK(blocks_on(jf, 11, on) > 1);
+	struct chunk_id id = {block_get(jf, on->block, &a).chunk_block, on->index};
 	arena_fini(&a);
 	return id;
 }
 
 /* A reader has reported a column, which is intact; its node times out when the janitor scans it. */
-static void slow_body(struct client_box *b)
+static void slow_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct meta_on_disk on;
-	lab_open(&l, b);
-	struct chunk_id id = column_write(&l, &on);
-	struct chunk_stat before = stat_of(&l, 11, id);
-	struct meta_call c = {.client = l.client};
+	janitor_fixture_open(&jf, fx);
+	struct chunk_id id = column_write(&jf, &on);
+	struct chunk_stat before = stat_of(&jf, 11, id);
+	struct meta_call c = {.client = jf.client};
 	const struct context *was = act_for_tenant();
 	CHECK_EQ(meta_client_block_report(&c, on.block, id.block, id.index, 11), 0);
 	rt_context_leave(was);
@@ -95,58 +95,58 @@ static void slow_body(struct client_box *b)
 		CHECK_EQ(stats_of(j).chunks_repaired, round);
 		/* The label is the same, so the chunk was not put again: each put has its own put
 		 * number. */
-		struct chunk_stat st = stat_of(&l, 11, id);
+		struct chunk_stat st = stat_of(&jf, 11, id);
 		CHECK(memcmp(st.label, before.label, sizeof(st.label)) == 0);
 	}
-	(void)check_whole(&l);
+	(void)check_whole(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_chunk_of_a_pool_is_kept_when_its_scan_times_out(void **state)
 {
 	(void)state;
-	cbox_run_pools(3, slow_body);
+	fixture_run_pools(3, slow_body);
 }
 
 /* -EIO: the pool may read the chunk once its members are back. -ENODATA: the rows are lost. */
-static void unread_body(struct client_box *b)
+static void unread_body(struct client_fixture *fx)
 {
 	static const int answers[] = {-EIO, -ENODATA};
-	struct lab l;
+	struct janitor_fixture jf;
 	struct meta_on_disk on;
-	lab_open(&l, b);
-	scan_of = column_write(&l, &on);
+	janitor_fixture_open(&jf, fx);
+	scan_of = column_write(&jf, &on);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
 		scan_says = answers[i];
 		scans = 0;
 		CHECK_EQ(janitor_scrub(j, 0), 0);
-		CHECK_EQ(scans, chunks_everywhere(&l));
+		CHECK_EQ(scans, chunks_everywhere(&jf));
 		CHECK_EQ(stats_of(j).damage_found, i);
 	}
 	scan_says = 0;
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, 1);
-	(void)check_whole(&l);
+	(void)check_whole(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void scrub_goes_on_after_a_chunk_that_a_pool_cannot_read(void **state)
 {
 	(void)state;
-	cbox_run_pools(3, unread_body);
+	fixture_run_pools(3, unread_body);
 }
 
 /* The map is reset during a put of a chunk that is on the disk already. */
-static void anew_body(struct client_box *b)
+static void anew_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_all(&l);
-	lose_disk(&l, 21);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_all(&jf);
+	lose_disk(&jf, 21);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_map(j), 0);
@@ -156,25 +156,25 @@ static void anew_body(struct client_box *b)
 	CHECK(forget == NULL);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
-	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
-	(void)check_whole(&l);
-	read_all(&l);
+	CHECK_EQ(blocks_on(&jf, 21, NULL), 0);
+	(void)check_whole(&jf);
+	read_all(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_map_that_is_reset_during_a_put_does_no_harm(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, anew_body);
+	fixture_run_all(8, 1, anew_body);
 }
 
 /* Each service takes one lease for each disk. */
-static void leases_body(struct client_box *b)
+static void leases_body(struct client_fixture *fx)
 {
 	char name[32];
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	leases_are_free = true;
@@ -184,13 +184,13 @@ static void leases_body(struct client_box *b)
 	}
 	leases_are_free = false;
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_janitor_has_room_for_the_leases_of_the_largest_cluster(void **state)
 {
 	(void)state;
-	cbox_run_all(3, 1, leases_body);
+	fixture_run_all(3, 1, leases_body);
 }
 
 int main(void)

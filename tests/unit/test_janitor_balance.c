@@ -13,48 +13,48 @@
 
 #include "base/arena.h"
 #include "janitor/stats.h"
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 #include "meta/meta.h"
 
 #define FILES 12
 
-static void write_files(struct lab *l, const char *encoding)
+static void write_files(struct janitor_fixture *jf, const char *encoding)
 {
 	for (unsigned i = 0; i < FILES; i++) {
 		char path[16];
 		snprintf(path, sizeof(path), "/f%u", i);
-		CHECK_EQ(write_text(l, path, i, 1 * MIB, encoding), 0);
+		CHECK_EQ(write_text(jf, path, i, 1 * MIB, encoding), 0);
 	}
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 }
 
-static void read_files(struct lab *l)
+static void read_files(struct janitor_fixture *jf)
 {
 	for (unsigned i = 0; i < FILES; i++) {
 		char path[16];
 		snprintf(path, sizeof(path), "/f%u", i);
-		CHECK_EQ(read_text(l, path, i, 1 * MIB), 0);
+		CHECK_EQ(read_text(jf, path, i, 1 * MIB), 0);
 	}
 }
 
-static void want(struct lab *l, uint64_t disk, enum cluster_state state)
+static void want(struct janitor_fixture *jf, uint64_t disk, enum cluster_state state)
 {
-	CHECK_EQ(meta_client_want_disk(&l->root, disk, state), 0);
-	fresh_map(l);
+	CHECK_EQ(meta_client_want_disk(&jf->root, disk, state), 0);
+	fresh_map(jf);
 }
 
 /* --- a watch over every chunk ------------------------------------------------------------------ */
 
 struct watch {
-	struct lab *l;
+	struct janitor_fixture *jf;
 	bool stop;
 	size_t rounds;
 };
 
-static int stat_chunk(struct lab *l, uint64_t disk, struct chunk_id id)
+static int stat_chunk(struct janitor_fixture *jf, uint64_t disk, struct chunk_id id)
 {
 	struct call c;
-	call_init(&c, engine_fabric(l->engine));
+	call_init(&c, engine_fabric(jf->engine));
 	struct disk_use u;
 	struct chunk_stat st;
 	CHECK_EQ(disk_begin(&c, disk, &u), 0);
@@ -70,16 +70,17 @@ static void look_at(struct watch *w, const struct meta_block *b)
 {
 	for (uint32_t i = 0; i < b->chunk_count; i++) {
 		uint64_t disk = b->chunks[i].disk;
-		int rc = stat_chunk(w->l, disk, (struct chunk_id){b->chunk_block, i});
+		int rc = stat_chunk(w->jf, disk, (struct chunk_id){b->chunk_block, i});
 		if (rc == 0)
 			continue;
 		CHECK_EQ(rc, -ENOENT);
 		struct arena a;
 		arena_init(&a, MIB);
-		struct meta_block now = block_get(w->l, b->id, &a);
+		struct meta_block now = block_get(w->jf, b->id, &a);
 		CHECK(now.chunks[i].disk != disk);
-		CHECK_EQ(stat_chunk(w->l, now.chunks[i].disk, (struct chunk_id){b->chunk_block, i}),
-			 0);
+		CHECK_EQ(
+			stat_chunk(w->jf, now.chunks[i].disk, (struct chunk_id){b->chunk_block, i}),
+			0);
 		arena_fini(&a);
 	}
 }
@@ -93,7 +94,7 @@ static void watch_fiber(void *arg)
 			struct meta_block_at found[16];
 			struct arena a;
 			arena_init(&a, 4 * MIB);
-			int64_t n = meta_client_blocks(&w->l->root, &at, &a, found, 16);
+			int64_t n = meta_client_blocks(&w->jf->root, &at, &a, found, 16);
 			CHECK(n >= 0);
 			for (int64_t i = 0; i < n; i++)
 				look_at(w, &found[i].block);
@@ -104,20 +105,20 @@ static void watch_fiber(void *arg)
 
 /* --- new disks --------------------------------------------------------------------------------- */
 
-static void new_disk_body(struct client_box *b)
+static void new_disk_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	want(&l, 81, CLUSTER_DRAINING);
-	write_files(&l, "rs:3+2");
-	CHECK_EQ(blocks_on(&l, 81, NULL), 0);
-	size_t blocks = check_whole(&l), chunks = chunks_everywhere(&l);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	want(&jf, 81, CLUSTER_DRAINING);
+	write_files(&jf, "rs:3+2");
+	CHECK_EQ(blocks_on(&jf, 81, NULL), 0);
+	size_t blocks = check_whole(&jf), chunks = chunks_everywhere(&jf);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	/* Without a change of the map chunks move only off disks that are far too full. */
 	CHECK_EQ(janitor_survey(j), 0);
-	want(&l, 81, CLUSTER_ONLINE);
-	struct watch w = {.l = &l};
+	want(&jf, 81, CLUSTER_ONLINE);
+	struct watch w = {.jf = &jf};
 	struct rt_fiber *fiber;
 	CHECK_EQ(rt_spawn(&fiber, "watch", watch_fiber, &w), 0);
 	CHECK_EQ(janitor_survey(j), 0);
@@ -125,12 +126,12 @@ static void new_disk_body(struct client_box *b)
 	w.stop = true;
 	rt_join(fiber);
 	CHECK(w.rounds > 0);
-	size_t on = blocks_on(&l, 81, NULL);
+	size_t on = blocks_on(&jf, 81, NULL);
 	CHECK(on > chunks / 9 / 2 && on <= chunks / 9 + chunks / 18);
 	CHECK(stats_of(j).chunks_balanced >= on);
-	CHECK_EQ(check_whole(&l), blocks);
-	CHECK_EQ(chunks_everywhere(&l), chunks); /* the old chunks were deleted */
-	read_files(&l);
+	CHECK_EQ(check_whole(&jf), blocks);
+	CHECK_EQ(chunks_everywhere(&jf), chunks); /* the old chunks were deleted */
+	read_files(&jf);
 	/* Further surveys move nothing. */
 	uint64_t moved;
 	unsigned rounds = 0;
@@ -144,120 +145,120 @@ static void new_disk_body(struct client_box *b)
 	struct stats_balance even;
 	struct cluster *map;
 	stats_init(&s);
-	CHECK_EQ(stats_load(&l.root, &s), 0);
-	CHECK_EQ(meta_client_map(&l.root, 0, &map), 0);
+	CHECK_EQ(stats_load(&jf.root, &s), 0);
+	CHECK_EQ(meta_client_map(&jf.root, 0, &map), 0);
 	map_for_each(&s.held, it)
 		CHECK_EQ(((const struct stats_disk *)it.value)->chunks,
-			 blocks_on(&l, it.key, NULL));
-	CHECK_EQ(meta_client_map(&l.root, 0, &map), 0);
+			 blocks_on(&jf, it.key, NULL));
+	CHECK_EQ(meta_client_map(&jf.root, 0, &map), 0);
 	stats_balance(&s, map, CLUSTER_MEDIA_DISK, &even);
 	CHECK(even.most < 1.35 * even.mean && even.least > 0.65 * even.mean);
 	stats_fini(&s);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_new_disk_fills_up_and_every_chunk_stays_readable(void **state)
 {
 	(void)state;
-	cbox_run_all(9, 1, new_disk_body);
+	fixture_run_all(9, 1, new_disk_body);
 }
 
 /* Two disks on each node: a chunk may go to the other disk of its node, but not to a node with
  * another chunk of its block. */
-static void apart_body(struct client_box *b)
+static void apart_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	for (uint64_t disk = 2; disk < 50; disk += 10)
-		CHECK_EQ(meta_client_want_disk(&l.root, disk, CLUSTER_DRAINING), 0);
-	fresh_map(&l);
-	write_files(&l, "rs:3+2");
+		CHECK_EQ(meta_client_want_disk(&jf.root, disk, CLUSTER_DRAINING), 0);
+	fresh_map(&jf);
+	write_files(&jf, "rs:3+2");
 	for (uint64_t disk = 2; disk < 50; disk += 10)
-		CHECK_EQ(meta_client_want_disk(&l.root, disk, CLUSTER_ONLINE), 0);
-	fresh_map(&l);
+		CHECK_EQ(meta_client_want_disk(&jf.root, disk, CLUSTER_ONLINE), 0);
+	fresh_map(&jf);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(janitor_survey(j), 0);
-	CHECK(blocks_on(&l, 2, NULL) > 0 && blocks_on(&l, 42, NULL) > 0);
+	CHECK(blocks_on(&jf, 2, NULL) > 0 && blocks_on(&jf, 42, NULL) > 0);
 	struct stats s;
 	stats_init(&s);
-	CHECK_EQ(stats_load(&l.root, &s), 0);
+	CHECK_EQ(stats_load(&jf.root, &s), 0);
 	CHECK_EQ(s.crowded, 0);
 	CHECK_EQ(s.missing_chunks + s.damaged_chunks, 0);
 	stats_fini(&s);
-	(void)check_whole(&l);
-	read_files(&l);
+	(void)check_whole(&jf);
+	read_files(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void moved_chunks_stay_in_racks_of_their_own(void **state)
 {
 	(void)state;
-	cbox_run_all(5, 2, apart_body);
+	fixture_run_all(5, 2, apart_body);
 }
 
-static uint64_t crowded(struct lab *l)
+static uint64_t crowded(struct janitor_fixture *jf)
 {
 	struct stats s;
 	stats_init(&s);
-	CHECK_EQ(stats_load(&l->root, &s), 0);
+	CHECK_EQ(stats_load(&jf->root, &s), 0);
 	uint64_t n = s.crowded;
 	stats_fini(&s);
 	return n;
 }
 
 /* Four racks for five chunks; then two more. */
-static void crowd_body(struct client_box *b)
+static void crowd_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	static const uint64_t away[] = {41, 42, 51, 52};
 	for (size_t i = 0; i < ARRAY_LEN(away); i++)
-		want(&l, away[i], CLUSTER_DRAINING);
-	write_files(&l, "rs:3+2");
+		want(&jf, away[i], CLUSTER_DRAINING);
+	write_files(&jf, "rs:3+2");
 	for (size_t i = 0; i < ARRAY_LEN(away); i++)
-		want(&l, away[i], CLUSTER_ONLINE);
+		want(&jf, away[i], CLUSTER_ONLINE);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_survey(j), 0);
 	CHECK(stats_of(j).chunks_balanced > 0);
 	CHECK_EQ(janitor_survey(j), 0);
-	CHECK_EQ(crowded(&l), 0);
-	(void)check_whole(&l);
-	read_files(&l);
+	CHECK_EQ(crowded(&jf), 0);
+	(void)check_whole(&jf);
+	read_files(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void chunks_that_share_a_rack_are_spread_when_racks_are_added(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 2, crowd_body);
+	fixture_run_all(6, 2, crowd_body);
 }
 
 /* One block on three of four disks cannot be spread evenly, and does not move. */
-static void single_body(struct client_box *b)
+static void single_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 60000, "rs:2+1"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, 60000, "rs:2+1"), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(janitor_survey(j), 0);
 	CHECK_EQ(stats_of(j).chunks_balanced, 0);
-	CHECK_EQ(check_whole(&l), 1);
+	CHECK_EQ(check_whole(&jf), 1);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_block_that_cannot_be_spread_evenly_does_not_move(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, single_body);
+	fixture_run_all(4, 1, single_body);
 }
 
 static void survey_fiber(void *arg)
@@ -271,25 +272,25 @@ static void survey_fiber(void *arg)
 }
 
 /* Files are deleted and a disk with moved chunks is lost during slow moves. */
-static void trouble_body(struct client_box *b)
+static void trouble_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	want(&l, 81, CLUSTER_DRAINING);
-	write_files(&l, "rs:3+2");
-	want(&l, 81, CLUSTER_ONLINE);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	want(&jf, 81, CLUSTER_DRAINING);
+	write_files(&jf, "rs:3+2");
+	want(&jf, 81, CLUSTER_ONLINE);
 	struct janitor_options o = quick();
 	o.disk_bytes_per_s = 500000;
 	struct round r[2] = {{.j = hire(&o)}, {.j = hire(&o)}};
 	struct rt_fiber *fibers[2];
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(rt_spawn(&fibers[i], "janitor", survey_fiber, &r[i]), 0);
-	while (blocks_on(&l, 81, NULL) < 5)
+	while (blocks_on(&jf, 81, NULL) < 5)
 		CHECK_EQ(rt_sleep_ns(50 * NS_PER_MS), 0);
 	struct janitor_options fast = quick();
 	struct janitor *other = hire(&fast);
-	CHECK_EQ(remove_path(&l, "/f0"), 0);
-	lose_disk(&l, 31);
+	CHECK_EQ(remove_path(&jf, "/f0"), 0);
+	lose_disk(&jf, 31);
 	CHECK_EQ(janitor_repair(other, true), 0);
 	collect_for(other, 12 * GRACE_NS);
 	for (int i = 0; i < 2; i++) {
@@ -297,11 +298,11 @@ static void trouble_body(struct client_box *b)
 		CHECK_EQ(r[i].rc, 0);
 	}
 	CHECK_EQ(janitor_repair(other, true), 0);
-	(void)check_whole(&l);
+	(void)check_whole(&jf);
 	for (unsigned i = 1; i < FILES; i++) {
 		char path[16];
 		snprintf(path, sizeof(path), "/f%u", i);
-		CHECK_EQ(read_text(&l, path, i, 1 * MIB), 0);
+		CHECK_EQ(read_text(&jf, path, i, 1 * MIB), 0);
 	}
 	/* The disks hold only chunks that records name. */
 	for (int i = 0; i < 2; i++) {
@@ -311,69 +312,69 @@ static void trouble_body(struct client_box *b)
 	CHECK_EQ(janitor_orphans(other), 0);
 	size_t named = 0;
 	struct chunk_id ids[512];
-	for (unsigned i = 0; i < b->node_count; i++)
+	for (unsigned i = 0; i < fx->node_count; i++)
 		if (i != 3) {
-			CHECK_EQ(chunks_on(&l, 10 * i + 1, ids, ARRAY_LEN(ids)),
-				 blocks_on(&l, 10 * i + 1, NULL));
-			named += blocks_on(&l, 10 * i + 1, NULL);
+			CHECK_EQ(chunks_on(&jf, 10 * i + 1, ids, ARRAY_LEN(ids)),
+				 blocks_on(&jf, 10 * i + 1, NULL));
+			named += blocks_on(&jf, 10 * i + 1, NULL);
 		}
-	CHECK_EQ(named, check_whole(&l) * 5);
+	CHECK_EQ(named, check_whole(&jf) * 5);
 	for (int i = 0; i < 2; i++)
 		janitor_close(r[i].j);
 	janitor_close(other);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void deletions_and_a_lost_disk_during_moves_do_no_harm(void **state)
 {
 	(void)state;
-	cbox_run_all(9, 1, trouble_body);
+	fixture_run_all(9, 1, trouble_body);
 }
 
 /* --- counting ---------------------------------------------------------------------------------- */
 
-static void count_body(struct client_box *b)
+static void count_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_all(&l);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_all(&jf);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	struct stats s;
 	stats_init(&s);
-	CHECK_EQ(stats_load(&l.root, &s), 0);
+	CHECK_EQ(stats_load(&jf.root, &s), 0);
 	CHECK(s.taken_ns == 0 && s.parts == 0);
 	CHECK_EQ(janitor_survey(j), 0);
-	CHECK_EQ(stats_load(&l.root, &s), 0);
-	CHECK_EQ(s.blocks, check_whole(&l));
-	CHECK_EQ(s.bytes, LAB_FILES * TEXT_BYTES);
-	CHECK_EQ(s.owned, LAB_FILES * TEXT_BYTES);
+	CHECK_EQ(stats_load(&jf.root, &s), 0);
+	CHECK_EQ(s.blocks, check_whole(&jf));
+	CHECK_EQ(s.bytes, FIXTURE_FILES * TEXT_BYTES);
+	CHECK_EQ(s.owned, FIXTURE_FILES * TEXT_BYTES);
 	CHECK(s.stored > s.bytes);
 	CHECK(stats_copysets(&s) > 1 && stats_copysets(&s) < (double)s.blocks * 1.2);
 	uint64_t chunks = 0;
 	map_for_each(&s.held, it) {
 		const struct stats_disk *d = it.value;
-		CHECK_EQ(d->chunks, blocks_on(&l, it.key, NULL));
+		CHECK_EQ(d->chunks, blocks_on(&jf, it.key, NULL));
 		chunks += d->chunks;
 	}
-	CHECK_EQ(chunks, chunks_everywhere(&l));
+	CHECK_EQ(chunks, chunks_everywhere(&jf));
 	stats_fini(&s);
 	/* Deleted blocks are not counted. */
-	CHECK_EQ(remove_path(&l, "/f0"), 0);
+	CHECK_EQ(remove_path(&jf, "/f0"), 0);
 	collect_for(j, 14 * GRACE_NS);
 	CHECK_EQ(janitor_survey(j), 0);
 	stats_init(&s);
-	CHECK_EQ(stats_load(&l.root, &s), 0);
-	CHECK_EQ(s.bytes, (LAB_FILES - 1) * TEXT_BYTES);
+	CHECK_EQ(stats_load(&jf.root, &s), 0);
+	CHECK_EQ(s.bytes, (FIXTURE_FILES - 1) * TEXT_BYTES);
 	stats_fini(&s);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void blocks_bytes_and_copysets_are_counted_as_they_are(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, count_body);
+	fixture_run_all(8, 1, count_body);
 }
 
 static void sketch_counts_sets(void **state)
@@ -403,10 +404,10 @@ static void sketch_counts_sets(void **state)
 }
 
 /* More disks than fit into a note, and a deadline that has passed. */
-static void unsaved_body(struct client_box *b)
+static void unsaved_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct stats s;
 	struct cluster c;
 	cluster_init(&c);
@@ -424,18 +425,18 @@ static void unsaved_body(struct client_box *b)
 	}
 	CHECK_EQ(map_count(&s.held), 2000);
 	rt_deadline_set(rt_now_ns());
-	CHECK(stats_save(&l.root, 3, &s) < 0);
+	CHECK(stats_save(&jf.root, 3, &s) < 0);
 	rt_background();
-	CHECK_EQ(stats_save(&l.root, 3, &s), 0);
+	CHECK_EQ(stats_save(&jf.root, 3, &s), 0);
 	stats_fini(&s);
 	cluster_fini(&c);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void counts_that_cannot_be_saved_do_no_harm(void **state)
 {
 	(void)state;
-	cbox_run_all(1, 1, unsaved_body);
+	fixture_run_all(1, 1, unsaved_body);
 }
 
 int main(void)

@@ -13,57 +13,57 @@
 
 #include "base/hash.h"
 #include "client/label.h"
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 #include "meta/meta.h"
 #include "meta/schema.h"
 
-static void collection_body(struct client_box *b)
+static void collection_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	CHECK_EQ(write_text(&l, "/stays", 1, TEXT_BYTES, "rs:2+1"), 0);
-	size_t before = chunks_everywhere(&l);
-	CHECK_EQ(used_bytes(&l), TEXT_BYTES);
-	CHECK_EQ(write_text(&l, "/goes", 2, TEXT_BYTES, "r2"), 0);
-	CHECK_EQ(used_bytes(&l), 2 * TEXT_BYTES);
-	size_t with = chunks_everywhere(&l);
+	CHECK_EQ(write_text(&jf, "/stays", 1, TEXT_BYTES, "rs:2+1"), 0);
+	size_t before = chunks_everywhere(&jf);
+	CHECK_EQ(used_bytes(&jf), TEXT_BYTES);
+	CHECK_EQ(write_text(&jf, "/goes", 2, TEXT_BYTES, "r2"), 0);
+	CHECK_EQ(used_bytes(&jf), 2 * TEXT_BYTES);
+	size_t with = chunks_everywhere(&jf);
 	CHECK(with > before);
-	CHECK_EQ(remove_path(&l, "/goes"), 0);
+	CHECK_EQ(remove_path(&jf, "/goes"), 0);
 	/* Nothing is deleted within the grace period. */
 	collect_for(j, GRACE_NS - 5 * NS_PER_S);
-	CHECK_EQ(chunks_everywhere(&l), with);
+	CHECK_EQ(chunks_everywhere(&jf), with);
 	collect_for(j, 14 * GRACE_NS);
-	CHECK_EQ(chunks_everywhere(&l), before);
-	CHECK_EQ(used_bytes(&l), TEXT_BYTES);
-	CHECK_EQ(read_text(&l, "/stays", 1, TEXT_BYTES), 0);
+	CHECK_EQ(chunks_everywhere(&jf), before);
+	CHECK_EQ(used_bytes(&jf), TEXT_BYTES);
+	CHECK_EQ(read_text(&jf, "/stays", 1, TEXT_BYTES), 0);
 	CHECK_EQ(stats_of(j).chunks_deleted, with - before);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void deleted_data_is_gone_from_disks_and_quota_exact_after_the_grace(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, collection_body);
+	fixture_run_all(4, 1, collection_body);
 }
 
-static void append_body(struct client_box *b)
+static void append_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	struct terrane_options t = {
 		.encoding = "r3", .block_bytes = 1 * MIB, .timeout_ms = 3600 * 1000};
 	struct call c;
-	engine_call(l.engine, &c, &t);
+	engine_call(jf.engine, &c, &t);
 	struct efile *f;
 	CHECK_EQ(engine_create(&c, "/log", TERRANE_LOG, &t, &f), 0);
 	uint8_t bytes[1000];
 	for (uint64_t i = 0; i < 20; i++) {
-		cbox_fill(5, i * sizeof(bytes), bytes, sizeof(bytes));
+		fixture_fill(5, i * sizeof(bytes), bytes, sizeof(bytes));
 		struct iovec iov = {bytes, sizeof(bytes)};
 		CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
 		CHECK_EQ(engine_flush(&c, f), 0);
@@ -76,25 +76,25 @@ static void append_body(struct client_box *b)
 	CHECK_EQ(engine_file_close(&c, f), 0);
 	rt_background();
 	collect_for(j, 4 * GRACE_NS);
-	CHECK_EQ(read_text(&l, "/log", 5, 20 * sizeof(bytes)), 0);
+	CHECK_EQ(read_text(&jf, "/log", 5, 20 * sizeof(bytes)), 0);
 	CHECK_EQ(stats_of(j).chunks_deleted, 0);
 	CHECK_EQ(stats_of(j).orphans_deleted, 0);
 	CHECK(stats_of(j).epochs > 10);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void what_a_writer_still_appends_to_is_not_collected(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, append_body);
+	fixture_run_all(4, 1, append_body);
 }
 
-static void put_orphan(struct lab *l, uint64_t disk, struct chunk_id id, uint32_t tenant,
-		       uint64_t block)
+static void put_orphan(struct janitor_fixture *jf, uint64_t disk, struct chunk_id id,
+		       uint32_t tenant, uint64_t block)
 {
 	struct call c;
-	call_init(&c, engine_fabric(l->engine));
+	call_init(&c, engine_fabric(jf->engine));
 	struct disk_use u;
 	struct node_put p = {.epoch = 1};
 	label_make(p.label, tenant, block, rt_random_u64());
@@ -107,63 +107,63 @@ static void put_orphan(struct lab *l, uint64_t disk, struct chunk_id id, uint32_
 
 /* Chunk names are shared by tenants: a chunk with a name that is listed as dead may belong to
  * another tenant. */
-static void another_body(struct client_box *b)
+static void another_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	CHECK_EQ(write_text(&l, "/goes", 2, 1000, "r2"), 0);
+	CHECK_EQ(write_text(&jf, "/goes", 2, 1000, "r2"), 0);
 	struct meta_on_disk on = {0};
 	uint64_t disk = 1;
-	while (blocks_on(&l, disk, &on) == 0)
+	while (blocks_on(&jf, disk, &on) == 0)
 		disk += 10;
 	struct chunk_id id = {on.block, on.index};
-	chunk_drop(&l, disk, id);
-	put_orphan(&l, disk, id, 7, on.block);
-	CHECK_EQ(remove_path(&l, "/goes"), 0);
+	chunk_drop(&jf, disk, id);
+	put_orphan(&jf, disk, id, 7, on.block);
+	CHECK_EQ(remove_path(&jf, "/goes"), 0);
 	collect_for(j, 14 * GRACE_NS);
 	struct chunk_id left[4];
-	CHECK_EQ(chunks_everywhere(&l), 1);
-	CHECK_EQ(chunks_on(&l, disk, left, ARRAY_LEN(left)), 1);
+	CHECK_EQ(chunks_everywhere(&jf), 1);
+	CHECK_EQ(chunks_on(&jf, disk, left, ARRAY_LEN(left)), 1);
 	CHECK(chunk_id_equal(left[0], id));
 	CHECK_EQ(stats_of(j).chunks_deleted, 1);
-	CHECK_EQ(used_bytes(&l), 0);
+	CHECK_EQ(used_bytes(&jf), 0);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_chunk_listed_as_dead_with_a_label_of_another_tenant_stays(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, another_body);
+	fixture_run_all(4, 1, another_body);
 }
 
 /* A repair has put a chunk and not yet changed the record; long ago an orphan of the same name was
  * seen there. */
-static void again_body(struct client_box *b)
+static void again_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	o.orphan_ns = 10 * NS_PER_S;
 	struct janitor *j = hire(&o);
 	struct chunk_id id = {77, 0};
-	put_orphan(&l, 1, id, 1, 77);
+	put_orphan(&jf, 1, id, 1, 77);
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
-	chunk_drop(&l, 1, id);
+	chunk_drop(&jf, 1, id);
 	collect_for(j, 4 * GRACE_NS);
-	put_orphan(&l, 1, id, 1, 77);
+	put_orphan(&jf, 1, id, 1, 77);
 	CHECK_EQ(janitor_orphans(j), 0);
-	CHECK_EQ(chunks_everywhere(&l), 1);
+	CHECK_EQ(chunks_everywhere(&jf), 1);
 	for (int i = 0; i < 24; i++) {
 		collect_for(j, 2 * o.orphan_ns);
 		CHECK_EQ(janitor_orphans(j), 0);
 	}
-	CHECK_EQ(chunks_everywhere(&l), 0);
+	CHECK_EQ(chunks_everywhere(&jf), 0);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void sweep_fiber(void *arg)
@@ -173,265 +173,265 @@ static void sweep_fiber(void *arg)
 	r->done = true;
 }
 
-static void epochs_pass(struct lab *l, int n)
+static void epochs_pass(struct janitor_fixture *jf, int n)
 {
 	uint64_t epoch, partitions;
 	for (int i = 0; i < n; i++) {
-		CHECK_EQ(meta_client_gc_epoch(&l->root, &epoch, &partitions), 0);
-		CHECK_EQ(meta_client_gc_advance(&l->root, epoch), 0);
+		CHECK_EQ(meta_client_gc_epoch(&jf->root, &epoch, &partitions), 0);
+		CHECK_EQ(meta_client_gc_advance(&jf->root, epoch), 0);
 	}
 }
 
 /* A sweep that lasts for several epochs lists a chunk that was just put. */
-static void late_round_body(struct client_box *b)
+static void late_round_body(struct client_fixture *fx)
 {
 	enum { OLD = 300, NEW = 100 };
 	const uint64_t FIRST = 1ULL << 60;
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	o.deletes_per_s = 20;
 	struct janitor *j = hire(&o);
 	for (uint64_t i = 0; i < OLD; i++)
-		put_orphan(&l, 1, (struct chunk_id){FIRST + i, 0}, 1, FIRST + i);
+		put_orphan(&jf, 1, (struct chunk_id){FIRST + i, 0}, 1, FIRST + i);
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
-	epochs_pass(&l, 2);
+	epochs_pass(&jf, 2);
 	struct round r = {.j = j};
 	CHECK_EQ(rt_spawn(NULL, "sweep", sweep_fiber, &r), 0);
 	while (stats_of(j).orphans_deleted < 30)
 		CHECK_EQ(rt_sleep_ns(NS_PER_S / 10), 0);
-	epochs_pass(&l, 2);
+	epochs_pass(&jf, 2);
 	for (uint64_t i = OLD; i < OLD + NEW; i++)
-		put_orphan(&l, 1, (struct chunk_id){FIRST + i, 0}, 1, FIRST + i);
+		put_orphan(&jf, 1, (struct chunk_id){FIRST + i, 0}, 1, FIRST + i);
 	CHECK(!r.done);
 	while (!r.done)
 		CHECK_EQ(rt_sleep_ns(NS_PER_S / 10), 0);
 	CHECK_EQ(r.rc, 0);
 	CHECK(stats_of(j).orphans_seen > OLD);
 	CHECK_EQ(janitor_orphans(j), 0);
-	CHECK_EQ(chunks_everywhere(&l), NEW);
-	epochs_pass(&l, 2);
+	CHECK_EQ(chunks_everywhere(&jf), NEW);
+	epochs_pass(&jf, 2);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(janitor_orphans(j), 0);
-	epochs_pass(&l, 2);
+	epochs_pass(&jf, 2);
 	CHECK_EQ(janitor_orphans(j), 0);
-	CHECK_EQ(chunks_everywhere(&l), 0);
+	CHECK_EQ(chunks_everywhere(&jf), 0);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_sweep_that_lasts_for_epochs_does_not_shorten_the_grace(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, late_round_body);
+	fixture_run_all(4, 1, late_round_body);
 }
 
 /* A writer puts chunks in one epoch and creates its record two epochs later, as if it had been
  * paused. */
-static void late_record_body(struct client_box *b)
+static void late_record_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/a", 1, 1000, "r2"), 0);
-	size_t chunks = chunks_everywhere(&l);
-	epochs_pass(&l, 1);
-	CHECK_EQ(write_text(&l, "/b", 2, 1000, "r2"), 0);
-	epochs_pass(&l, 2);
-	CHECK_EQ(write_text(&l, "/c", 3, 1000, "r2"), -ETIMEDOUT);
-	CHECK_EQ(chunks_everywhere(&l), 2 * chunks);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/a", 1, 1000, "r2"), 0);
+	size_t chunks = chunks_everywhere(&jf);
+	epochs_pass(&jf, 1);
+	CHECK_EQ(write_text(&jf, "/b", 2, 1000, "r2"), 0);
+	epochs_pass(&jf, 2);
+	CHECK_EQ(write_text(&jf, "/c", 3, 1000, "r2"), -ETIMEDOUT);
+	CHECK_EQ(chunks_everywhere(&jf), 2 * chunks);
 	/* A writer whose epoch is old creates the record first. */
-	epochs_pass(&l, 2);
+	epochs_pass(&jf, 2);
 	CHECK_EQ(rt_sleep_ns(60 * NS_PER_S), 0);
-	CHECK_EQ(write_text(&l, "/c", 3, 1000, "r2"), 0);
-	CHECK_EQ(read_text(&l, "/a", 1, 1000), 0);
-	CHECK_EQ(read_text(&l, "/b", 2, 1000), 0);
-	CHECK_EQ(read_text(&l, "/c", 3, 1000), 0);
-	lab_close(&l);
+	CHECK_EQ(write_text(&jf, "/c", 3, 1000, "r2"), 0);
+	CHECK_EQ(read_text(&jf, "/a", 1, 1000), 0);
+	CHECK_EQ(read_text(&jf, "/b", 2, 1000), 0);
+	CHECK_EQ(read_text(&jf, "/c", 3, 1000), 0);
+	janitor_fixture_close(&jf);
 }
 
 static void a_block_whose_record_comes_epochs_late_is_not_committed(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, late_record_body);
+	fixture_run_all(4, 1, late_record_body);
 }
 
 /* Janitors that take turns sweep a disk seldom. */
-static void turns_body(struct client_box *b)
+static void turns_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	o.orphan_ns = 1 * NS_PER_S;
 	struct janitor *j = hire(&o);
-	put_orphan(&l, 1, (struct chunk_id){77, 0}, 1, 77);
+	put_orphan(&jf, 1, (struct chunk_id){77, 0}, 1, 77);
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
 	collect_for(j, 4 * GRACE_NS);
-	CHECK_EQ(chunks_everywhere(&l), 1);
+	CHECK_EQ(chunks_everywhere(&jf), 1);
 	CHECK_EQ(janitor_orphans(j), 0);
-	CHECK_EQ(chunks_everywhere(&l), 0);
+	CHECK_EQ(chunks_everywhere(&jf), 0);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void an_orphan_that_is_seldom_seen_is_deleted_too(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, turns_body);
+	fixture_run_all(4, 1, turns_body);
 }
 
 static void a_chunk_that_comes_back_has_its_whole_grace(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, again_body);
+	fixture_run_all(4, 1, again_body);
 }
 
 /* As if its request at the start had failed. */
-static void late_tenant_body(struct client_box *b)
+static void late_tenant_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	engine_fabric(l.engine)->tenant = 0;
-	CHECK_EQ(write_text(&l, "/f", 2, 1000, "r2"), 0);
-	CHECK_EQ(check_whole(&l), 1);
-	lab_close(&l);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	engine_fabric(jf.engine)->tenant = 0;
+	CHECK_EQ(write_text(&jf, "/f", 2, 1000, "r2"), 0);
+	CHECK_EQ(check_whole(&jf), 1);
+	janitor_fixture_close(&jf);
 }
 
 static void a_client_that_does_not_know_its_tenant_asks_before_it_writes(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, late_tenant_body);
+	fixture_run_all(4, 1, late_tenant_body);
 }
 
-static void orphan_body(struct client_box *b)
+static void orphan_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	CHECK_EQ(write_text(&l, "/f", 1, TEXT_BYTES, "rs:2+1"), 0);
-	size_t before = chunks_everywhere(&l);
+	CHECK_EQ(write_text(&jf, "/f", 1, TEXT_BYTES, "rs:2+1"), 0);
+	size_t before = chunks_everywhere(&jf);
 	struct meta_on_disk on;
-	CHECK(blocks_on(&l, 1, &on) > 0);
-	put_orphan(&l, 1, (struct chunk_id){777, 0}, 1, 777); /* of a block that does not exist */
-	put_orphan(&l, 1, (struct chunk_id){on.block, 9}, 1,
-		   on.block);                                /* of a block without such a chunk */
-	put_orphan(&l, 11, (struct chunk_id){888, 0}, 0, 0); /* without a label */
+	CHECK(blocks_on(&jf, 1, &on) > 0);
+	put_orphan(&jf, 1, (struct chunk_id){777, 0}, 1, 777); /* of a block that does not exist */
+	put_orphan(&jf, 1, (struct chunk_id){on.block, 9}, 1,
+		   on.block);                                 /* of a block without such a chunk */
+	put_orphan(&jf, 11, (struct chunk_id){888, 0}, 0, 0); /* without a label */
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
-	CHECK_EQ(chunks_everywhere(&l), before + 3);
+	CHECK_EQ(chunks_everywhere(&jf), before + 3);
 	collect_for(j, GRACE_NS + 20 * NS_PER_S);
 	CHECK_EQ(janitor_orphans(j), 0);
-	CHECK_EQ(chunks_everywhere(&l), before + 3);
+	CHECK_EQ(chunks_everywhere(&jf), before + 3);
 	collect_for(j, 2 * GRACE_NS);
 	CHECK_EQ(janitor_orphans(j), 0);
-	CHECK_EQ(chunks_everywhere(&l), before + 1);
+	CHECK_EQ(chunks_everywhere(&jf), before + 1);
 	CHECK_EQ(stats_of(j).orphans_deleted, 2);
-	CHECK(check_whole(&l) > 0);
+	CHECK(check_whole(&jf) > 0);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void orphans_are_deleted_at_the_second_sweep(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, orphan_body);
+	fixture_run_all(4, 1, orphan_body);
 }
 
-static void unreadable_body(struct client_box *b)
+static void unreadable_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	CHECK_EQ(write_text(&l, "/f", 1, 1000, "r3"), 0);
+	CHECK_EQ(write_text(&jf, "/f", 1, 1000, "r3"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	size_t before = chunks_everywhere(&l);
+	size_t before = chunks_everywhere(&jf);
 	struct meta_on_disk on;
 	uint64_t disk = 1;
-	while (blocks_on(&l, disk, &on) == 0)
+	while (blocks_on(&jf, disk, &on) == 0)
 		disk += 10;
-	block_spoil(&l, &on);
+	block_spoil(&jf, &on);
 	/* One chunk before it in the list, one after it. */
-	put_orphan(&l, disk, (struct chunk_id){77, 0}, 1, 77);
-	put_orphan(&l, disk, (struct chunk_id){UINT64_MAX, 0}, 1, UINT64_MAX);
+	put_orphan(&jf, disk, (struct chunk_id){77, 0}, 1, 77);
+	put_orphan(&jf, disk, (struct chunk_id){UINT64_MAX, 0}, 1, UINT64_MAX);
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
-	CHECK_EQ(chunks_everywhere(&l), before + 2);
-	epochs_pass(&l, 2);
+	CHECK_EQ(chunks_everywhere(&jf), before + 2);
+	epochs_pass(&jf, 2);
 	CHECK_EQ(janitor_orphans(j), 0);
-	CHECK_EQ(chunks_everywhere(&l), before);
-	epochs_pass(&l, 2);
+	CHECK_EQ(chunks_everywhere(&jf), before);
+	epochs_pass(&jf, 2);
 	CHECK_EQ(janitor_orphans(j), 0);
-	CHECK_EQ(chunks_everywhere(&l), before);
+	CHECK_EQ(chunks_everywhere(&jf), before);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_record_that_cannot_be_read_keeps_its_chunks_and_no_others(void **state)
 {
 	(void)state;
-	cbox_run_faulty(4, unreadable_body);
+	fixture_run_faulty(4, unreadable_body);
 }
 
-static void blank_body(struct client_box *b)
+static void blank_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	CHECK_EQ(write_text(&l, "/f", 1, TEXT_BYTES, "rs:2+1"), 0);
-	size_t before = chunks_everywhere(&l);
+	CHECK_EQ(write_text(&jf, "/f", 1, TEXT_BYTES, "rs:2+1"), 0);
+	size_t before = chunks_everywhere(&jf);
 	struct meta_on_disk on;
-	CHECK(blocks_on(&l, 1, &on) > 0);
-	put_orphan(&l, 1, (struct chunk_id){777, 0}, 1, 777);
-	put_orphan(&l, 1, (struct chunk_id){888, 0}, 1, 888);
+	CHECK(blocks_on(&jf, 1, &on) > 0);
+	put_orphan(&jf, 1, (struct chunk_id){777, 0}, 1, 777);
+	put_orphan(&jf, 1, (struct chunk_id){888, 0}, 1, 888);
 	/* After a restart the node has no headers in memory. */
-	cbox_do(b, cbox_kill_node, 1);
-	cbox_ruin(b, 1, (struct chunk_id){777, 0});
-	cbox_ruin(b, 1, (struct chunk_id){on.block, on.index});
-	cbox_do(b, cbox_start_node, 1);
+	fixture_do(fx, fixture_kill_node, 1);
+	fixture_ruin(fx, 1, (struct chunk_id){777, 0});
+	fixture_ruin(fx, 1, (struct chunk_id){on.block, on.index});
+	fixture_do(fx, fixture_start_node, 1);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
-	CHECK_EQ(chunks_everywhere(&l), before + 2);
+	CHECK_EQ(chunks_everywhere(&jf), before + 2);
 	for (int i = 0; i < 3; i++) {
 		collect_for(j, GRACE_NS + 20 * NS_PER_S);
 		CHECK_EQ(janitor_orphans(j), 0);
 	}
 	/* A chunk that a record names stays, until scrub reports it. */
-	CHECK_EQ(chunks_everywhere(&l), before);
+	CHECK_EQ(chunks_everywhere(&jf), before);
 	CHECK_EQ(stats_of(j).orphans_deleted, 2);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(stats_of(j).damage_found, 1);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, 1);
-	(void)check_whole(&l);
-	CHECK_EQ(read_text(&l, "/f", 1, TEXT_BYTES), 0);
+	(void)check_whole(&jf);
+	CHECK_EQ(read_text(&jf, "/f", 1, TEXT_BYTES), 0);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void chunks_too_damaged_to_say_whose_they_are_go_when_no_block_wants_them(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, blank_body);
+	fixture_run_all(4, 1, blank_body);
 }
 
 /* A janitor that lives for 20 s never sees an epoch for a whole grace period, so it advances
  * none. */
-static void hasty_body(struct client_box *b)
+static void hasty_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/goes", 1, TEXT_BYTES, "r2"), 0);
-	size_t with = chunks_everywhere(&l);
-	CHECK_EQ(remove_path(&l, "/goes"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/goes", 1, TEXT_BYTES, "r2"), 0);
+	size_t with = chunks_everywhere(&jf);
+	CHECK_EQ(remove_path(&jf, "/goes"), 0);
 	struct janitor_options o = quick();
 	uint64_t epoch, now, partitions;
-	CHECK_EQ(meta_client_gc_epoch(&l.root, &epoch, &partitions), 0);
+	CHECK_EQ(meta_client_gc_epoch(&jf.root, &epoch, &partitions), 0);
 	for (int i = 0; i < 40; i++) {
 		struct janitor *j = hire(&o);
 		CHECK_EQ(janitor_collect(j), 0);
@@ -440,9 +440,9 @@ static void hasty_body(struct client_box *b)
 		CHECK_EQ(janitor_orphans(j), 0);
 		janitor_close(j);
 	}
-	CHECK_EQ(meta_client_gc_epoch(&l.root, &now, &partitions), 0);
+	CHECK_EQ(meta_client_gc_epoch(&jf.root, &now, &partitions), 0);
 	CHECK_EQ(now, epoch);
-	CHECK_EQ(chunks_everywhere(&l), with);
+	CHECK_EQ(chunks_everywhere(&jf), with);
 	/* Ten janitors at once advance epochs no faster than one. */
 	struct janitor *all[10];
 	for (int i = 0; i < 10; i++)
@@ -453,29 +453,29 @@ static void hasty_body(struct client_box *b)
 			CHECK_EQ(janitor_collect(all[i]), 0);
 		CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	}
-	CHECK_EQ(meta_client_gc_epoch(&l.root, &now, &partitions), 0);
+	CHECK_EQ(meta_client_gc_epoch(&jf.root, &now, &partitions), 0);
 	CHECK(now > epoch && now <= epoch + 5);
 	for (int i = 0; i < 10; i++)
 		janitor_close(all[i]);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void janitors_that_come_and_go_or_are_many_do_not_shorten_the_grace(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, hasty_body);
+	fixture_run_all(4, 1, hasty_body);
 }
 
 /* A writer keeps its block pending for several grace periods while collectors run: its chunks stay
  * until the record is collected; the commit succeeds, or fails and nothing is left. */
-static void slow_writer_body(struct client_box *b)
+static void slow_writer_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_collect(j), 0);
-	struct meta_call m = {.client = l.client};
+	struct meta_call m = {.client = jf.client};
 	struct meta_chunk chunks[2] = {{.disk = 1}, {.disk = 11}};
 	struct meta_block k = {.id = 4711,
 			       .epoch = 1,
@@ -490,7 +490,7 @@ static void slow_writer_body(struct client_box *b)
 		struct call c;
 		struct disk_use u;
 		struct node_put p = {.epoch = 1};
-		call_init(&c, engine_fabric(l.engine));
+		call_init(&c, engine_fabric(jf.engine));
 		label_make(p.label, 1, 4711, 1);
 		CHECK_EQ(disk_begin(&c, chunks[i].disk, &u), 0);
 		u.node.timeout_ns = 10 * NS_PER_S;
@@ -503,12 +503,12 @@ static void slow_writer_body(struct client_box *b)
 		CHECK_EQ(janitor_orphans(j), 0);
 		CHECK_EQ(rt_sleep_ns(GRACE_NS / 12), 0);
 	}
-	CHECK_EQ(chunks_everywhere(&l), 2);
+	CHECK_EQ(chunks_everywhere(&jf), 2);
 	struct meta_walk w = {.end = 1 << META_PARTITION_BITS};
 	size_t pending = 0;
 	while (w.index < w.end) {
 		struct meta_on_disk on[8];
-		int64_t n = meta_client_disk_blocks(&l.root, 1, &w, on, 8);
+		int64_t n = meta_client_disk_blocks(&jf.root, 1, &w, on, 8);
 		CHECK(n >= 0);
 		pending += (size_t)n;
 	}
@@ -518,75 +518,75 @@ static void slow_writer_body(struct client_box *b)
 		collect_for(j, 4 * GRACE_NS);
 		CHECK_EQ(janitor_orphans(j), 0);
 	}
-	CHECK_EQ(chunks_everywhere(&l), 0);
+	CHECK_EQ(chunks_everywhere(&jf), 0);
 	CHECK_EQ(stats_of(j).chunks_deleted, 2);
 	CHECK_EQ(stats_of(j).orphans_deleted, 0);
-	CHECK_EQ(used_bytes(&l), 0);
+	CHECK_EQ(used_bytes(&jf), 0);
 	struct meta_owner owner = {.file = 99, .bytes = 0};
 	k.state = META_BLOCK_SEALED;
 	before = act_for_tenant();
 	CHECK_EQ(meta_client_block_commit(&m, &k, &owner, 1), -ENOENT);
 	rt_context_leave(before);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void
 what_a_write_in_flight_has_put_stays_for_the_grace_and_goes_with_its_writer(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, slow_writer_body);
+	fixture_run_all(4, 1, slow_writer_body);
 }
 
-static void long_ago_body(struct client_box *b)
+static void long_ago_body(struct client_fixture *fx)
 {
 	enum { MANY = 600 };
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	for (uint64_t i = 0; i < MANY; i++)
-		put_orphan(&l, 1, (struct chunk_id){(1ULL << 60) + i, 0}, 1, (1ULL << 60) + i);
+		put_orphan(&jf, 1, (struct chunk_id){(1ULL << 60) + i, 0}, 1, (1ULL << 60) + i);
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
 	CHECK_EQ(stats_of(j).orphans_seen, MANY);
-	epochs_pass(&l, 20);
+	epochs_pass(&jf, 20);
 	/* The blocks are complete. */
 	CHECK_EQ(janitor_orphans(j), 0);
 	CHECK_EQ(stats_of(j).orphans_seen, 2 * MANY);
 	CHECK_EQ(stats_of(j).orphans_deleted, 0);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void old_sightings_are_forgotten_however_many(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, long_ago_body);
+	fixture_run_all(4, 1, long_ago_body);
 }
 
 /* Two such shares, so that other shares come after one of them wherever the janitor begins. */
-static void one_share_body(struct client_box *b)
+static void one_share_body(struct client_fixture *fx)
 {
 	static const char *const LEASES[] = {"collect/3", "collect/11"};
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	char path[16];
 	for (uint64_t i = 0; i < 32; i++) {
 		snprintf(path, sizeof(path), "/f%lu", i);
-		CHECK_EQ(write_text(&l, path, i, 1000, "r2"), 0);
+		CHECK_EQ(write_text(&jf, path, i, 1000, "r2"), 0);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(LEASES); i++)
-		record_spoil(&l,
+		record_spoil(&jf,
 			     schema_partition(META_PARTITION_BITS, META_LAYER_SYSTEM, 0,
 					      hash64(LEASES[i], strlen(LEASES[i]), 0), 0),
 			     key_text('l', LEASES[i]));
-	size_t before = chunks_everywhere(&l);
+	size_t before = chunks_everywhere(&jf);
 	for (uint64_t i = 0; i < 32; i++) {
 		snprintf(path, sizeof(path), "/f%lu", i);
-		CHECK_EQ(remove_path(&l, path), 0);
+		CHECK_EQ(remove_path(&jf, path), 0);
 	}
 	for (int i = 0; i < 50; i++) {
 		CHECK_EQ(janitor_collect(j), -EBADMSG);
@@ -594,15 +594,15 @@ static void one_share_body(struct client_box *b)
 	}
 	CHECK_EQ(stats_of(j).rounds, 0);
 	/* The name, the file and its block are in three shares. */
-	CHECK(chunks_everywhere(&l) < before / 2);
+	CHECK(chunks_everywhere(&jf) < before / 2);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void collection_goes_on_after_a_share_that_fails(void **state)
 {
 	(void)state;
-	cbox_run_faulty(4, one_share_body);
+	fixture_run_faulty(4, one_share_body);
 }
 
 int main(void)

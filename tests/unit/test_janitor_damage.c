@@ -14,27 +14,27 @@
 #include "base/arena.h"
 #include "client/label.h"
 #include "janitor/stats.h"
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 #include "meta/meta.h"
 
 /* Five disks and blocks of five chunks: no other disk can take a chunk. */
-static void in_place_body(struct client_box *b)
+static void in_place_body(struct client_fixture *fx)
 {
 	const uint64_t len = 256 * KIB; /* full blocks: every chunk has a byte 100 */
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 3, len, "rs:3+2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 3, len, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	size_t blocks = check_whole(&l), rotten = 0;
+	size_t blocks = check_whole(&jf), rotten = 0;
 	struct chunk_id ids[64];
 	for (uint64_t disk = 1; disk <= 11; disk += 10) {
-		CHECK_EQ(chunks_on(&l, disk, ids, ARRAY_LEN(ids)), blocks);
-		cbox_flip(b, disk, ids[rotten], 100);
+		CHECK_EQ(chunks_on(&jf, disk, ids, ARRAY_LEN(ids)), blocks);
+		fixture_flip(fx, disk, ids[rotten], 100);
 		rotten++;
 	}
 	/* One chunk is missing. */
-	CHECK_EQ(chunks_on(&l, 21, ids, ARRAY_LEN(ids)), blocks);
-	chunk_drop(&l, 21, ids[0]);
+	CHECK_EQ(chunks_on(&jf, 21, ids, ARRAY_LEN(ids)), blocks);
+	chunk_drop(&jf, 21, ids[0]);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
@@ -42,75 +42,75 @@ static void in_place_body(struct client_box *b)
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, rotten + 1);
 	CHECK_EQ(stats_of(j).no_room + stats_of(j).failed, 0);
-	CHECK_EQ(check_whole(&l), blocks);
-	CHECK_EQ(chunks_everywhere(&l), 5 * blocks);
-	CHECK_EQ(read_text(&l, "/f", 3, len), 0);
+	CHECK_EQ(check_whole(&jf), blocks);
+	CHECK_EQ(chunks_everywhere(&jf), 5 * blocks);
+	CHECK_EQ(read_text(&jf, "/f", 3, len), 0);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_damaged_chunk_is_rebuilt_in_place_when_no_other_disk_takes_it(void **state)
 {
 	(void)state;
-	cbox_run_all(5, 1, in_place_body);
+	fixture_run_all(5, 1, in_place_body);
 }
 
 /* Five racks with two disks each: the other disk of a rack keeps the block as far apart. */
-static void apart_body(struct client_box *b)
+static void apart_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct meta_on_disk on;
 	struct arena a;
 	arena_init(&a, MIB);
-	CHECK(blocks_on(&l, 21, &on) > 0);
-	struct meta_block before = block_get(&l, on.block, &a);
-	chunk_drop(&l, 21, (struct chunk_id){before.chunk_block, on.index});
+	CHECK(blocks_on(&jf, 21, &on) > 0);
+	struct meta_block before = block_get(&jf, on.block, &a);
+	chunk_drop(&jf, 21, (struct chunk_id){before.chunk_block, on.index});
 	/* A chunk in a rack without another online disk. */
 	uint32_t other = on.index == 0 ? 1 : 0;
 	uint64_t lonely = before.chunks[other].disk;
-	CHECK_EQ(meta_client_want_disk(&l.root, lonely % 10 == 1 ? lonely + 1 : lonely - 1,
+	CHECK_EQ(meta_client_want_disk(&jf.root, lonely % 10 == 1 ? lonely + 1 : lonely - 1,
 				       CLUSTER_GONE),
 		 0);
-	fresh_map(&l);
-	chunk_drop(&l, lonely, (struct chunk_id){before.chunk_block, other});
+	fresh_map(&jf);
+	chunk_drop(&jf, lonely, (struct chunk_id){before.chunk_block, other});
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(stats_of(j).damage_found, 2);
 	CHECK_EQ(janitor_repair(j, true), 0);
-	struct meta_block after = block_get(&l, on.block, &a);
+	struct meta_block after = block_get(&jf, on.block, &a);
 	CHECK_EQ(after.chunks[other].disk, lonely);
 	for (size_t i = 0; i < after.chunk_count; i++)
 		for (size_t k = 0; k < i; k++)
 			CHECK(after.chunks[i].disk / 10 != after.chunks[k].disk / 10);
-	(void)check_whole(&l);
+	(void)check_whole(&jf);
 	arena_fini(&a);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_repaired_block_is_spread_as_far_as_before(void **state)
 {
 	(void)state;
-	cbox_run_all(5, 2, apart_body);
+	fixture_run_all(5, 2, apart_body);
 }
 
 /* Six disks, blocks of five chunks: a lost chunk goes to the sixth disk, where an earlier repair
  * left a chunk of that name, with a valid header and damaged bytes. */
-static void leftover_body(struct client_box *b)
+static void leftover_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct meta_on_disk on;
 	struct arena a;
 	arena_init(&a, MIB);
-	CHECK(blocks_on(&l, 21, &on) > 0);
-	struct meta_block k = block_get(&l, on.block, &a);
+	CHECK(blocks_on(&jf, 21, &on) > 0);
+	struct meta_block k = block_get(&jf, on.block, &a);
 	uint64_t sixth = 0;
 	for (uint64_t disk = 1; disk < 60; disk += 10) {
 		bool held = false;
@@ -119,75 +119,75 @@ static void leftover_body(struct client_box *b)
 		sixth = held ? sixth : disk;
 	}
 	struct chunk_id id = {k.chunk_block, on.index};
-	chunk_copy(&l, 21, sixth, id, 0);
-	cbox_flip(b, sixth, id, 100);
-	lose_disk(&l, 21);
+	chunk_copy(&jf, 21, sixth, id, 0);
+	fixture_flip(fx, sixth, id, 100);
+	lose_disk(&jf, 21);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_repair(j, true), 0);
-	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
-	CHECK_EQ(block_get(&l, on.block, &a).chunks[on.index].disk, sixth);
-	(void)check_whole(&l);
-	CHECK_EQ(read_text(&l, "/f", 3, TEXT_BYTES), 0);
+	CHECK_EQ(blocks_on(&jf, 21, NULL), 0);
+	CHECK_EQ(block_get(&jf, on.block, &a).chunks[on.index].disk, sixth);
+	(void)check_whole(&jf);
+	CHECK_EQ(read_text(&jf, "/f", 3, TEXT_BYTES), 0);
 	CHECK_EQ(stats_of(j).failed, 0);
 	arena_fini(&a);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_chunk_that_is_found_on_the_target_is_replaced(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, leftover_body);
+	fixture_run_all(6, 1, leftover_body);
 }
 
 /* A pool has a column that is valid by its own checksums and not the right one. */
-static void column_body(struct client_box *b)
+static void column_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "mlec:2+1/2+1"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 3, TEXT_BYTES, "mlec:2+1/2+1"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct meta_on_disk on;
 	struct arena a;
 	arena_init(&a, MIB);
-	CHECK(blocks_on(&l, 11, &on) > 0);
-	struct meta_block k = block_get(&l, on.block, &a);
+	CHECK(blocks_on(&jf, 11, &on) > 0);
+	struct meta_block k = block_get(&jf, on.block, &a);
 	struct chunk_id id = {k.chunk_block, on.index};
-	chunk_copy(&l, 11, 11, id, 17);
+	chunk_copy(&jf, 11, 11, id, 17);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(stats_of(j).damage_found, 1);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, 1);
-	(void)check_whole(&l);
+	(void)check_whole(&jf);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(stats_of(j).damage_found, 1);
-	CHECK_EQ(read_text(&l, "/f", 3, TEXT_BYTES), 0);
+	CHECK_EQ(read_text(&jf, "/f", 3, TEXT_BYTES), 0);
 	arena_fini(&a);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_valid_but_wrong_column_is_replaced_on_its_pool(void **state)
 {
 	(void)state;
-	cbox_run_pools(3, column_body);
+	fixture_run_pools(3, column_body);
 }
 
 /* A chunk that is valid by its own checksums and not what was written: other bytes, shorter, still
  * open, or of another block. Only the record tells. */
-static void stale_body(struct client_box *b)
+static void stale_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_all(&l);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_all(&jf);
 	size_t stale = 0;
 	struct chunk_id ids[64];
 	for (uint64_t disk = 1; disk <= 31; disk += 10) {
-		CHECK(chunks_on(&l, disk, ids, ARRAY_LEN(ids)) > 3);
-		chunk_copy(&l, disk, disk, ids[stale % 3], 17 + stale);
+		CHECK(chunks_on(&jf, disk, ids, ARRAY_LEN(ids)) > 3);
+		chunk_copy(&jf, disk, disk, ids[stale % 3], 17 + stale);
 		stale++;
 	}
 	struct janitor_options o = quick();
@@ -196,18 +196,18 @@ static void stale_body(struct client_box *b)
 	CHECK_EQ(stats_of(j).damage_found, stale);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, stale);
-	(void)check_whole(&l);
-	read_all(&l);
+	(void)check_whole(&jf);
+	read_all(&jf);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(stats_of(j).damage_found, stale);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void scrub_finds_a_valid_chunk_that_is_not_what_was_written(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, stale_body);
+	fixture_run_all(8, 1, stale_body);
 }
 
 static uint64_t share_of(const struct meta_on_disk *on)
@@ -220,16 +220,16 @@ static uint64_t share_of(const struct meta_on_disk *on)
 
 /* In two shares a record is unreadable, so that other shares come after one of them wherever the
  * janitor begins. */
-static void one_share_body(struct client_box *b)
+static void one_share_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 4 * MIB, "rs:3+2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, 4 * MIB, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct meta_on_disk on[64] = {0}, spoilt[2] = {0};
 	size_t n = 0, others = 0;
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
-		int64_t got = meta_client_disk_blocks(&l.root, 21, &w, on + n, ARRAY_LEN(on) - n);
+		int64_t got = meta_client_disk_blocks(&jf.root, 21, &w, on + n, ARRAY_LEN(on) - n);
 		CHECK(got >= 0 && (n += (size_t)got) < ARRAY_LEN(on));
 	}
 	spoilt[0] = on[n / 4];
@@ -238,41 +238,41 @@ static void one_share_body(struct client_box *b)
 		others += share_of(&on[i]) != share_of(&spoilt[0]) &&
 			  share_of(&on[i]) != share_of(&spoilt[1]);
 	CHECK(others > 8 && share_of(&spoilt[0]) != share_of(&spoilt[1]));
-	block_spoil(&l, &spoilt[0]);
-	block_spoil(&l, &spoilt[1]);
-	lose_disk(&l, 21);
+	block_spoil(&jf, &spoilt[0]);
+	block_spoil(&jf, &spoilt[1]);
+	lose_disk(&jf, 21);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_repair(j, true), -EBADMSG);
 	/* Blocks of such a share that were found before the record are repaired. */
-	size_t left = blocks_on(&l, 21, NULL);
+	size_t left = blocks_on(&jf, 21, NULL);
 	CHECK(left >= ARRAY_LEN(spoilt) && left <= n - others);
 	CHECK_EQ(stats_of(j).chunks_repaired, n - left);
 	/* The survey counts all readable records. */
 	CHECK_EQ(janitor_survey(j), 0);
 	struct stats sum;
 	stats_init(&sum);
-	CHECK_EQ(stats_load(&l.root, &sum), 0);
+	CHECK_EQ(stats_load(&jf.root, &sum), 0);
 	CHECK_EQ(sum.parts, 16);
 	stats_fini(&sum);
 	/* The same with an unreadable row of the reverse index. */
 	struct meta_on_disk listed;
-	CHECK(blocks_on(&l, 41, &listed) > 0);
-	record_spoil(&l,
+	CHECK(blocks_on(&jf, 41, &listed) > 0);
+	record_spoil(&jf,
 		     schema_partition(META_PARTITION_BITS, META_LAYER_BLOCK, listed.tenant,
 				      listed.block, 0),
 		     key_disk(41, listed.tenant, listed.block));
-	lose_disk(&l, 41);
+	lose_disk(&jf, 41);
 	CHECK_EQ(janitor_repair(j, false), -EBADMSG);
 	CHECK(stats_of(j).chunks_repaired > n - left);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void repair_goes_on_after_a_share_that_fails(void **state)
 {
 	(void)state;
-	cbox_run_faulty(7, one_share_body);
+	fixture_run_faulty(7, one_share_body);
 }
 
 int main(void)

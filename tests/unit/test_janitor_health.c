@@ -9,15 +9,15 @@
 
 #include "base/arena.h"
 #include "janitor/stats.h"
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 
-static void check_counts(struct lab *l, struct janitor *j, uint64_t degraded, uint64_t unreachable,
-			 uint64_t lost)
+static void check_counts(struct janitor_fixture *jf, struct janitor *j, uint64_t degraded,
+			 uint64_t unreachable, uint64_t lost)
 {
 	struct stats s;
 	stats_init(&s);
 	CHECK_EQ(janitor_survey(j), 0);
-	CHECK_EQ(stats_load(&l->root, &s), 0);
+	CHECK_EQ(stats_load(&jf->root, &s), 0);
 	CHECK_EQ(s.degraded_blocks, degraded);
 	CHECK_EQ(s.unreachable_blocks, unreachable);
 	CHECK_EQ(s.lost_blocks, lost);
@@ -25,110 +25,110 @@ static void check_counts(struct lab *l, struct janitor *j, uint64_t degraded, ui
 }
 
 /* Five disks and blocks of five chunks, so each disk has a chunk of each block. */
-static void reported_body(struct client_box *b)
+static void reported_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	struct meta_on_disk on;
 	struct arena a;
 	arena_init(&a, MIB);
-	CHECK(blocks_on(&l, 21, &on) > 1);
-	struct meta_block block = block_get(&l, on.block, &a);
-	check_counts(&l, j, 0, 0, 0);
+	CHECK(blocks_on(&jf, 21, &on) > 1);
+	struct meta_block block = block_get(&jf, on.block, &a);
+	check_counts(&jf, j, 0, 0, 0);
 	CHECK_EQ(stats_of(j).repaired_ns, 0);
 	for (uint32_t i = 0; i < 3; i++) {
-		chunk_drop(&l, block.chunks[i].disk, (struct chunk_id){block.chunk_block, i});
-		check_counts(&l, j, i > 0, 0, 0); /* not reported yet */
+		chunk_drop(&jf, block.chunks[i].disk, (struct chunk_id){block.chunk_block, i});
+		check_counts(&jf, j, i > 0, 0, 0); /* not reported yet */
 		CHECK_EQ(janitor_scrub(j, 0), 0);
-		check_counts(&l, j, i < 2, 0, i == 2);
+		check_counts(&jf, j, i < 2, 0, i == 2);
 		if (i > 0)
 			continue;
 		/* After the repair the next survey counts no degraded block. */
 		CHECK_EQ(janitor_repair(j, true), 0);
 		CHECK(stats_of(j).repaired_ns > 0);
-		check_counts(&l, j, 0, 0, 0);
-		block = block_get(&l, on.block, &a);
-		chunk_drop(&l, block.chunks[0].disk, (struct chunk_id){block.chunk_block, 0});
+		check_counts(&jf, j, 0, 0, 0);
+		block = block_get(&jf, on.block, &a);
+		chunk_drop(&jf, block.chunks[0].disk, (struct chunk_id){block.chunk_block, 0});
 		CHECK_EQ(janitor_scrub(j, 0), 0);
 	}
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).stuck_lost, 1);
 	arena_fini(&a);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_block_is_degraded_up_to_the_tolerance_of_its_code_and_lost_beyond(void **state)
 {
 	(void)state;
-	cbox_run_all(5, 1, reported_body);
+	fixture_run_all(5, 1, reported_body);
 }
 
-static void copies_body(struct client_box *b)
+static void copies_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "r3"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 3, TEXT_BYTES, "r3"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	uint64_t blocks = blocks_on(&l, 1, NULL);
+	uint64_t blocks = blocks_on(&jf, 1, NULL);
 	CHECK(blocks > 0);
 	for (uint64_t disk = 1; disk <= 21; disk += 10) {
-		lose_disk(&l, disk);
-		check_counts(&l, j, disk < 21 ? blocks : 0, 0, disk < 21 ? 0 : blocks);
+		lose_disk(&jf, disk);
+		check_counts(&jf, j, disk < 21 ? blocks : 0, 0, disk < 21 ? 0 : blocks);
 	}
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void replicated_blocks_are_degraded_down_to_the_last_replica(void **state)
 {
 	(void)state;
-	cbox_run_all(3, 1, copies_body);
+	fixture_run_all(3, 1, copies_body);
 }
 
 /* Five nodes and blocks of five chunks: chunks of silent nodes count as away until the nodes are
  * removed. */
-static void away_body(struct client_box *b)
+static void away_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 3, TEXT_BYTES, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	uint64_t blocks = blocks_on(&l, 1, NULL);
+	uint64_t blocks = blocks_on(&jf, 1, NULL);
 	CHECK(blocks > 0);
 	for (uint64_t disk = 1; disk <= 21; disk += 10) {
-		cbox_do(b, cbox_kill_node, disk);
+		fixture_do(fx, fixture_kill_node, disk);
 		CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
-		check_counts(&l, j, disk < 21 ? blocks : 0, disk < 21 ? 0 : blocks, 0);
+		check_counts(&jf, j, disk < 21 ? blocks : 0, disk < 21 ? 0 : blocks, 0);
 	}
 	/* One node is back, so each block has one loss less. */
-	cbox_do(b, cbox_start_node, 21);
+	fixture_do(fx, fixture_start_node, 21);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
-	check_counts(&l, j, blocks, 0, 0);
+	check_counts(&jf, j, blocks, 0, 0);
 	/* A draining disk is no loss. */
-	CHECK_EQ(meta_client_want_node(&l.root, 3, CLUSTER_DRAINING), 0);
-	fresh_map(&l);
-	check_counts(&l, j, blocks, 0, 0);
+	CHECK_EQ(meta_client_want_node(&jf.root, 3, CLUSTER_DRAINING), 0);
+	fresh_map(&jf);
+	check_counts(&jf, j, blocks, 0, 0);
 	/* Two silent nodes are removed: the three other chunks suffice as long as they are
 	 * online. */
-	CHECK_EQ(meta_client_want_node(&l.root, 1, CLUSTER_GONE), 0);
-	CHECK_EQ(meta_client_want_node(&l.root, 2, CLUSTER_GONE), 0);
-	fresh_map(&l);
-	check_counts(&l, j, blocks, 0, 0);
-	cbox_do(b, cbox_kill_node, 31);
+	CHECK_EQ(meta_client_want_node(&jf.root, 1, CLUSTER_GONE), 0);
+	CHECK_EQ(meta_client_want_node(&jf.root, 2, CLUSTER_GONE), 0);
+	fresh_map(&jf);
+	check_counts(&jf, j, blocks, 0, 0);
+	fixture_do(fx, fixture_kill_node, 31);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
-	check_counts(&l, j, 0, blocks, 0);
-	CHECK_EQ(meta_client_want_node(&l.root, 4, CLUSTER_GONE), 0);
-	fresh_map(&l);
-	check_counts(&l, j, 0, 0, blocks);
+	check_counts(&jf, j, 0, blocks, 0);
+	CHECK_EQ(meta_client_want_node(&jf.root, 4, CLUSTER_GONE), 0);
+	fresh_map(&jf);
+	check_counts(&jf, j, 0, 0, blocks);
 	/* stuck_lost is the number of the last walk, not a sum. */
 	for (int i = 0; i < 2; i++) {
 		CHECK_EQ(janitor_repair(j, true), 0);
@@ -137,60 +137,60 @@ static void away_body(struct client_box *b)
 	CHECK(stats_of(j).lost_blocks > blocks);
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(stats_of(j).stuck_lost, blocks);
-	CHECK_EQ(remove_path(&l, "/f"), 0);
+	CHECK_EQ(remove_path(&jf, "/f"), 0);
 	collect_for(j, 14 * GRACE_NS);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).stuck_lost, 0);
-	check_counts(&l, j, 0, 0, 0);
+	check_counts(&jf, j, 0, 0, 0);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void blocks_of_silent_nodes_are_unreachable_and_lost_once_these_are_removed(void **state)
 {
 	(void)state;
-	cbox_run_all(5, 1, away_body);
+	fixture_run_all(5, 1, away_body);
 }
 
 /* The open block of a log counts by its acknowledged length. */
-static void open_body(struct client_box *b)
+static void open_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct call c;
 	struct efile *f;
 	uint8_t line[4] = "line";
 	struct iovec iov = {line, sizeof(line)};
-	lab_open(&l, b);
+	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	engine_call(l.engine, &c, NULL);
+	engine_call(jf.engine, &c, NULL);
 	CHECK_EQ(engine_create(&c, "/log", TERRANE_LOG, NULL, &f), 0);
 	CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
 	rt_background();
-	check_counts(&l, j, 0, 0, 0);
+	check_counts(&jf, j, 0, 0, 0);
 	/* No disk can take another replica, so the writer does not end the block. */
-	cbox_do(b, cbox_kill_node, 1);
+	fixture_do(fx, fixture_kill_node, 1);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
-	check_counts(&l, j, 1, 0, 0);
-	lose_disk(&l, 1);
-	check_counts(&l, j, 1, 0, 0);
-	lose_disk(&l, 11);
-	check_counts(&l, j, 1, 0, 0);
-	cbox_do(b, cbox_kill_node, 21);
+	check_counts(&jf, j, 1, 0, 0);
+	lose_disk(&jf, 1);
+	check_counts(&jf, j, 1, 0, 0);
+	lose_disk(&jf, 11);
+	check_counts(&jf, j, 1, 0, 0);
+	fixture_do(fx, fixture_kill_node, 21);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
-	check_counts(&l, j, 0, 1, 0);
-	lose_disk(&l, 21);
-	check_counts(&l, j, 0, 0, 1);
+	check_counts(&jf, j, 0, 1, 0);
+	lose_disk(&jf, 21);
+	check_counts(&jf, j, 0, 0, 1);
 	engine_file_discard(f);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void the_open_block_of_a_log_counts_too(void **state)
 {
 	(void)state;
-	cbox_run_all(3, 1, open_body);
+	fixture_run_all(3, 1, open_body);
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 
 #define CHUNKS 7 /* chunks of a block; its allocations are recognized by this number */
 
@@ -28,17 +28,17 @@ void *__wrap_calloc(size_t count, size_t size)
 	return __real_calloc(count, size);
 }
 
-static void nomem_body(struct client_box *b)
+static void nomem_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 3, 1000, "rs:4+3"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 3, 1000, "rs:4+3"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	size_t on = 0;
 	uint64_t lost = 1;
-	while ((on = blocks_on(&l, lost, NULL)) == 0)
+	while ((on = blocks_on(&jf, lost, NULL)) == 0)
 		lost += 10;
-	lose_disk(&l, lost);
+	lose_disk(&jf, lost);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	fail_at = 0;
@@ -49,15 +49,15 @@ static void nomem_body(struct client_box *b)
 		(void)janitor_repair(j, true);
 	} while (calls >= fail_at);
 	CHECK_EQ(stats_of(j).chunks_repaired, on);
-	CHECK_EQ(blocks_on(&l, lost, NULL), 0);
+	CHECK_EQ(blocks_on(&jf, lost, NULL), 0);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_block_whose_repair_runs_out_of_memory_is_repaired_later(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, nomem_body);
+	fixture_run_all(8, 1, nomem_body);
 }
 
 int main(void)

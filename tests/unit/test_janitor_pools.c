@@ -12,35 +12,35 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 #include "meta/meta.h"
 
 #define COLUMN_BYTES ((uint64_t)(448 * KIB) + 123)
 
-static void pool_body(struct client_box *b)
+static void pool_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 3, COLUMN_BYTES, "mlec:2+1/2+1"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 3, COLUMN_BYTES, "mlec:2+1/2+1"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	size_t on = blocks_on(&l, 21, NULL);
+	size_t on = blocks_on(&jf, 21, NULL);
 	CHECK(on > 0);
-	lose_disk(&l, 21);
+	lose_disk(&jf, 21);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, on);
-	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
-	(void)check_whole(&l);
-	CHECK_EQ(read_text(&l, "/f", 3, COLUMN_BYTES), 0);
+	CHECK_EQ(blocks_on(&jf, 21, NULL), 0);
+	(void)check_whole(&jf);
+	CHECK_EQ(read_text(&jf, "/f", 3, COLUMN_BYTES), 0);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void the_columns_of_a_lost_pool_are_rebuilt(void **state)
 {
 	(void)state;
-	cbox_run_pools(6, pool_body);
+	fixture_run_pools(6, pool_body);
 }
 
 /* The losses and failures that a pool lists. */
@@ -61,10 +61,10 @@ static uint64_t sum_rows(const struct store_pool_loss *l, bool need)
 }
 
 /* Gives up members of a pool that tolerates the loss of one. */
-static struct toll lose_some(struct lab *l, uint64_t disk, uint32_t members)
+static struct toll lose_some(struct janitor_fixture *jf, uint64_t disk, uint32_t members)
 {
 	struct call c;
-	call_init(&c, engine_fabric(l->engine));
+	call_init(&c, engine_fabric(jf->engine));
 	struct disk_use u;
 	CHECK_EQ(disk_begin(&c, disk, &u), 0);
 	u.node.timeout_ns = 60 * NS_PER_S;
@@ -92,16 +92,16 @@ static struct toll lose_some(struct lab *l, uint64_t disk, uint32_t members)
 	return t;
 }
 
-static struct toll lose_members(struct lab *l, uint64_t disk)
+static struct toll lose_members(struct janitor_fixture *jf, uint64_t disk)
 {
-	return lose_some(l, disk, 2);
+	return lose_some(jf, disk, 2);
 }
 
 /* The pool has rebuilt the rows that it can. */
-static void settle(struct lab *l, uint64_t disk)
+static void settle(struct janitor_fixture *jf, uint64_t disk)
 {
 	struct call c;
-	call_init(&c, engine_fabric(l->engine));
+	call_init(&c, engine_fabric(jf->engine));
 	struct disk_use u;
 	CHECK_EQ(disk_begin(&c, disk, &u), 0);
 	u.node.timeout_ns = 60 * NS_PER_S;
@@ -109,27 +109,27 @@ static void settle(struct lab *l, uint64_t disk)
 	disk_end(&c, &u, 0, 0);
 }
 
-static void write_as(struct lab *l, const char *encoding)
+static void write_as(struct janitor_fixture *jf, const char *encoding)
 {
 	for (uint64_t i = 0; i < 4; i++) {
 		char path[16];
 		snprintf(path, sizeof(path), "/f%lu", i);
-		CHECK_EQ(write_text(l, path, i, COLUMN_BYTES, encoding), 0);
+		CHECK_EQ(write_text(jf, path, i, COLUMN_BYTES, encoding), 0);
 	}
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 }
 
-static void write_columns(struct lab *l)
+static void write_columns(struct janitor_fixture *jf)
 {
-	write_as(l, l->box->outside ? "mlec:2+1/3+1" : "mlec:2+1/2+1");
+	write_as(jf, jf->cluster->outside ? "mlec:2+1/3+1" : "mlec:2+1/2+1");
 }
 
-static void read_columns(struct lab *l)
+static void read_columns(struct janitor_fixture *jf)
 {
 	for (uint64_t i = 0; i < 4; i++) {
 		char path[16];
 		snprintf(path, sizeof(path), "/f%lu", i);
-		CHECK_EQ(read_text(l, path, i, COLUMN_BYTES), 0);
+		CHECK_EQ(read_text(jf, path, i, COLUMN_BYTES), 0);
 	}
 }
 
@@ -163,15 +163,15 @@ static void check_record(struct janitor *j, enum janitor_method method)
 	CHECK(cross * 10 >= predicted * (by_row ? 5 : 7));
 }
 
-static void pools_lost(struct client_box *b, enum janitor_method method)
+static void pools_lost(struct client_fixture *fx, enum janitor_method method)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_columns(&l);
-	size_t blocks = check_whole(&l), on = blocks_on(&l, 21, NULL);
-	struct toll t = lose_members(&l, 21);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_columns(&jf);
+	size_t blocks = check_whole(&jf), on = blocks_on(&jf, 21, NULL);
+	struct toll t = lose_members(&jf, 21);
 	CHECK(t.lost > 0);
-	if (b->outside)
+	if (fx->outside)
 		CHECK(t.failed > t.lost_data);
 	struct janitor_options o = quick();
 	o.method = method;
@@ -182,144 +182,144 @@ static void pools_lost(struct client_box *b, enum janitor_method method)
 	if (method == JANITOR_R_ALL) {
 		CHECK_EQ(s.pool_patches, 0);
 		CHECK_EQ(s.chunks_repaired, on);
-		CHECK_EQ(blocks_on(&l, 21, NULL), 0);
+		CHECK_EQ(blocks_on(&jf, 21, NULL), 0);
 	} else {
 		check_toll(&s, &t, method);
 		CHECK_EQ(s.chunks_repaired, 0);
 	}
 	check_record(j, method);
-	settle(&l, 21);
+	settle(&jf, 21);
 	/* The pool holds no chunk. */
 	CHECK_EQ(janitor_pools(j), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).repair_written_bytes, s.repair_written_bytes);
-	CHECK_EQ(check_whole(&l), blocks);
-	read_columns(&l);
+	CHECK_EQ(check_whole(&jf), blocks);
+	read_columns(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
-static void r_min_body(struct client_box *b)
+static void r_min_body(struct client_fixture *fx)
 {
-	pools_lost(b, JANITOR_R_MIN);
+	pools_lost(fx, JANITOR_R_MIN);
 }
 
-static void r_hyb_body(struct client_box *b)
+static void r_hyb_body(struct client_fixture *fx)
 {
-	pools_lost(b, JANITOR_R_HYB);
+	pools_lost(fx, JANITOR_R_HYB);
 }
 
-static void r_fco_body(struct client_box *b)
+static void r_fco_body(struct client_fixture *fx)
 {
-	pools_lost(b, JANITOR_R_FCO);
+	pools_lost(fx, JANITOR_R_FCO);
 }
 
-static void r_all_body(struct client_box *b)
+static void r_all_body(struct client_fixture *fx)
 {
-	pools_lost(b, JANITOR_R_ALL);
+	pools_lost(fx, JANITOR_R_ALL);
 }
 
 static void a_catastrophic_pool_is_patched_with_what_r_min_says(void **state)
 {
 	(void)state;
-	cbox_run_wide_pools(6, r_min_body);
+	fixture_run_wide_pools(6, r_min_body);
 }
 
 static void a_catastrophic_pool_is_patched_with_what_r_hyb_says(void **state)
 {
 	(void)state;
-	cbox_run_wide_pools(6, r_hyb_body);
+	fixture_run_wide_pools(6, r_hyb_body);
 }
 
 static void a_catastrophic_pool_gets_all_that_failed_by_r_fco(void **state)
 {
 	(void)state;
-	cbox_run_outside_pools(6, r_fco_body);
+	fixture_run_outside_pools(6, r_fco_body);
 }
 
 static void a_catastrophic_pool_is_rebuilt_by_r_all(void **state)
 {
 	(void)state;
-	cbox_run_outside_pools(6, r_all_body);
+	fixture_run_outside_pools(6, r_all_body);
 }
 
 /* As many racks as columns: no other pool can take a column. */
-static void in_place_body(struct client_box *b)
+static void in_place_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_columns(&l);
-	size_t blocks = check_whole(&l), on = blocks_on(&l, 21, NULL);
-	(void)lose_members(&l, 21);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_columns(&jf);
+	size_t blocks = check_whole(&jf), on = blocks_on(&jf, 21, NULL);
+	(void)lose_members(&jf, 21);
 	struct janitor_options o = quick();
 	o.method = JANITOR_R_ALL;
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_pools(j), 0);
 	CHECK_EQ(stats_of(j).failed + stats_of(j).no_room, 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, on);
-	CHECK_EQ(blocks_on(&l, 21, NULL), on);
-	settle(&l, 21);
-	CHECK_EQ(check_whole(&l), blocks);
-	read_columns(&l);
+	CHECK_EQ(blocks_on(&jf, 21, NULL), on);
+	settle(&jf, 21);
+	CHECK_EQ(check_whole(&jf), blocks);
+	read_columns(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void r_all_rebuilds_columns_in_their_pool_when_there_is_no_other(void **state)
 {
 	(void)state;
-	cbox_run_outside_pools(3, in_place_body);
+	fixture_run_outside_pools(3, in_place_body);
 }
 
 /* Copies the column to the one pool that has none of the block. False: the column is empty. */
-static bool leave_elsewhere(struct lab *l, const struct meta_on_disk *on)
+static bool leave_elsewhere(struct janitor_fixture *jf, const struct meta_on_disk *on)
 {
 	struct arena a;
 	arena_init(&a, MIB);
-	struct meta_block k = block_get(l, on->block, &a);
+	struct meta_block k = block_get(jf, on->block, &a);
 	uint64_t free_disk = 1 + 11 + 21 + 31;
 	for (size_t i = 0; i < k.chunk_count; i++)
 		free_disk -= k.chunks[i].disk;
 	bool full = k.length == 64 * KIB; /* a column of the last block may be empty */
 	if (full)
-		chunk_copy(l, k.chunks[on->index].disk, free_disk,
+		chunk_copy(jf, k.chunks[on->index].disk, free_disk,
 			   (struct chunk_id){k.chunk_block, on->index}, 0);
 	arena_fini(&a);
 	return full;
 }
 
 /* The one other pool has the columns already, from an interrupted repair. */
-static void leftover_body(struct client_box *b)
+static void leftover_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_columns(&l);
-	size_t on_it = blocks_on(&l, 21, NULL), left = 0;
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_columns(&jf);
+	size_t on_it = blocks_on(&jf, 21, NULL), left = 0;
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_on_disk on[32];
-		int64_t n = meta_client_disk_blocks(&l.root, 21, &w, on, ARRAY_LEN(on));
+		int64_t n = meta_client_disk_blocks(&jf.root, 21, &w, on, ARRAY_LEN(on));
 		CHECK(n >= 0);
 		for (int64_t i = 0; i < n; i++)
-			left += leave_elsewhere(&l, &on[i]);
+			left += leave_elsewhere(&jf, &on[i]);
 	}
 	CHECK(left > 0);
-	(void)lose_members(&l, 21);
+	(void)lose_members(&jf, 21);
 	struct janitor_options o = quick();
 	o.method = JANITOR_R_ALL;
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_pools(j), 0);
-	CHECK_EQ(blocks_on(&l, 21, NULL), left);
+	CHECK_EQ(blocks_on(&jf, 21, NULL), left);
 	CHECK_EQ(stats_of(j).overtaken, 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, on_it);
-	read_columns(&l);
+	read_columns(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_column_rebuilt_in_its_pool_counts_as_repaired(void **state)
 {
 	(void)state;
-	cbox_run_outside_pools(4, leftover_body);
+	fixture_run_outside_pools(4, leftover_body);
 }
 
 /* --- hard cases -------------------------------------------------------------------------------- */
@@ -333,7 +333,7 @@ static void pools_fiber(void *arg)
 }
 
 /* Finishes the repair with a janitor without bandwidth limits. */
-static void end_well(struct lab *l, size_t blocks)
+static void end_well(struct janitor_fixture *jf, size_t blocks)
 {
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
@@ -343,21 +343,22 @@ static void end_well(struct lab *l, size_t blocks)
 	}
 	CHECK_EQ(stats_of(j).lost_blocks, 0);
 	for (uint64_t disk = 21; disk <= 31; disk += 10)
-		settle(l, disk);
+		settle(jf, disk);
 	/* A pool cannot list columns of which it has no row. */
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
-	CHECK_EQ(check_whole(l), blocks);
-	read_columns(l);
+	CHECK_EQ(check_whole(jf), blocks);
+	read_columns(jf);
 	janitor_close(j);
 }
 
 /* Counts the columns that a pool lists as lost, or as failed; and those that records call
  * damaged. */
-static size_t listed(struct lab *l, uint64_t disk, bool lost, uint64_t *blocks, size_t max)
+static size_t listed(struct janitor_fixture *jf, uint64_t disk, bool lost, uint64_t *blocks,
+		     size_t max)
 {
 	struct call c;
-	call_init(&c, engine_fabric(l->engine));
+	call_init(&c, engine_fabric(jf->engine));
 	struct disk_use u;
 	CHECK_EQ(disk_begin(&c, disk, &u), 0);
 	struct store_pool_loss losses[64];
@@ -376,13 +377,13 @@ static size_t listed(struct lab *l, uint64_t disk, bool lost, uint64_t *blocks, 
 	return count;
 }
 
-static size_t reported(struct lab *l, const uint64_t *blocks, size_t n, uint64_t disk)
+static size_t reported(struct janitor_fixture *jf, const uint64_t *blocks, size_t n, uint64_t disk)
 {
 	struct arena a;
 	size_t count = 0;
 	arena_init(&a, 1 * MIB);
 	for (size_t i = 0; i < n; i++) {
-		struct meta_block b = block_get(l, blocks[i], &a);
+		struct meta_block b = block_get(jf, blocks[i], &a);
 		for (size_t k = 0; k < b.chunk_count; k++)
 			count += b.chunks[k].disk == disk && b.chunks[k].damaged;
 	}
@@ -392,52 +393,52 @@ static size_t reported(struct lab *l, const uint64_t *blocks, size_t n, uint64_t
 
 /* As many racks as columns and one of them silent: nothing can be computed for a pool that lost
  * more than its code tolerates. The columns that it can still read must stay. */
-static void away_body(struct client_box *b)
+static void away_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_columns(&l);
-	size_t blocks = check_whole(&l);
-	(void)lose_members(&l, 21);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_columns(&jf);
+	size_t blocks = check_whole(&jf);
+	(void)lose_members(&jf, 21);
 	uint64_t lost[64], failed[64];
-	size_t lost_count = listed(&l, 21, true, lost, ARRAY_LEN(lost));
-	size_t failed_count = listed(&l, 21, false, failed, ARRAY_LEN(failed));
+	size_t lost_count = listed(&jf, 21, true, lost, ARRAY_LEN(lost));
+	size_t failed_count = listed(&jf, 21, false, failed, ARRAY_LEN(failed));
 	CHECK(lost_count > 0 && failed_count > lost_count);
-	cbox_do(b, cbox_kill_node, 11);
+	fixture_do(fx, fixture_kill_node, 11);
 	struct janitor_options o = quick();
 	o.method = JANITOR_R_FCO;
 	struct janitor *j = hire(&o);
 	(void)janitor_pools(j);
-	size_t said = reported(&l, failed, failed_count, 21);
+	size_t said = reported(&jf, failed, failed_count, 21);
 	CHECK(said > 0 && said <= lost_count);
-	CHECK_EQ(reported(&l, lost, lost_count, 21), said);
-	cbox_do(b, cbox_start_node, 11);
+	CHECK_EQ(reported(&jf, lost, lost_count, 21), said);
+	fixture_do(fx, fixture_start_node, 11);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
-	fresh_map(&l);
+	fresh_map(&jf);
 	CHECK_EQ(janitor_pools(j), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
-	settle(&l, 21);
-	CHECK_EQ(check_whole(&l), blocks);
-	read_columns(&l);
+	settle(&jf, 21);
+	CHECK_EQ(check_whole(&jf), blocks);
+	read_columns(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void readable_columns_stay_when_nothing_can_be_sent_to_their_pool(void **state)
 {
 	(void)state;
-	cbox_run_outside_pools(3, away_body);
+	fixture_run_outside_pools(3, away_body);
 }
 
 /* Pool 21 lost more than its code tolerates. Returns when its first chunk was patched, at this
  * rate; the fiber goes on. */
-static struct rt_fiber *bring_begin(struct lab *l, uint64_t disk_bytes_per_s, struct round *r,
-				    size_t *blocks)
+static struct rt_fiber *bring_begin(struct janitor_fixture *jf, uint64_t disk_bytes_per_s,
+				    struct round *r, size_t *blocks)
 {
 	struct rt_fiber *fiber;
-	write_as(l, "mlec:2+2/2+1");
-	*blocks = check_whole(l);
-	CHECK(lose_some(l, 21, 3).lost > 0);
+	write_as(jf, "mlec:2+2/2+1");
+	*blocks = check_whole(jf);
+	CHECK(lose_some(jf, 21, 3).lost > 0);
 	struct janitor_options o = quick();
 	o.disk_bytes_per_s = disk_bytes_per_s;
 	o.parallel = 1;
@@ -451,78 +452,78 @@ static struct rt_fiber *bring_begin(struct lab *l, uint64_t disk_bytes_per_s, st
 
 /* A second pool loses more than its code tolerates while the first is patched, partly from its
  * columns. */
-static void second_body(struct client_box *b)
+static void second_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct round r;
 	size_t blocks;
-	lab_open(&l, b);
-	struct rt_fiber *fiber = bring_begin(&l, 20000, &r, &blocks);
-	CHECK(lose_some(&l, 31, 3).lost > 0);
+	janitor_fixture_open(&jf, fx);
+	struct rt_fiber *fiber = bring_begin(&jf, 20000, &r, &blocks);
+	CHECK(lose_some(&jf, 31, 3).lost > 0);
 	rt_join(fiber);
 	CHECK_EQ(r.rc, 0);
 	CHECK(stats_of(r.j).sources_bad > 0);
 	CHECK_EQ(stats_of(r.j).lost_blocks, 0);
-	end_well(&l, blocks);
+	end_well(&jf, blocks);
 	janitor_close(r.j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_second_failure_during_the_repair_of_a_pool_is_repaired_too(void **state)
 {
 	(void)state;
-	cbox_run_wide_pools(4, second_body);
+	fixture_run_wide_pools(4, second_body);
 }
 
 /* The node of the pool is silent for a while during the repair. */
-static void gone_body(struct client_box *b)
+static void gone_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct round r;
 	struct janitor_repair at[JANITOR_REPAIRS_MAX];
 	size_t blocks;
-	lab_open(&l, b);
-	struct rt_fiber *fiber = bring_begin(&l, 200000, &r, &blocks);
-	cbox_do(b, cbox_kill_node, 21);
+	janitor_fixture_open(&jf, fx);
+	struct rt_fiber *fiber = bring_begin(&jf, 200000, &r, &blocks);
+	fixture_do(fx, fixture_kill_node, 21);
 	rt_join(fiber);
 	CHECK_EQ(r.rc, 0);
 	CHECK(janitor_repairs(r.j, at) == 1 && at[0].end_ns == 0);
 	CHECK_EQ(janitor_pools(r.j), 0);
 	CHECK(janitor_repairs(r.j, at) == 1 && at[0].end_ns == 0);
-	cbox_do(b, cbox_start_node, 21);
+	fixture_do(fx, fixture_start_node, 21);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(janitor_pools(r.j), 0);
 	CHECK(janitor_repairs(r.j, at) == 1 && at[0].end_ns != 0);
-	end_well(&l, blocks);
+	end_well(&jf, blocks);
 	janitor_close(r.j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void the_repair_of_a_silent_pool_has_not_ended(void **state)
 {
 	(void)state;
-	cbox_run_wide_pools(4, gone_body);
+	fixture_run_wide_pools(4, gone_body);
 }
 
 /* A source column is valid by its own checksums, and wrong. */
-static void rotten_body(struct client_box *b)
+static void rotten_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_as(&l, "mlec:2+2/2+1");
-	size_t blocks = check_whole(&l), spoilt = 0;
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_as(&jf, "mlec:2+2/2+1");
+	size_t blocks = check_whole(&jf), spoilt = 0;
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_repair(j, true), 0); /* the drives are checked once */
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_on_disk on[32];
-		int64_t n = meta_client_disk_blocks(&l.root, 21, &w, on, ARRAY_LEN(on));
+		int64_t n = meta_client_disk_blocks(&jf.root, 21, &w, on, ARRAY_LEN(on));
 		CHECK(n >= 0);
 		for (int64_t i = 0; i < n; i++) {
 			struct arena a;
 			arena_init(&a, MIB);
-			struct meta_block k = block_get(&l, on[i].block, &a);
+			struct meta_block k = block_get(&jf, on[i].block, &a);
 			/* A column that the cheapest plan reads. */
 			uint32_t other = on[i].index == 0 ? 1 : 0;
 			uint64_t disk = k.chunks[other].disk;
@@ -530,12 +531,12 @@ static void rotten_body(struct client_box *b)
 			/* the column of the last block may be empty */
 			bool full = k.length == 64 * KIB;
 			if (full)
-				chunk_copy(&l, disk, disk, id, 4);
+				chunk_copy(&jf, disk, disk, id, 4);
 			spoilt += full;
 			arena_fini(&a);
 		}
 	}
-	CHECK(spoilt > 4 && lose_some(&l, 21, 3).lost > 0);
+	CHECK(spoilt > 4 && lose_some(&jf, 21, 3).lost > 0);
 	CHECK_EQ(janitor_pools(j), 0);
 	/* The pool refuses bytes that are not of its column, so these columns are rebuilt
 	 * completely from others. */
@@ -546,25 +547,25 @@ static void rotten_body(struct client_box *b)
 	CHECK(stats_of(j).sources_bad > 0);
 	CHECK_EQ(stats_of(j).failed, refused);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
-	end_well(&l, blocks);
+	end_well(&jf, blocks);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_damaged_source_column_is_left_out_and_repaired(void **state)
 {
 	(void)state;
-	cbox_run_wide_pools(6, rotten_body);
+	fixture_run_wide_pools(6, rotten_body);
 }
 
 /* The lease of a slow janitor expires, and another repairs the same pool at the same time. */
-static void two_body(struct client_box *b)
+static void two_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_columns(&l);
-	size_t blocks = check_whole(&l);
-	CHECK(lose_members(&l, 21).lost > 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_columns(&jf);
+	size_t blocks = check_whole(&jf);
+	CHECK(lose_members(&jf, 21).lost > 0);
 	struct janitor_options o = quick();
 	o.lease_ns = 2 * NS_PER_S;
 	struct janitor_options slow = o;
@@ -585,18 +586,18 @@ static void two_body(struct client_box *b)
 		CHECK(stats_of(r[i].j).pool_patches > 0);
 		CHECK_EQ(stats_of(r[i].j).failed + stats_of(r[i].j).lost_blocks, 0);
 	}
-	settle(&l, 21);
-	CHECK_EQ(check_whole(&l), blocks);
-	read_columns(&l);
+	settle(&jf, 21);
+	CHECK_EQ(check_whole(&jf), blocks);
+	read_columns(&jf);
 	for (int i = 0; i < 2; i++)
 		janitor_close(r[i].j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void two_janitors_on_a_pool_do_no_harm(void **state)
 {
 	(void)state;
-	cbox_run_wide_pools(6, two_body);
+	fixture_run_wide_pools(6, two_body);
 }
 
 int main(void)

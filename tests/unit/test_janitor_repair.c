@@ -12,48 +12,48 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 #include "meta/meta.h"
 
-static void failed_disk_body(struct client_box *b)
+static void failed_disk_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	write_all(&l);
+	write_all(&jf);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, 0);
-	size_t blocks = check_whole(&l);
-	size_t on = blocks_on(&l, 21, NULL);
+	size_t blocks = check_whole(&jf);
+	size_t on = blocks_on(&jf, 21, NULL);
 	CHECK(on > 0);
-	lose_disk(&l, 21);
+	lose_disk(&jf, 21);
 	CHECK_EQ(janitor_repair(j, false), 0);
-	CHECK_EQ(blocks_on(&l, 21, NULL), 0);
+	CHECK_EQ(blocks_on(&jf, 21, NULL), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, on);
 	CHECK_EQ(stats_of(j).failed + stats_of(j).no_room + stats_of(j).lost_blocks, 0);
-	CHECK_EQ(check_whole(&l), blocks);
-	read_all(&l);
+	CHECK_EQ(check_whole(&jf), blocks);
+	read_all(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void the_blocks_of_a_failed_disk_are_repaired(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, failed_disk_body);
+	fixture_run_all(8, 1, failed_disk_body);
 }
 
-static void silent_body(struct client_box *b)
+static void silent_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	write_all(&l);
-	size_t on = blocks_on(&l, 31, NULL);
+	write_all(&jf);
+	size_t on = blocks_on(&jf, 31, NULL);
 	CHECK(on > 0);
-	cbox_do(b, cbox_kill_node, 31);
+	fixture_do(fx, fixture_kill_node, 31);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
 	/* The node is suspect first. */
 	CHECK_EQ(janitor_repair(j, true), 0);
@@ -64,96 +64,96 @@ static void silent_body(struct client_box *b)
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, on);
-	CHECK_EQ(blocks_on(&l, 31, NULL), 0);
-	(void)check_whole(&l);
-	read_all(&l);
+	CHECK_EQ(blocks_on(&jf, 31, NULL), 0);
+	(void)check_whole(&jf);
+	read_all(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_silent_node_is_repaired_after_the_delay_and_not_before(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, silent_body);
+	fixture_run_all(8, 1, silent_body);
 }
 
-static void drain_body(struct client_box *b)
+static void drain_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	write_all(&l);
-	size_t on = blocks_on(&l, 41, NULL);
+	write_all(&jf);
+	size_t on = blocks_on(&jf, 41, NULL);
 	struct chunk_id ids[256];
 	CHECK(on > 0);
-	CHECK_EQ(meta_client_want_node(&l.root, 5, CLUSTER_DRAINING), 0);
-	fresh_map(&l);
+	CHECK_EQ(meta_client_want_node(&jf.root, 5, CLUSTER_DRAINING), 0);
+	fresh_map(&jf);
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(stats_of(j).chunks_moved, on);
 	CHECK_EQ(stats_of(j).chunks_repaired, 0);
-	CHECK_EQ(blocks_on(&l, 41, NULL), 0);
-	CHECK_EQ(chunks_on(&l, 41, ids, ARRAY_LEN(ids)), 0);
-	(void)check_whole(&l);
-	read_all(&l);
+	CHECK_EQ(blocks_on(&jf, 41, NULL), 0);
+	CHECK_EQ(chunks_on(&jf, 41, ids, ARRAY_LEN(ids)), 0);
+	(void)check_whole(&jf);
+	read_all(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_draining_node_is_emptied_by_copying(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, drain_body);
+	fixture_run_all(8, 1, drain_body);
 }
 
 /* --- which disks ------------------------------------------------------------------------------ */
 
-static void told_failed_body(struct client_box *b)
+static void told_failed_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	write_all(&l);
-	size_t on = blocks_on(&l, 31, NULL);
+	write_all(&jf);
+	size_t on = blocks_on(&jf, 31, NULL);
 	CHECK(on > 0);
-	b->sick = 31;
-	b->sick_health = CLUSTER_FAILED;
+	fx->sick = 31;
+	fx->sick_health = CLUSTER_FAILED;
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, on);
-	CHECK_EQ(blocks_on(&l, 31, NULL), 0);
-	read_all(&l);
+	CHECK_EQ(blocks_on(&jf, 31, NULL), 0);
+	read_all(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_disk_that_its_node_says_has_failed_is_repaired_at_once(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, told_failed_body);
+	fixture_run_all(8, 1, told_failed_body);
 }
 
-static void suspect_body(struct client_box *b)
+static void suspect_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	write_all(&l);
-	size_t on = blocks_on(&l, 31, NULL);
+	write_all(&jf);
+	size_t on = blocks_on(&jf, 31, NULL);
 	CHECK(on > 0);
-	b->sick = 31;
-	b->sick_health = CLUSTER_SUSPECT;
+	fx->sick = 31;
+	fx->sick_health = CLUSTER_SUSPECT;
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	/* The disk is online for a moment: the delay starts again. */
-	b->sick = 0;
+	fx->sick = 0;
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, false), 0);
-	b->sick = 31;
+	fx->sick = 31;
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0);
@@ -162,62 +162,63 @@ static void suspect_body(struct client_box *b)
 	CHECK_EQ(rt_sleep_ns(15 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, on);
-	read_all(&l);
+	read_all(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_disk_with_errors_is_repaired_after_the_delay(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, suspect_body);
+	fixture_run_all(8, 1, suspect_body);
 }
 
-static void new_drive_body(struct client_box *b)
+static void new_drive_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	write_all(&l);
-	size_t on = blocks_on(&l, 31, NULL);
+	write_all(&jf);
+	size_t on = blocks_on(&jf, 31, NULL);
 	CHECK(on > 0);
 	/* No chunk is missing: nothing is to be done, also for the next janitor. */
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(stats_of(j).damage_found, 0);
-	cbox_do(b, cbox_kill_node, 31);
-	cbox_do(b, cbox_new_drives, 31);
-	fresh_map(&l);
+	fixture_do(fx, fixture_kill_node, 31);
+	fixture_do(fx, fixture_new_drives, 31);
+	fresh_map(&jf);
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(stats_of(j).damage_found, on);
 	CHECK_EQ(stats_of(j).chunks_repaired, on);
-	(void)check_whole(&l);
-	read_all(&l);
+	(void)check_whole(&jf);
+	read_all(&jf);
 	janitor_close(j);
 	j = hire(&o);
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(stats_of(j).damage_found, 0);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void the_chunks_of_a_replaced_drive_are_repaired_at_once(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, new_drive_body);
+	fixture_run_all(8, 1, new_drive_body);
 }
 
 /* --- in which order, and how fast ------------------------------------------------------------- */
 
 /* Counts blocks with chunks on both disks, and on one of them. */
-static void count_hurt(struct lab *l, uint64_t x, uint64_t y, size_t *both, size_t *one)
+static void count_hurt(struct janitor_fixture *jf, uint64_t x, uint64_t y, size_t *both,
+		       size_t *one)
 {
 	struct arena a;
 	arena_init(&a, 64 * MIB);
 	*both = *one = 0;
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_block_at at[32];
-		int64_t n = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
+		int64_t n = meta_client_blocks(&jf->root, &w, &a, at, ARRAY_LEN(at));
 		CHECK(n >= 0);
 		for (int64_t i = 0; i < n; i++) {
 			int hurt = 0;
@@ -231,21 +232,21 @@ static void count_hurt(struct lab *l, uint64_t x, uint64_t y, size_t *both, size
 	arena_fini(&a);
 }
 
-static void order_body(struct client_box *b)
+static void order_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	for (uint64_t i = 0; i < 3; i++) {
 		char path[16];
 		snprintf(path, sizeof(path), "/f%lu", i);
-		CHECK_EQ(write_text(&l, path, i, TEXT_BYTES, "rs:3+2"), 0);
+		CHECK_EQ(write_text(&jf, path, i, TEXT_BYTES, "rs:3+2"), 0);
 	}
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	size_t both, one, singles, left;
-	count_hurt(&l, 21, 41, &both, &singles);
+	count_hurt(&jf, 21, 41, &both, &singles);
 	CHECK(both > 1 && singles > 1);
-	CHECK_EQ(meta_client_want_disk(&l.root, 21, CLUSTER_GONE), 0);
-	lose_disk(&l, 41);
+	CHECK_EQ(meta_client_want_disk(&jf.root, 21, CLUSTER_GONE), 0);
+	lose_disk(&jf, 41);
 	struct janitor_options o = quick();
 	o.disk_bytes_per_s = 100000;
 	o.parallel = 1;
@@ -254,7 +255,7 @@ static void order_body(struct client_box *b)
 	CHECK_EQ(rt_spawn(&fiber, "janitor", repair_fiber, &r), 0);
 	bool seen = false;
 	for (left = both; left > 0;) {
-		count_hurt(&l, 21, 41, &left, &one);
+		count_hurt(&jf, 21, 41, &left, &one);
 		/* One block with two lost chunks may be half repaired. */
 		CHECK(left == 0 || one >= singles);
 		seen = seen || (left > 0 && left < both);
@@ -263,57 +264,57 @@ static void order_body(struct client_box *b)
 	CHECK(seen && !r.done);
 	rt_join(fiber);
 	CHECK_EQ(r.rc, 0);
-	(void)check_whole(&l);
+	(void)check_whole(&jf);
 	janitor_close(r.j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void blocks_with_the_least_redundancy_left_go_first(void **state)
 {
 	(void)state;
-	cbox_run_all(9, 1, order_body);
+	fixture_run_all(9, 1, order_body);
 }
 
 /* Blocks with two lost chunks are repaired first although the list is too short for all degraded
  * blocks. */
-static void short_list_body(struct client_box *b)
+static void short_list_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 4 * MIB, "rs:3+2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, 4 * MIB, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	size_t both, one, singles;
-	count_hurt(&l, 21, 41, &both, &singles);
+	count_hurt(&jf, 21, 41, &both, &singles);
 	CHECK(both > 8 && singles > 16);
-	CHECK_EQ(meta_client_want_disk(&l.root, 21, CLUSTER_GONE), 0);
-	lose_disk(&l, 41);
+	CHECK_EQ(meta_client_want_disk(&jf.root, 21, CLUSTER_GONE), 0);
+	lose_disk(&jf, 41);
 	struct janitor_options o = quick();
 	o.list_max = 2;
 	struct janitor *j = hire(&o);
 	for (size_t left = both, before = both; left > 0; before = left) {
 		CHECK_EQ(janitor_repair(j, false), 0);
-		count_hurt(&l, 21, 41, &left, &one);
+		count_hurt(&jf, 21, 41, &left, &one);
 		CHECK(left < before);
 		/* Rounds without such blocks repair others. */
 		CHECK(left == 0 || (before - left) * singles > (singles - one) * before);
 		singles = one;
 	}
-	while (blocks_on(&l, 21, NULL) + blocks_on(&l, 41, NULL) > 0)
+	while (blocks_on(&jf, 21, NULL) + blocks_on(&jf, 41, NULL) > 0)
 		CHECK_EQ(janitor_repair(j, false), 0);
-	(void)check_whole(&l);
+	(void)check_whole(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void the_most_degraded_blocks_stay_on_a_list_that_is_too_short(void **state)
 {
 	(void)state;
-	cbox_run_all(9, 1, short_list_body);
+	fixture_run_all(9, 1, short_list_body);
 }
 
 /* Counts blocks with losses that their code tolerates. */
-static size_t count_repairable(struct lab *l, const uint64_t *lost, size_t n, size_t bears,
-			       size_t *too_damaged)
+static size_t count_repairable(struct janitor_fixture *jf, const uint64_t *lost, size_t n,
+			       size_t bears, size_t *too_damaged)
 {
 	struct arena a;
 	arena_init(&a, 64 * MIB);
@@ -321,7 +322,7 @@ static size_t count_repairable(struct lab *l, const uint64_t *lost, size_t n, si
 	*too_damaged = 0;
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_block_at at[32];
-		int64_t got = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
+		int64_t got = meta_client_blocks(&jf->root, &w, &a, at, ARRAY_LEN(at));
 		CHECK(got >= 0);
 		for (int64_t i = 0; i < got; i++) {
 			size_t hurt = 0;
@@ -336,17 +337,17 @@ static size_t count_repairable(struct lab *l, const uint64_t *lost, size_t n, si
 	return repairable;
 }
 
-static void too_damaged_body(struct client_box *b)
+static void too_damaged_body(struct client_fixture *fx)
 {
 	static const uint64_t LOST[] = {1, 21, 41};
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 4 * MIB, "rs:3+1"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, 4 * MIB, "rs:3+1"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	for (size_t i = 0; i < ARRAY_LEN(LOST); i++)
-		CHECK_EQ(meta_client_want_disk(&l.root, LOST[i], CLUSTER_GONE), 0);
-	fresh_map(&l);
-	size_t too_damaged, left = count_repairable(&l, LOST, ARRAY_LEN(LOST), 1, &too_damaged);
+		CHECK_EQ(meta_client_want_disk(&jf.root, LOST[i], CLUSTER_GONE), 0);
+	fresh_map(&jf);
+	size_t too_damaged, left = count_repairable(&jf, LOST, ARRAY_LEN(LOST), 1, &too_damaged);
 	CHECK(left > 16 && too_damaged > 16);
 	struct janitor_options o = quick();
 	o.list_max = 2;
@@ -354,28 +355,28 @@ static void too_damaged_body(struct client_box *b)
 	while (left > 0) {
 		size_t before = left;
 		CHECK_EQ(janitor_repair(j, false), 0);
-		left = count_repairable(&l, LOST, ARRAY_LEN(LOST), 1, &too_damaged);
+		left = count_repairable(&jf, LOST, ARRAY_LEN(LOST), 1, &too_damaged);
 		CHECK(left < before);
 	}
 	CHECK(too_damaged > 16);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void lost_blocks_leave_room_on_the_list_for_others(void **state)
 {
 	(void)state;
-	cbox_run_all(9, 1, too_damaged_body);
+	fixture_run_all(9, 1, too_damaged_body);
 }
 
 /* A disk is lost while the blocks of another are repaired: blocks with chunks on both come next. */
-static void second_order_body(struct client_box *b)
+static void second_order_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 4 * MIB, "rs:3+2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, 4 * MIB, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	lose_disk(&l, 21);
+	lose_disk(&jf, 21);
 	struct janitor_options o = quick();
 	o.disk_bytes_per_s = 50000; /* 20%: a chunk takes 2 s */
 	o.parallel = 1;
@@ -385,47 +386,47 @@ static void second_order_body(struct client_box *b)
 	while (stats_of(r.j).chunks_repaired == 0)
 		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
 	size_t both, one, singles, left;
-	CHECK_EQ(meta_client_want_disk(&l.root, 41, CLUSTER_GONE), 0);
+	CHECK_EQ(meta_client_want_disk(&jf.root, 41, CLUSTER_GONE), 0);
 	/* Until the janitor has the new map and has finished its current block. */
 	CHECK_EQ(rt_sleep_ns(8 * NS_PER_S), 0);
-	count_hurt(&l, 21, 41, &both, &singles);
+	count_hurt(&jf, 21, 41, &both, &singles);
 	CHECK(both > 2 && singles > 2 && !r.done);
 	for (left = both; left > 0;) {
 		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
-		count_hurt(&l, 21, 41, &left, &one);
+		count_hurt(&jf, 21, 41, &left, &one);
 		CHECK(left == 0 || one >= singles);
 	}
 	CHECK(!r.done);
 	rt_join(fiber);
 	CHECK_EQ(r.rc, 0);
-	CHECK_EQ(blocks_on(&l, 21, NULL) + blocks_on(&l, 41, NULL), 0);
-	(void)check_whole(&l);
+	CHECK_EQ(blocks_on(&jf, 21, NULL) + blocks_on(&jf, 41, NULL), 0);
+	(void)check_whole(&jf);
 	janitor_close(r.j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void blocks_hit_by_a_second_failure_go_first(void **state)
 {
 	(void)state;
-	cbox_run_all(9, 1, second_order_body);
+	fixture_run_all(9, 1, second_order_body);
 }
 
-static void cut_metadata(struct client_box *b, uint64_t unused)
+static void cut_metadata(struct client_fixture *fx, uint64_t unused)
 {
 	(void)unused;
-	sim_net_cut(b->sim, b->client, b->meta, true);
+	sim_net_cut(fx->sim, fx->client, fx->meta, true);
 }
 
 /* The metadata is cut off now and then, so that maps are old: a worker that asks for the map
  * waits, and others take the last block in that time. */
-static void last_body(struct client_box *b)
+static void last_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 8 * MIB, "r3"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, 8 * MIB, "r3"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	size_t on = blocks_on(&l, 21, NULL);
-	lose_disk(&l, 21);
+	size_t on = blocks_on(&jf, 21, NULL);
+	lose_disk(&jf, 21);
 	struct janitor_options o = quick();
 	o.parallel = 2;
 	struct round r = {.j = hire(&o)};
@@ -437,38 +438,38 @@ static void last_body(struct client_box *b)
 		if (stats_of(r.j).chunks_repaired == repaired)
 			continue;
 		repaired = stats_of(r.j).chunks_repaired;
-		cbox_do(b, cut_metadata, 0);
+		fixture_do(fx, cut_metadata, 0);
 		CHECK_EQ(rt_sleep_ns(1500 * NS_PER_MS), 0);
-		cbox_do(b, cbox_heal, 0);
+		fixture_do(fx, fixture_heal, 0);
 	}
 	rt_join(fiber);
 	CHECK_EQ(r.rc, 0);
 	CHECK_EQ(stats_of(r.j).chunks_repaired, on);
-	(void)check_whole(&l);
+	(void)check_whole(&jf);
 	janitor_close(r.j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void no_worker_goes_beyond_the_end_of_the_list(void **state)
 {
 	(void)state;
-	cbox_run_all(9, 1, last_body);
+	fixture_run_all(9, 1, last_body);
 }
 
-static uint64_t repair_time_ns(struct lab *l, struct janitor *j, uint64_t disk)
+static uint64_t repair_time_ns(struct janitor_fixture *jf, struct janitor *j, uint64_t disk)
 {
-	lose_disk(l, disk);
+	lose_disk(jf, disk);
 	uint64_t begin_ns = rt_now_ns();
 	CHECK_EQ(janitor_repair(j, false), 0);
-	CHECK_EQ(blocks_on(l, disk, NULL), 0);
+	CHECK_EQ(blocks_on(jf, disk, NULL), 0);
 	return rt_now_ns() - begin_ns;
 }
 
-static void caps_body(struct client_box *b)
+static void caps_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 1280 * KIB, "r3"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, 1280 * KIB, "r3"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	o.disk_bytes_per_s = 500000; /* 20%: 100 KB/s */
@@ -476,8 +477,8 @@ static void caps_body(struct client_box *b)
 	struct janitor *j = hire(&o), *k = hire(&o);
 	CHECK_EQ(janitor_report(j), 0);
 	CHECK_EQ(stats_of(j).janitors, 1);
-	size_t on = blocks_on(&l, 21, NULL);
-	uint64_t alone_ns = repair_time_ns(&l, j, 21);
+	size_t on = blocks_on(&jf, 21, NULL);
+	uint64_t alone_ns = repair_time_ns(&jf, j, 21);
 	/* Nine disks read and write at most 50 KB/s each. */
 	CHECK(on > 2 && (double)alone_ns / 1e9 > (double)(on * 2 * 64 * KIB) / (9 * 50e3) / 2);
 	struct janitor_repair rec[JANITOR_REPAIRS_MAX];
@@ -497,20 +498,20 @@ static void caps_body(struct client_box *b)
 	CHECK_EQ(stats_of(k).janitors, 2);
 	janitor_close(k);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void bandwidth_is_kept_and_live_janitors_know_of_each_other(void **state)
 {
 	(void)state;
-	cbox_run_all(9, 1, caps_body);
+	fixture_run_all(9, 1, caps_body);
 }
 
-static void share_body(struct client_box *b)
+static void share_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 1280 * KIB, "r2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, 1280 * KIB, "r2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	o.rack_bytes_per_s = 50000; /* 20%: 10 KB/s */
@@ -521,21 +522,21 @@ static void share_body(struct client_box *b)
 	for (int i = 0; i < 2; i++) {
 		CHECK_EQ(janitor_report(j), 0);
 		CHECK_EQ(stats_of(j).janitors, i == 0 ? 1 : 2);
-		size_t on = blocks_on(&l, i == 0 ? 1 : 11, NULL);
+		size_t on = blocks_on(&jf, i == 0 ? 1 : 11, NULL);
 		CHECK(on > 1);
-		spent_ns[i] = repair_time_ns(&l, j, i == 0 ? 1 : 11) / on;
+		spent_ns[i] = repair_time_ns(&jf, j, i == 0 ? 1 : 11) / on;
 		CHECK_EQ(janitor_report(k), 0);
 	}
 	CHECK(spent_ns[1] > spent_ns[0] * 3 / 2);
 	janitor_close(k);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void two_janitors_have_half_of_the_bandwidth_each(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, share_body);
+	fixture_run_all(4, 1, share_body);
 }
 
 int main(void)

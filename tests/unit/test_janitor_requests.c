@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "janitor/impl.h"
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 #include "meta/meta.h"
 #include "meta_api/note.h"
 #include "meta_api/wire.h"
@@ -50,10 +50,10 @@ static struct {
 	void (*after_get)(const struct meta_block *b, size_t n); /* once; NULL: nothing */
 } seen;
 
-static void count_from_now(struct lab *l)
+static void count_from_now(struct janitor_fixture *jf)
 {
 	memset(&seen, 0, sizeof(seen));
-	seen.own = l->client;
+	seen.own = jf->client;
 }
 
 static void note_read(uint64_t block)
@@ -128,7 +128,7 @@ int __wrap_fabric_init(struct fabric *f, const struct fabric_options *o)
 /* --- counting by hand --------------------------------------------------------------------------- */
 
 /* Requests that read the rows of the disks once, share by share. */
-static size_t requests_of_one_walk(struct lab *l, const uint64_t *disks, size_t n)
+static size_t requests_of_one_walk(struct janitor_fixture *jf, const uint64_t *disks, size_t n)
 {
 	size_t requests = 0;
 	for (uint64_t share = 0; share < JANITOR_SHARES; share++) {
@@ -138,7 +138,7 @@ static size_t requests_of_one_walk(struct lab *l, const uint64_t *disks, size_t 
 				.end = ((share + 1) << META_PARTITION_BITS) / JANITOR_SHARES};
 			for (; w.index < w.end; requests++) {
 				struct meta_on_disk on[64];
-				CHECK(meta_client_disk_blocks(&l->root, disks[d], &w, on,
+				CHECK(meta_client_disk_blocks(&jf->root, disks[d], &w, on,
 							      ARRAY_LEN(on)) >= 0);
 			}
 		}
@@ -147,7 +147,7 @@ static size_t requests_of_one_walk(struct lab *l, const uint64_t *disks, size_t 
 }
 
 /* Blocks, and of them those with a chunk on any of the disks. */
-static size_t count_blocks(struct lab *l, const uint64_t *disks, size_t n, size_t *all)
+static size_t count_blocks(struct janitor_fixture *jf, const uint64_t *disks, size_t n, size_t *all)
 {
 	struct arena a;
 	size_t hurt = 0;
@@ -155,7 +155,7 @@ static size_t count_blocks(struct lab *l, const uint64_t *disks, size_t n, size_
 	*all = 0;
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_block_at at[32];
-		int64_t got = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
+		int64_t got = meta_client_blocks(&jf->root, &w, &a, at, ARRAY_LEN(at));
 		CHECK(got >= 0);
 		for (int64_t i = 0; i < got; i++) {
 			bool any = false;
@@ -174,27 +174,27 @@ static size_t count_blocks(struct lab *l, const uint64_t *disks, size_t n, size_
 
 static const uint64_t LOST[] = {21, 41};
 
-static void lose_two(struct lab *l)
+static void lose_two(struct janitor_fixture *jf)
 {
-	CHECK_EQ(meta_client_want_disk(&l->root, LOST[0], CLUSTER_GONE), 0);
-	lose_disk(l, LOST[1]);
+	CHECK_EQ(meta_client_want_disk(&jf->root, LOST[0], CLUSTER_GONE), 0);
+	lose_disk(jf, LOST[1]);
 }
 
-static void index_body(struct client_box *b)
+static void index_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 4 * MIB, "rs:3+2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, 4 * MIB, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_repair(j, false), 0); /* it knows the drives */
-	size_t all, hurt = count_blocks(&l, LOST, 2, &all);
-	size_t rows = blocks_on(&l, LOST[0], NULL) + blocks_on(&l, LOST[1], NULL);
+	size_t all, hurt = count_blocks(&jf, LOST, 2, &all);
+	size_t rows = blocks_on(&jf, LOST[0], NULL) + blocks_on(&jf, LOST[1], NULL);
 	CHECK(hurt > 16 && hurt < rows && hurt < all);
-	size_t once = requests_of_one_walk(&l, LOST, 2);
-	lose_two(&l);
-	count_from_now(&l);
+	size_t once = requests_of_one_walk(&jf, LOST, 2);
+	lose_two(&jf);
+	count_from_now(&jf);
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, rows);
 	CHECK_EQ(seen.index_rows, rows);
@@ -203,36 +203,36 @@ static void index_body(struct client_box *b)
 	CHECK_EQ(seen.walk_requests, 0);
 	check_each_read_once(hurt);
 	/* Nothing is left on the disks, which a round finds out without reading a record. */
-	count_from_now(&l);
+	count_from_now(&jf);
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(seen.index_rows, 0);
 	CHECK_EQ(seen.read_count, 0);
-	(void)check_whole(&l);
+	(void)check_whole(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_round_reads_each_row_of_the_index_and_each_record_once(void **state)
 {
 	(void)state;
-	cbox_run_all(9, 1, index_body);
+	fixture_run_all(9, 1, index_body);
 }
 
-static void look_body(struct client_box *b)
+static void look_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 4 * MIB, "rs:3+2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, 4 * MIB, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_repair(j, false), 0);
 	size_t all;
-	size_t rows = blocks_on(&l, LOST[0], NULL) + blocks_on(&l, LOST[1], NULL);
-	CHECK(count_blocks(&l, LOST, 2, &all) > 16);
-	size_t once = requests_of_one_walk(&l, LOST, 2);
-	lose_two(&l);
-	count_from_now(&l);
+	size_t rows = blocks_on(&jf, LOST[0], NULL) + blocks_on(&jf, LOST[1], NULL);
+	CHECK(count_blocks(&jf, LOST, 2, &all) > 16);
+	size_t once = requests_of_one_walk(&jf, LOST, 2);
+	lose_two(&jf);
+	count_from_now(&jf);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, rows);
 	CHECK_EQ(seen.index_requests, once);
@@ -244,20 +244,20 @@ static void look_body(struct client_box *b)
 	CHECK(done[0].end_ns != 0 && done[1].end_ns != 0);
 	CHECK_EQ(done[0].total + done[1].total, rows);
 	CHECK_EQ(done[0].done + done[1].done, rows);
-	(void)check_whole(&l);
+	(void)check_whole(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_round_that_looks_at_all_blocks_reads_no_record_twice(void **state)
 {
 	(void)state;
-	cbox_run_all(9, 1, look_body);
+	fixture_run_all(9, 1, look_body);
 }
 
 /* --- records that change -------------------------------------------------------------------------- */
 
-static struct lab *lab_of_hook;
+static struct janitor_fixture *fixture_of_hook;
 static uint64_t changed; /* the block */
 
 static bool has_chunk_on(const struct meta_block *b, uint64_t disk)
@@ -279,7 +279,7 @@ static void move_a_chunk(const struct meta_block *b, size_t n)
 	while (b->chunks[i].disk == LOST[0])
 		i++;
 	struct chunk_id id = {b->chunk_block, (uint32_t)i};
-	chunk_copy(lab_of_hook, b->chunks[i].disk, to, id, 0);
+	chunk_copy(fixture_of_hook, b->chunks[i].disk, to, id, 0);
 	struct meta_place p = {.chunk_block = id.block,
 			       .index = id.index,
 			       .crc = b->chunks[i].crc,
@@ -287,51 +287,51 @@ static void move_a_chunk(const struct meta_block *b, size_t n)
 			       .to = to,
 			       .release_count = b->release_count};
 	AUTO_RT_CONTEXT const struct context *before = act_for_tenant();
-	struct meta_call c = {.client = lab_of_hook->client};
+	struct meta_call c = {.client = fixture_of_hook->client};
 	CHECK_EQ(meta_client_block_replace(&c, b->id, &p), 0);
 	changed = b->id;
 }
 
-static void changed_body(struct client_box *b)
+static void changed_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, MIB, "rs:3+2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, MIB, "rs:3+2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_repair(j, false), 0);
-	size_t rows = blocks_on(&l, LOST[0], NULL);
+	size_t rows = blocks_on(&jf, LOST[0], NULL);
 	CHECK(rows > 1);
-	lose_disk(&l, LOST[0]);
-	count_from_now(&l);
-	lab_of_hook = &l;
+	lose_disk(&jf, LOST[0]);
+	count_from_now(&jf);
+	fixture_of_hook = &jf;
 	seen.after_get = move_a_chunk;
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(times_read(changed), 2);
 	CHECK_EQ(seen.read_count, rows + 1);
-	CHECK_EQ(blocks_on(&l, LOST[0], NULL), 0);
+	CHECK_EQ(blocks_on(&jf, LOST[0], NULL), 0);
 	CHECK_EQ(stats_of(j).failed + stats_of(j).lost_blocks, 0);
-	(void)check_whole(&l);
+	(void)check_whole(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_record_that_changed_since_it_was_read_is_read_again(void **state)
 {
 	(void)state;
-	cbox_run_all(9, 1, changed_body);
+	fixture_run_all(9, 1, changed_body);
 }
 
 /* --- several janitors ------------------------------------------------------------------------------ */
 
-static void part_body(struct client_box *b)
+static void part_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 4 * MIB, "r3"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, 4 * MIB, "r3"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	size_t rows = blocks_on(&l, LOST[0], NULL);
+	size_t rows = blocks_on(&jf, LOST[0], NULL);
 	CHECK(rows > 16);
 	struct janitor_options o = quick();
 	o.disk_bytes_per_s = 2000000;
@@ -339,7 +339,7 @@ static void part_body(struct client_box *b)
 	struct janitor *second = hire(&o);
 	CHECK_EQ(janitor_report(second), 0);
 	CHECK_EQ(janitor_report(first.j), 0);
-	lose_disk(&l, LOST[0]);
+	lose_disk(&jf, LOST[0]);
 	struct rt_fiber *fiber;
 	CHECK_EQ(rt_spawn(&fiber, "janitor", repair_fiber, &first), 0);
 	while (stats_of(first.j).chunks_repaired == 0)
@@ -351,77 +351,78 @@ static void part_body(struct client_box *b)
 	CHECK(stats_of(second).chunks_repaired > 0);
 	CHECK_EQ(stats_of(first.j).chunks_repaired + stats_of(second).chunks_repaired, rows);
 	CHECK_EQ(stats_of(first.j).overtaken + stats_of(second).overtaken, 0);
-	CHECK_EQ(blocks_on(&l, LOST[0], NULL), 0);
+	CHECK_EQ(blocks_on(&jf, LOST[0], NULL), 0);
 	janitor_close(second);
 	janitor_close(first.j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_janitor_leaves_shares_to_others_that_live(void **state)
 {
 	(void)state;
-	cbox_run_all(9, 1, part_body);
+	fixture_run_all(9, 1, part_body);
 }
 
 /* --- survey ---------------------------------------------------------------------------------------- */
 
-static void set_policy(struct lab *l, const char *name, const char *text)
+static void set_policy(struct janitor_fixture *jf, const char *name, const char *text)
 {
 	struct meta_note n = {.text = text};
 	snprintf(n.name, sizeof(n.name), "%s", name);
-	CHECK_EQ(meta_client_note_put(&l->root, &n), 0);
+	CHECK_EQ(meta_client_note_put(&jf->root, &n), 0);
 }
 
 /* Writes a file as another tenant. */
-static void write_as(struct lab *l, const char *tenant, const char *path, uint64_t text)
+static void write_as(struct janitor_fixture *jf, const char *tenant, const char *path,
+		     uint64_t text)
 {
 	char why[FABRIC_ERROR_MAX];
 	struct engine_options o = {.metadata = "meta:7100",
 				   .tenant = tenant,
 				   .traffic_group = "",
 				   .traffic_class = TRAFFIC_SILVER};
-	struct engine *before = l->engine;
-	CHECK_EQ(engine_open(&l->engine, &o, why), 0);
-	CHECK_EQ(write_text(l, path, text, TEXT_BYTES, "r3"), 0);
+	struct engine *before = jf->engine;
+	CHECK_EQ(engine_open(&jf->engine, &o, why), 0);
+	CHECK_EQ(write_text(jf, path, text, TEXT_BYTES, "r3"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	engine_close(l->engine);
-	l->engine = before;
+	engine_close(jf->engine);
+	jf->engine = before;
 }
 
-static void tenants_body(struct client_box *b)
+static void tenants_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct meta_tenant other = {.id = 2, .name = "other"};
-	CHECK_EQ(meta_client_tenant_create(&l.root, &other), 0);
-	write_as(&l, "default", "/f", 1);
-	write_as(&l, "other", "/f", 2);
-	size_t all, none = count_blocks(&l, LOST, 0, &all);
+	CHECK_EQ(meta_client_tenant_create(&jf.root, &other), 0);
+	write_as(&jf, "default", "/f", 1);
+	write_as(&jf, "other", "/f", 2);
+	size_t all, none = count_blocks(&jf, LOST, 0, &all);
 	CHECK(none == 0 && all > 4);
-	set_policy(&l, "policy/00000001", "{\"encoding\": \"rs:2+1\"}");
-	set_policy(&l, "policy/00000002", "{\"encoding\": \"rs:3+1\"}");
+	set_policy(&jf, "policy/00000001", "{\"encoding\": \"rs:2+1\"}");
+	set_policy(&jf, "policy/00000002", "{\"encoding\": \"rs:3+1\"}");
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	count_from_now(&l);
+	count_from_now(&jf);
 	CHECK_EQ(janitor_survey(j), 0);
 	CHECK_EQ(stats_of(j).blocks_reencoded, all);
 	CHECK_EQ(seen.clients, 0);
 	/* Once by the walk, once when it is rewritten. */
 	CHECK_EQ(seen.read_count, 2 * all);
 	/* Of the labels, too: the chunks are those of their tenants. */
-	CHECK_EQ(check_whole(&l), all);
-	count_from_now(&l);
+	CHECK_EQ(check_whole(&jf), all);
+	count_from_now(&jf);
 	CHECK_EQ(janitor_survey(j), 0);
 	CHECK_EQ(stats_of(j).blocks_reencoded, all);
 	CHECK_EQ(seen.clients, 0);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_survey_rewrites_blocks_of_all_tenants_with_one_client(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, tenants_body);
+	fixture_run_all(8, 1, tenants_body);
 }
 
 int main(void)

@@ -15,7 +15,7 @@
 #include "base/crc.h"
 #include "client/fsck.h"
 #include "client/label.h"
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 #include "meta_api/note.h"
 
 struct scrubbing {
@@ -31,120 +31,120 @@ static void scrub_fiber(void *arg)
 		;
 }
 
-static void scrub_body(struct client_box *b)
+static void scrub_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_all(&l);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_all(&jf);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(stats_of(j).damage_found, 0);
-	CHECK_EQ(stats_of(j).scrubbed_chunks, chunks_everywhere(&l));
+	CHECK_EQ(stats_of(j).scrubbed_chunks, chunks_everywhere(&jf));
 	struct chunk_id ids[256];
 	size_t rotten = 0;
 	for (uint64_t disk = 1; disk <= 11; disk += 10) {
-		CHECK(chunks_on(&l, disk, ids, ARRAY_LEN(ids)) > 0);
-		cbox_flip(b, disk, ids[0], 7);
+		CHECK(chunks_on(&jf, disk, ids, ARRAY_LEN(ids)) > 0);
+		fixture_flip(fx, disk, ids[0], 7);
 		rotten++;
 	}
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(stats_of(j).damage_found, rotten);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, rotten);
-	(void)check_whole(&l);
-	read_all(&l);
+	(void)check_whole(&jf);
+	read_all(&jf);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(stats_of(j).damage_found, rotten);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 /* A leftover chunk of an earlier layout is damaged, on a disk that has a chunk of the same index
  * now. */
-static void old_layout_body(struct client_box *b)
+static void old_layout_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_all(&l);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_all(&jf);
 	struct meta_on_disk on;
-	CHECK(blocks_on(&l, 21, &on) > 0);
+	CHECK(blocks_on(&jf, 21, &on) > 0);
 	struct chunk_id old = {on.block ^ 1, on.index};
 	struct slice data = {.len = 5000};
-	CHECK_EQ(rt_pool_get(&l.pool, data.len, &data.buf), 0);
+	CHECK_EQ(rt_pool_get(&jf.pool, data.len, &data.buf), 0);
 	memset(data.buf->data, 7, data.len);
 	data.crc = crc32c(0, data.buf->data, data.len);
 	struct node_put put = {.data = data, .epoch = 1};
 	label_make(put.label, on.tenant, on.block, 1);
 	struct call c;
 	struct disk_use u;
-	call_init(&c, engine_fabric(l.engine));
+	call_init(&c, engine_fabric(jf.engine));
 	CHECK_EQ(disk_begin(&c, 21, &u), 0);
 	u.node.timeout_ns = 10 * NS_PER_S;
 	CHECK_EQ(node_put(&u.node, 21, old, &put), 0);
 	disk_end(&c, &u, 0, 0);
 	buf_unref(data.buf);
-	cbox_flip(b, 21, old, 7);
+	fixture_flip(fx, 21, old, 7);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	struct arena a;
 	arena_init(&a, MIB);
-	struct meta_block k = block_get(&l, on.block, &a);
+	struct meta_block k = block_get(&jf, on.block, &a);
 	CHECK(k.chunks[on.index].disk == 21 && !k.chunks[on.index].damaged);
 	arena_fini(&a);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void damage_in_an_old_layout_is_not_reported_for_the_new_one(void **state)
 {
 	(void)state;
-	cbox_run_all(6, 1, old_layout_body);
+	fixture_run_all(6, 1, old_layout_body);
 }
 
 /* A janitor whose clock was a year ahead has saved a pass. */
-static void ahead_body(struct client_box *b)
+static void ahead_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_all(&l);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_all(&jf);
 	struct chunk_id ids[256];
-	CHECK(chunks_on(&l, 1, ids, ARRAY_LEN(ids)) > 0);
-	cbox_flip(b, 1, ids[0], 7);
+	CHECK(chunks_on(&jf, 1, ids, ARRAY_LEN(ids)) > 0);
+	fixture_flip(fx, 1, ids[0], 7);
 	char text[64];
 	snprintf(text, sizeof(text), "{\"since_ns\": 1, \"done_ns\": %lu}",
 		 rt_wall_ns() + (uint64_t)(365 * 86400ULL * NS_PER_S));
 	struct meta_note note = {.name = "scrub/0000000000000001", .text = text};
-	CHECK_EQ(meta_client_note_put(&l.root, &note), 0);
+	CHECK_EQ(meta_client_note_put(&jf.root, &note), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_scrub(j, 86400 * NS_PER_S), 0);
 	CHECK_EQ(stats_of(j).damage_found, 1);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_clock_that_was_ahead_does_not_delay_scrub(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, ahead_body);
+	fixture_run_all(8, 1, ahead_body);
 }
 
 static void scrub_finds_a_damaged_chunk_and_it_is_repaired(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, scrub_body);
+	fixture_run_all(8, 1, scrub_body);
 }
 
 /* A file of many chunks on one disk, verified slowly by one janitor after the other. */
-static void resume_body(struct client_box *b)
+static void resume_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 6 * MIB, "r2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, 6 * MIB, "r2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	size_t all = chunks_everywhere(&l);
+	size_t all = chunks_everywhere(&jf);
 	struct janitor_options o = quick();
 	o.lease_ns = 5 * NS_PER_S;
 	/* A disk counts as 1 GiB at least: a chunk of 64 KiB in a second. */
@@ -177,7 +177,7 @@ static void resume_body(struct client_box *b)
 	CHECK_EQ(janitor_scrub(j, pass_ns), 0);
 	s = stats_of(j);
 	CHECK(s.scrubbed_chunks < all / 2);
-	CHECK_EQ(passes + s.scrub_passes, b->node_count);
+	CHECK_EQ(passes + s.scrub_passes, fx->node_count);
 	/* No pass is due, and the age is that of the begin of the last passes. */
 	CHECK_EQ(janitor_scrub(j, pass_ns), 0);
 	CHECK_EQ(stats_of(j).scrubbed_chunks, s.scrubbed_chunks);
@@ -193,83 +193,83 @@ static void resume_body(struct client_box *b)
 	CHECK_EQ(stats_of(j).scrubbed_chunks, all);
 	CHECK(stats_of(j).scrub_oldest_ns < 20 * NS_PER_S);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void scrub_continues_where_the_last_janitor_stopped(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, resume_body);
+	fixture_run_all(4, 1, resume_body);
 }
 
-static void gone_body(struct client_box *b)
+static void gone_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_all(&l);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_all(&jf);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	struct chunk_id ids[256];
-	CHECK(chunks_on(&l, 11, ids, ARRAY_LEN(ids)) > 0);
-	chunk_drop(&l, 11, ids[0]);
+	CHECK(chunks_on(&jf, 11, ids, ARRAY_LEN(ids)) > 0);
+	chunk_drop(&jf, 11, ids[0]);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(stats_of(j).damage_found, 1);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, 1);
-	(void)check_whole(&l);
+	(void)check_whole(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void scrub_finds_a_missing_chunk_and_it_is_repaired(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, gone_body);
+	fixture_run_all(8, 1, gone_body);
 }
 
 /* A chunk of a pool with an unreadable label, and a missing chunk. */
-static void pool_body(struct client_box *b)
+static void pool_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 3, 448 * KIB, "mlec:2+1/2+1"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 3, 448 * KIB, "mlec:2+1/2+1"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct chunk_id ids[256];
-	size_t n = chunks_on(&l, 21, ids, ARRAY_LEN(ids));
+	size_t n = chunks_on(&jf, 21, ids, ARRAY_LEN(ids));
 	CHECK(n > 2);
-	chunk_drop(&l, 21, ids[n - 1]);
+	chunk_drop(&jf, 21, ids[n - 1]);
 	/* After a restart the node has no headers in memory. */
-	cbox_do(b, cbox_kill_node, 21);
-	cbox_ruin_rows(b, 21, ids[0]);
-	cbox_do(b, cbox_start_node, 21);
+	fixture_do(fx, fixture_kill_node, 21);
+	fixture_ruin_rows(fx, 21, ids[0]);
+	fixture_do(fx, fixture_start_node, 21);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
-	CHECK_EQ(stats_of(j).scrub_passes, b->node_count);
+	CHECK_EQ(stats_of(j).scrub_passes, fx->node_count);
 	CHECK_EQ(stats_of(j).damage_found, 1);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void scrub_goes_on_after_a_chunk_that_a_pool_cannot_read(void **state)
 {
 	(void)state;
-	cbox_run_pools(4, pool_body);
+	fixture_run_pools(4, pool_body);
 }
 
-static void fsck_body(struct client_box *b)
+static void fsck_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	write_all(&l);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	write_all(&jf);
 	struct chunk_id ids[256];
-	CHECK(chunks_on(&l, 11, ids, ARRAY_LEN(ids)) > 0);
-	cbox_flip(b, 11, ids[0], 7);
+	CHECK(chunks_on(&jf, 11, ids, ARRAY_LEN(ids)) > 0);
+	fixture_flip(fx, 11, ids[0], 7);
 	struct fsck_counts n = {0};
 	struct fsck_options deep = {.deep = true};
 	struct call c;
-	engine_call(l.engine, &c, NULL);
+	engine_call(jf.engine, &c, NULL);
 	CHECK_EQ(engine_fsck(&c, "/", &deep, &n), 0);
 	rt_background();
 	CHECK(n.degraded == 1 && n.damaged == 1 && n.lost == 0);
@@ -277,22 +277,22 @@ static void fsck_body(struct client_box *b)
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, 1);
-	(void)check_whole(&l);
+	(void)check_whole(&jf);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void what_a_deep_check_finds_is_repaired(void **state)
 {
 	(void)state;
-	cbox_run_all(8, 1, fsck_body);
+	fixture_run_all(8, 1, fsck_body);
 }
 
-static void rate_body(struct client_box *b)
+static void rate_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
-	CHECK_EQ(write_text(&l, "/f", 1, 1280 * KIB, "r2"), 0);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	CHECK_EQ(write_text(&jf, "/f", 1, 1280 * KIB, "r2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	o.disk_bytes_per_s = 500000; /* 20%: 100 KB/s */
@@ -304,13 +304,13 @@ static void rate_body(struct client_box *b)
 	/* Two disks hold all chunks; the last chunk is not waited for. */
 	CHECK(rt_now_ns() - begin_ns >= 1152 * KIB * NS_PER_S / 100000);
 	janitor_close(j);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void scrubbing_is_not_faster_than_repair_may_be(void **state)
 {
 	(void)state;
-	cbox_run_all(2, 1, rate_body);
+	fixture_run_all(2, 1, rate_body);
 }
 
 int main(void)

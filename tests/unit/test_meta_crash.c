@@ -5,7 +5,7 @@
  * operation was carried out or not; sending it again completes it; and the collector leaves no garbage.
  */
 #include "base/arena.h"
-#include "meta_rig.h"
+#include "meta_fixture.h"
 
 #define TOKEN 77
 #define REQUEST 4242
@@ -19,20 +19,20 @@
 struct scenario {
 	const char *name;
 	unsigned spread;
-	void (*setup)(struct rig *rig);
-	int (*op)(struct rig *rig);
+	void (*setup)(struct meta_fixture *fx);
+	int (*op)(struct meta_fixture *fx);
 	/* 0: nothing was changed; 1: carried out; any other value ends the test */
-	int (*state)(struct rig *rig);
+	int (*state)(struct meta_fixture *fx);
 	bool no_retry;   /* the operation is not sent again */
 	unsigned stride; /* crash at every stride-th wait; 0: at every one */
 };
 
 /* --- pieces of setups ------------------------------------------------------------------------- */
 
-static void dirs(struct rig *rig)
+static void dirs(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), DIR_A), 0);
-	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("b"), DIR_B), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), DIR_A), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("b"), DIR_B), 0);
 }
 
 static struct meta_block block_of(struct meta_chunk chunks[2], enum meta_block_state state,
@@ -50,34 +50,35 @@ static struct meta_block block_of(struct meta_chunk chunks[2], enum meta_block_s
 				   .chunks = chunks};
 }
 
-static int block_do(struct rig *rig, uint64_t file, enum meta_block_state state, uint64_t length)
+static int block_do(struct meta_fixture *fx, uint64_t file, enum meta_block_state state,
+		    uint64_t length)
 {
 	struct meta_chunk chunks[2];
 	struct meta_block b = block_of(chunks, state, length);
 	struct meta_owner owner = {.file = file, .bytes = length};
-	int rc = meta_block_allocate(rig->m, &rig->ctx, &b);
-	return rc != 0 ? rc : meta_block_commit(rig->m, &rig->ctx, &b, &owner, 1);
+	int rc = meta_block_allocate(fx->m, &fx->ctx, &b);
+	return rc != 0 ? rc : meta_block_commit(fx->m, &fx->ctx, &b, &owner, 1);
 }
 
-static void old_file(struct rig *rig)
+static void old_file(struct meta_fixture *fx)
 {
-	dirs(rig);
-	CHECK_EQ(block_do(rig, FILE_OLD, META_BLOCK_SEALED, 40), 0);
+	dirs(fx);
+	CHECK_EQ(block_do(fx, FILE_OLD, META_BLOCK_SEALED, 40), 0);
 	struct meta_extent x = {.block = BLOCK, .length = 40};
 	struct meta_create c = {
 		.name = meta_name("f"), .id = FILE_OLD, .extents = &x, .extent_count = 1};
 	int result;
-	CHECK_EQ(meta_create(rig->m, &rig->ctx, DIR_A, &c, 1, 0, &result), 0);
+	CHECK_EQ(meta_create(fx->m, &fx->ctx, DIR_A, &c, 1, 0, &result), 0);
 	CHECK_EQ(result, 0);
 }
 
-static void crowd(struct rig *rig)
+static void crowd(struct meta_fixture *fx)
 {
-	old_file(rig);
+	old_file(fx);
 	char name[16];
 	for (unsigned i = 0; i < 30; i++) {
 		snprintf(name, sizeof(name), "x%u", i);
-		CHECK_EQ(try_create(rig, DIR_A, name, 8000 + i, 0, 0), 0);
+		CHECK_EQ(try_create(fx, DIR_A, name, 8000 + i, 0, 0), 0);
 	}
 }
 
@@ -89,41 +90,41 @@ static int one_of(uint64_t is, uint64_t before, uint64_t after)
 
 /* --- create ----------------------------------------------------------------------------------- */
 
-static int create_op(struct rig *rig)
+static int create_op(struct meta_fixture *fx)
 {
-	return try_create(rig, DIR_A, "n", FILE_NEW, TOKEN, 0);
+	return try_create(fx, DIR_A, "n", FILE_NEW, TOKEN, 0);
 }
 
-static int create_state(struct rig *rig)
+static int create_state(struct meta_fixture *fx)
 {
-	return one_of(id_at(rig, DIR_A, "n"), 0, FILE_NEW);
+	return one_of(id_at(fx, DIR_A, "n"), 0, FILE_NEW);
 }
 
-static int overwrite_op(struct rig *rig)
+static int overwrite_op(struct meta_fixture *fx)
 {
-	return try_create(rig, DIR_A, "f", FILE_NEW, 0, META_OVERWRITE);
+	return try_create(fx, DIR_A, "f", FILE_NEW, 0, META_OVERWRITE);
 }
 
-static int overwrite_state(struct rig *rig)
+static int overwrite_state(struct meta_fixture *fx)
 {
-	return one_of(id_at(rig, DIR_A, "f"), FILE_OLD, FILE_NEW);
+	return one_of(id_at(fx, DIR_A, "f"), FILE_OLD, FILE_NEW);
 }
 
 /* A packed file with its block. */
-static int packed_op(struct rig *rig)
+static int packed_op(struct meta_fixture *fx)
 {
-	int rc = block_do(rig, FILE_NEW, META_BLOCK_SEALED, 40);
+	int rc = block_do(fx, FILE_NEW, META_BLOCK_SEALED, 40);
 	struct meta_extent x = {.block = BLOCK, .length = 40};
 	struct meta_create c = {
 		.name = meta_name("n"), .id = FILE_NEW, .extents = &x, .extent_count = 1};
 	int result = 0;
 	if (rc == 0)
-		rc = meta_create(rig->m, &rig->ctx, DIR_A, &c, 1, 0, &result);
+		rc = meta_create(fx->m, &fx->ctx, DIR_A, &c, 1, 0, &result);
 	return rc != 0 ? rc : result;
 }
 
 /* A file of one block, which is committed with its name. */
-static int together_op(struct rig *rig)
+static int together_op(struct meta_fixture *fx)
 {
 	struct meta_chunk chunks[2];
 	struct meta_block b = block_of(chunks, META_BLOCK_SEALED, 40);
@@ -134,79 +135,79 @@ static int together_op(struct rig *rig)
 				.extent_count = 1,
 				.block = &b};
 	int result = 0;
-	int rc = meta_block_allocate(rig->m, &rig->ctx, &b);
+	int rc = meta_block_allocate(fx->m, &fx->ctx, &b);
 	if (rc == 0)
-		rc = meta_create(rig->m, &rig->ctx, DIR_A, &c, 1, 0, &result);
+		rc = meta_create(fx->m, &fx->ctx, DIR_A, &c, 1, 0, &result);
 	return rc != 0 ? rc : result;
 }
 
 /* A file written block by block and then named. */
-static int written_op(struct rig *rig)
+static int written_op(struct meta_fixture *fx)
 {
 	struct meta_extent x = {.block = BLOCK, .length = 40};
-	int rc = meta_file_new(rig->m, &rig->ctx, DIR_A, FILE_NEW, TOKEN);
+	int rc = meta_file_new(fx->m, &fx->ctx, DIR_A, FILE_NEW, TOKEN);
 	if (rc == 0)
-		rc = block_do(rig, FILE_NEW, META_BLOCK_SEALED, 40);
+		rc = block_do(fx, FILE_NEW, META_BLOCK_SEALED, 40);
 	if (rc == 0)
-		rc = meta_file_add(rig->m, &rig->ctx, FILE_NEW, TOKEN, 0, &x, 1);
+		rc = meta_file_add(fx->m, &fx->ctx, FILE_NEW, TOKEN, 0, &x, 1);
 	/* Sent again after the file was sealed. */
 	if (rc == -EROFS)
 		rc = 0;
 	if (rc == 0)
 		rc = meta_link(
-			rig->m, &rig->ctx, DIR_A, meta_name("n"),
+			fx->m, &fx->ctx, DIR_A, meta_name("n"),
 			&(struct meta_naming){
 				.file = FILE_NEW, .token = TOKEN, .seal = true, .mtime_ns = 1});
 	return rc;
 }
 
-static int mkdir_op(struct rig *rig)
+static int mkdir_op(struct meta_fixture *fx)
 {
-	return meta_mkdir(rig->m, &rig->ctx, DIR_A, meta_name("n"), FILE_NEW);
+	return meta_mkdir(fx->m, &fx->ctx, DIR_A, meta_name("n"), FILE_NEW);
 }
 
 /* --- remove, rename, move --------------------------------------------------------------------- */
 
-static int remove_op(struct rig *rig)
+static int remove_op(struct meta_fixture *fx)
 {
-	return meta_remove(rig->m, &rig->ctx, DIR_A, meta_name("f"), FILE_OLD, 0);
+	return meta_remove(fx->m, &fx->ctx, DIR_A, meta_name("f"), FILE_OLD, 0);
 }
 
-static int remove_state(struct rig *rig)
+static int remove_state(struct meta_fixture *fx)
 {
-	return one_of(id_at(rig, DIR_A, "f"), FILE_OLD, 0);
+	return one_of(id_at(fx, DIR_A, "f"), FILE_OLD, 0);
 }
 
-static int rename_op(struct rig *rig)
+static int rename_op(struct meta_fixture *fx)
 {
-	return meta_rename(rig->m, &rig->ctx, DIR_A, meta_name("f"), meta_name("g"), REQUEST, 0);
+	return meta_rename(fx->m, &fx->ctx, DIR_A, meta_name("f"), meta_name("g"), REQUEST, 0);
 }
 
-static int rename_state(struct rig *rig)
+static int rename_state(struct meta_fixture *fx)
 {
-	uint64_t f = id_at(rig, DIR_A, "f");
-	uint64_t g = id_at(rig, DIR_A, "g");
+	uint64_t f = id_at(fx, DIR_A, "f");
+	uint64_t g = id_at(fx, DIR_A, "g");
 	CHECK((f == FILE_OLD && g == 0) || (f == 0 && g == FILE_OLD));
 	return g != 0;
 }
 
-static int replace_op(struct rig *rig)
+static int replace_op(struct meta_fixture *fx)
 {
-	return meta_rename(rig->m, &rig->ctx, DIR_A, meta_name("f"), meta_name("x7"), REQUEST,
+	return meta_rename(fx->m, &fx->ctx, DIR_A, meta_name("f"), meta_name("x7"), REQUEST,
 			   META_OVERWRITE);
 }
 
-static int replace_state(struct rig *rig)
+static int replace_state(struct meta_fixture *fx)
 {
-	uint64_t f = id_at(rig, DIR_A, "f");
-	uint64_t g = id_at(rig, DIR_A, "x7");
+	uint64_t f = id_at(fx, DIR_A, "f");
+	uint64_t g = id_at(fx, DIR_A, "x7");
 	CHECK((f == FILE_OLD && g == 8007) || (f == 0 && g == FILE_OLD));
 	return f == 0;
 }
 
-static int move_file_op(struct rig *rig)
+static int move_file_op(struct meta_fixture *fx)
 {
-	return meta_move(rig->m, &rig->ctx,
+	return meta_move(fx->m, &fx->ctx,
 			 &(struct meta_move){.from_dir = DIR_A,
 					     .from = meta_name("f"),
 					     .to_dir = DIR_B,
@@ -215,24 +216,24 @@ static int move_file_op(struct rig *rig)
 					     .request = REQUEST});
 }
 
-static int move_file_state(struct rig *rig)
+static int move_file_state(struct meta_fixture *fx)
 {
-	uint64_t f = id_at(rig, DIR_A, "f");
-	uint64_t g = id_at(rig, DIR_B, "g");
+	uint64_t f = id_at(fx, DIR_A, "f");
+	uint64_t g = id_at(fx, DIR_B, "g");
 	CHECK((f == FILE_OLD && g == 0) || (f == 0 && g == FILE_NEW));
 	return g != 0;
 }
 
-static void move_dir_setup(struct rig *rig)
+static void move_dir_setup(struct meta_fixture *fx)
 {
-	dirs(rig);
-	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, DIR_A, meta_name("c"), DIR_C), 0);
-	CHECK_EQ(try_create(rig, DIR_C, "f", FILE_OLD, 0, 0), 0);
+	dirs(fx);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, DIR_A, meta_name("c"), DIR_C), 0);
+	CHECK_EQ(try_create(fx, DIR_C, "f", FILE_OLD, 0, 0), 0);
 }
 
-static int move_dir_op(struct rig *rig)
+static int move_dir_op(struct meta_fixture *fx)
 {
-	return meta_move(rig->m, &rig->ctx,
+	return meta_move(fx->m, &fx->ctx,
 			 &(struct meta_move){.from_dir = DIR_A,
 					     .from = meta_name("c"),
 					     .to_dir = DIR_B,
@@ -240,148 +241,148 @@ static int move_dir_op(struct rig *rig)
 					     .request = REQUEST});
 }
 
-static int move_dir_state(struct rig *rig)
+static int move_dir_state(struct meta_fixture *fx)
 {
-	uint64_t c = id_at(rig, DIR_A, "c");
-	uint64_t d = id_at(rig, DIR_B, "d");
+	uint64_t c = id_at(fx, DIR_A, "c");
+	uint64_t d = id_at(fx, DIR_B, "d");
 	CHECK((c == DIR_C && d == 0) || (c == 0 && d == DIR_C));
-	CHECK_EQ(id_at(rig, DIR_C, "f"), FILE_OLD);
+	CHECK_EQ(id_at(fx, DIR_C, "f"), FILE_OLD);
 	return d != 0;
 }
 
-static void rmdir_setup(struct rig *rig)
+static void rmdir_setup(struct meta_fixture *fx)
 {
-	crowd(rig);
+	crowd(fx);
 	char name[16];
 	for (unsigned i = 0; i < 30; i++) {
 		snprintf(name, sizeof(name), "x%u", i);
-		CHECK_EQ(meta_remove(rig->m, &rig->ctx, DIR_A, meta_name(name), 0, 0), 0);
+		CHECK_EQ(meta_remove(fx->m, &fx->ctx, DIR_A, meta_name(name), 0, 0), 0);
 	}
-	CHECK_EQ(meta_remove(rig->m, &rig->ctx, DIR_A, meta_name("f"), 0, 0), 0);
+	CHECK_EQ(meta_remove(fx->m, &fx->ctx, DIR_A, meta_name("f"), 0, 0), 0);
 }
 
-static int rmdir_op(struct rig *rig)
+static int rmdir_op(struct meta_fixture *fx)
 {
-	return meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), DIR_A);
+	return meta_rmdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), DIR_A);
 }
 
-static int rmdir_state(struct rig *rig)
+static int rmdir_state(struct meta_fixture *fx)
 {
-	return one_of(id_at(rig, META_ROOT, "a"), DIR_A, 0);
+	return one_of(id_at(fx, META_ROOT, "a"), DIR_A, 0);
 }
 
-static int seal_op(struct rig *rig)
+static int seal_op(struct meta_fixture *fx)
 {
-	return meta_dir_seal(rig->m, &rig->ctx, DIR_A);
+	return meta_dir_seal(fx->m, &fx->ctx, DIR_A);
 }
 
-static int seal_state(struct rig *rig)
+static int seal_state(struct meta_fixture *fx)
 {
 	struct meta_dir d;
-	CHECK_EQ(meta_dir_get(rig->m, &rig->ctx, DIR_A, &d), 0);
+	CHECK_EQ(meta_dir_get(fx->m, &fx->ctx, DIR_A, &d), 0);
 	return d.sealed;
 }
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
-static void open_setup(struct rig *rig)
+static void open_setup(struct meta_fixture *fx)
 {
-	dirs(rig);
-	CHECK_EQ(try_create(rig, DIR_A, "f", FILE_OLD, TOKEN, 0), 0);
-	CHECK_EQ(block_do(rig, FILE_OLD, META_BLOCK_OPEN, 0), 0);
+	dirs(fx);
+	CHECK_EQ(try_create(fx, DIR_A, "f", FILE_OLD, TOKEN, 0), 0);
+	CHECK_EQ(block_do(fx, FILE_OLD, META_BLOCK_OPEN, 0), 0);
 	struct meta_extent x = {.block = BLOCK, .open = true};
-	CHECK_EQ(meta_file_add(rig->m, &rig->ctx, FILE_OLD, TOKEN, 0, &x, 1), 0);
+	CHECK_EQ(meta_file_add(fx->m, &fx->ctx, FILE_OLD, TOKEN, 0, &x, 1), 0);
 }
 
 /* An append; then block and file are closed. */
-static int append_op(struct rig *rig)
+static int append_op(struct meta_fixture *fx)
 {
-	struct meta_ctx *ctx = &rig->ctx;
-	int rc = meta_block_extend(rig->m, ctx, BLOCK, TOKEN, 0, 30, 5);
+	struct meta_ctx *ctx = &fx->ctx;
+	int rc = meta_block_extend(fx->m, ctx, BLOCK, TOKEN, 0, 30, 5);
 	if (rc == 0 || rc == -EROFS)
-		rc = meta_block_seal(rig->m, ctx, BLOCK, TOKEN, 30, 30, 5);
+		rc = meta_block_seal(fx->m, ctx, BLOCK, TOKEN, 30, 30, 5);
 	if (rc == 0)
-		rc = meta_file_close_extent(rig->m, ctx, FILE_OLD, TOKEN, BLOCK, 30);
+		rc = meta_file_close_extent(fx->m, ctx, FILE_OLD, TOKEN, BLOCK, 30);
 	if (rc == 0)
-		rc = meta_file_seal(rig->m, ctx, FILE_OLD, TOKEN, meta_name("f"), 1);
+		rc = meta_file_seal(fx->m, ctx, FILE_OLD, TOKEN, meta_name("f"), 1);
 	return rc;
 }
 
-static int append_state(struct rig *rig)
+static int append_state(struct meta_fixture *fx)
 {
 	struct meta_entry e;
-	CHECK_EQ(meta_lookup(rig->m, &rig->ctx, DIR_A, meta_name("f"), &e), 0);
+	CHECK_EQ(meta_lookup(fx->m, &fx->ctx, DIR_A, meta_name("f"), &e), 0);
 	return e.sealed;
 }
 
 /* A second writer takes the file over, with the open extent of the first. */
-static int steal_op(struct rig *rig)
+static int steal_op(struct meta_fixture *fx)
 {
-	struct meta_ctx *ctx = &rig->ctx;
+	struct meta_ctx *ctx = &fx->ctx;
 	struct meta_file f;
 	struct meta_extent left;
 	struct arena arena;
 	struct meta_block b;
 	arena_init(&arena, MIB);
-	int rc = meta_file_steal(rig->m, ctx, FILE_OLD, TOKEN + 1, &f, &left);
+	int rc = meta_file_steal(fx->m, ctx, FILE_OLD, TOKEN + 1, &f, &left);
 	if (rc == 0 && left.block != 0)
-		rc = meta_block_fence(rig->m, ctx, BLOCK, TOKEN + 1, &arena, &b);
+		rc = meta_block_fence(fx->m, ctx, BLOCK, TOKEN + 1, &arena, &b);
 	if (rc == 0 || rc == -EROFS)
-		rc = meta_block_seal(rig->m, ctx, BLOCK, TOKEN + 1, 10, 10, 5);
+		rc = meta_block_seal(fx->m, ctx, BLOCK, TOKEN + 1, 10, 10, 5);
 	if (rc == 0)
-		rc = meta_file_close_extent(rig->m, ctx, FILE_OLD, TOKEN + 1, BLOCK, 10);
+		rc = meta_file_close_extent(fx->m, ctx, FILE_OLD, TOKEN + 1, BLOCK, 10);
 	arena_fini(&arena);
 	return rc;
 }
 
-static int steal_state(struct rig *rig)
+static int steal_state(struct meta_fixture *fx)
 {
 	struct arena arena;
 	arena_init(&arena, MIB);
 	struct meta_file f;
-	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, FILE_OLD, NULL, &arena, &f), 0);
+	CHECK_EQ(meta_file_get(fx->m, &fx->ctx, FILE_OLD, NULL, &arena, &f), 0);
 	arena_fini(&arena);
 	return f.size == 10;
 }
 
-static void garbage_setup(struct rig *rig)
+static void garbage_setup(struct meta_fixture *fx)
 {
-	old_file(rig);
-	CHECK_EQ(meta_remove(rig->m, &rig->ctx, DIR_A, meta_name("f"), 0, 0), 0);
+	old_file(fx);
+	CHECK_EQ(meta_remove(fx->m, &fx->ctx, DIR_A, meta_name("f"), 0, 0), 0);
 }
 
-static int collect_op(struct rig *rig)
+static int collect_op(struct meta_fixture *fx)
 {
 	for (int round = 0; round < 12; round++) {
 		uint64_t epoch;
-		int rc = meta_gc_epoch(rig->m, &epoch);
+		int rc = meta_gc_epoch(fx->m, &epoch);
 		static const enum meta_gc_kind kinds[] = {META_GC_NAMES, META_GC_FILES,
 							  META_GC_BLOCKS};
 		for (size_t k = 0; k < ARRAY_LEN(kinds) && rc == 0; k++) {
 			struct meta_gc_cursor at = {0};
 			struct meta_gc_counts counts = {0};
 			while (rc == 0 && !at.end)
-				rc = meta_gc_step(rig->m, kinds[k], 0, epoch, &at, &counts);
+				rc = meta_gc_step(fx->m, kinds[k], 0, epoch, &at, &counts);
 		}
 		struct arena arena;
 		arena_init(&arena, MIB);
 		struct meta_gc_cursor at = {0};
 		struct meta_dead_chunks dead;
-		if (rc == 0 && meta_gc_chunks(rig->m, 0, epoch, &at, &arena, &dead, 1) == 1)
-			rc = meta_gc_chunks_done(rig->m, dead.tenant, dead.block, dead.chunk_block);
+		if (rc == 0 && meta_gc_chunks(fx->m, 0, epoch, &at, &arena, &dead, 1) == 1)
+			rc = meta_gc_chunks_done(fx->m, dead.tenant, dead.block, dead.chunk_block);
 		arena_fini(&arena);
 		if (rc == 0)
-			rc = meta_gc_advance(rig->m, epoch);
+			rc = meta_gc_advance(fx->m, epoch);
 		if (rc != 0)
 			return rc;
 	}
 	return 0;
 }
 
-static int collect_state(struct rig *rig)
+static int collect_state(struct meta_fixture *fx)
 {
 	struct meta_tenant t;
-	CHECK_EQ(meta_tenant_get(rig->m, RIG_TENANT, &t), 0);
+	CHECK_EQ(meta_tenant_get(fx->m, FIXTURE_TENANT, &t), 0);
 	return one_of(t.used_bytes, 40, 0);
 }
 
@@ -410,7 +411,7 @@ static const struct scenario scenarios[] = {
 enum phase { SETUP, OPERATION, AFTERWARDS };
 
 struct run {
-	struct rig rig;
+	struct meta_fixture fx;
 	const struct scenario *what;
 	enum phase phase;
 	struct sim_node *node;
@@ -427,7 +428,7 @@ struct run {
 static void twin_main(void *arg)
 {
 	struct run *r = arg;
-	struct rig twin = r->rig;
+	struct meta_fixture twin = r->fx;
 	CHECK_EQ(kv_mem_open(&twin.kv, twin.mem), 0);
 	if (meta_open(&twin.m, twin.kv, &twin.options) == 0) {
 		if (r->what->op(&twin) == 0)
@@ -439,21 +440,21 @@ static void twin_main(void *arg)
 
 static void afterwards(struct run *r)
 {
-	struct rig *rig = &r->rig;
-	must_be_whole(rig);
-	int state = r->what->state(rig);
+	struct meta_fixture *fx = &r->fx;
+	must_be_whole(fx);
+	int state = r->what->state(fx);
 	/* An acknowledged operation was carried out, a refused one was not. */
 	if ((r->ended && r->rc == 0) || r->twin_done)
 		CHECK_EQ(state, 1);
 	if (!r->what->no_retry) {
-		CHECK_EQ(r->what->op(rig), 0);
-		CHECK_EQ(r->what->state(rig), 1);
-		must_be_whole(rig);
+		CHECK_EQ(r->what->op(fx), 0);
+		CHECK_EQ(r->what->state(fx), 1);
+		must_be_whole(fx);
 	}
-	collect_all(rig);
+	collect_all(fx);
 	if (!r->what->no_retry)
-		CHECK_EQ(r->what->state(rig), 1);
-	CHECK_EQ(must_be_whole(rig).garbage, 0);
+		CHECK_EQ(r->what->state(fx), 1);
+	CHECK_EQ(must_be_whole(fx).garbage, 0);
 }
 
 static void run_main(void *arg)
@@ -461,40 +462,40 @@ static void run_main(void *arg)
 	struct run *r = arg;
 	if (r->phase == OPERATION && sim_node_lives(r->node) > 1)
 		return;
-	CHECK_EQ(kv_mem_open(&r->rig.kv, r->rig.mem), 0);
-	int rc = meta_open(&r->rig.m, r->rig.kv, &r->rig.options);
+	CHECK_EQ(kv_mem_open(&r->fx.kv, r->fx.mem), 0);
+	int rc = meta_open(&r->fx.m, r->fx.kv, &r->fx.options);
 	CHECK(rc == 0 || rt_cancelled());
-	r->rig.ctx.tenant = RIG_TENANT;
+	r->fx.ctx.tenant = FIXTURE_TENANT;
 	if (rc != 0) {
-		kv_close(r->rig.kv);
+		kv_close(r->fx.kv);
 		return;
 	}
 	switch (r->phase) {
 	case SETUP:
-		CHECK_EQ(meta_tenant_create(r->rig.m, &(struct meta_tenant){.id = RIG_TENANT,
-									    .name = "seven"}),
+		CHECK_EQ(meta_tenant_create(r->fx.m, &(struct meta_tenant){.id = FIXTURE_TENANT,
+									   .name = "seven"}),
 			 0);
-		r->what->setup(&r->rig);
+		r->what->setup(&r->fx);
 		break;
 	case OPERATION:
 		if (r->fate != KV_MEM_FINE)
-			kv_mem_fail_at(r->rig.mem, r->n, r->fate);
+			kv_mem_fail_at(r->fx.mem, r->n, r->fate);
 		struct rt_fiber *twin = NULL;
 		if (r->twice)
 			CHECK_EQ(rt_spawn(&twin, "twin", twin_main, r), 0);
-		r->rc = r->what->op(&r->rig);
+		r->rc = r->what->op(&r->fx);
 		if (twin != NULL)
 			rt_join(twin);
-		r->met = !kv_mem_fail_pending(r->rig.mem);
-		kv_mem_fail_at(r->rig.mem, 0, KV_MEM_FINE);
+		r->met = !kv_mem_fail_pending(r->fx.mem);
+		kv_mem_fail_at(r->fx.mem, 0, KV_MEM_FINE);
 		r->ended = !rt_cancelled();
 		break;
 	case AFTERWARDS:
 		afterwards(r);
-		r->rig.done = true;
+		r->fx.done = true;
 		break;
 	}
-	rig_close(&r->rig);
+	fixture_close(&r->fx);
 }
 
 /* One process in one simulation; the stored rows survive it. */
@@ -502,7 +503,7 @@ static void run_phase(struct run *r, enum phase phase, uint64_t crash_at)
 {
 	r->phase = phase;
 	struct sim_config c;
-	sim_config_init(&c, r->rig.seed + 1000ULL * phase, 0);
+	sim_config_init(&c, r->fx.seed + 1000ULL * phase, 0);
 	struct sim *s = sim_open(&c);
 	r->node = sim_node_add(s, "n", 0);
 	sim_node_start(r->node, run_main, r);
@@ -514,25 +515,25 @@ static void run_phase(struct run *r, enum phase phase, uint64_t crash_at)
 
 static void run_begin(struct run *r, const struct scenario *what, uint64_t seed)
 {
-	*r = (struct run){.rig = rig_of(NULL), .what = what};
-	r->rig.seed = seed;
-	r->rig.options.partition_bits = 0;
-	r->rig.options.spread_entries = what->spread;
-	r->rig.mem = kv_mem_new(&(struct kv_mem_options){.seed = seed,
-							 .latency_min_ns = NS_PER_US,
-							 .latency_max_ns = NS_PER_MS,
-							 .timeout_ns = 5 * NS_PER_MS});
+	*r = (struct run){.fx = fixture_of(NULL), .what = what};
+	r->fx.seed = seed;
+	r->fx.options.partition_bits = 0;
+	r->fx.options.spread_entries = what->spread;
+	r->fx.mem = kv_mem_new(&(struct kv_mem_options){.seed = seed,
+							.latency_min_ns = NS_PER_US,
+							.latency_max_ns = NS_PER_MS,
+							.timeout_ns = 5 * NS_PER_MS});
 	run_phase(r, SETUP, 0);
 }
 
 static void run_end(struct run *r)
 {
-	kv_mem_calm(r->rig.mem);
+	kv_mem_calm(r->fx.mem);
 	run_phase(r, AFTERWARDS, 0);
-	if (!r->rig.done)
+	if (!r->fx.done)
 		fail_msg("%s: seed %llu, n %llu: does not end", r->what->name,
-			 (unsigned long long)r->rig.seed, (unsigned long long)r->n);
-	kv_mem_free(r->rig.mem);
+			 (unsigned long long)r->fx.seed, (unsigned long long)r->n);
+	kv_mem_free(r->fx.mem);
 }
 
 /* A crash at the n-th wait, for every n. */

@@ -5,7 +5,7 @@
  */
 #include "base/arena.h"
 #include "meta_api/id.h"
-#include "meta_rig.h"
+#include "meta_fixture.h"
 
 #include "meta/gc_impl.h"
 #include "meta/schema.h"
@@ -19,11 +19,11 @@
 struct cut {
 	struct kv base;
 	struct kv *below;
-	struct rig *rig;
-	enum meta_layer layer;          /* 0: any */
-	unsigned left;                  /* transactions of the layer before the cut */
-	void (*other)(struct rig *rig); /* runs at the cut; NULL: all later calls fail */
-	bool met;                       /* the cut was reached */
+	struct meta_fixture *fx;
+	enum meta_layer layer;                  /* 0: any */
+	unsigned left;                          /* transactions of the layer before the cut */
+	void (*other)(struct meta_fixture *fx); /* runs at the cut; NULL: all later calls fail */
+	bool met;                               /* the cut was reached */
 };
 
 static struct cut *cut_of(struct kv *kv)
@@ -54,7 +54,7 @@ static int cut_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, 
 	if (!c->met && (c->layer == 0 || partition >> 56 == c->layer) && c->left-- == 0) {
 		c->met = true;
 		if (c->other != NULL)
-			c->other(c->rig);
+			c->other(c->fx);
 	}
 	return cut_dead(kv) ? -EHOSTUNREACH : kv_txn(c->below, partition, txn, failed);
 }
@@ -72,22 +72,22 @@ static const struct kv_ops cut_ops = {
 	.close = cut_close,
 };
 
-/* Opens the store of the rig again, as another process would, through the cut. */
-static struct rig cut_open(struct cut *c, struct rig *rig)
+/* Opens the store of the fixture again, as another process would, through the cut. */
+static struct meta_fixture cut_open(struct cut *c, struct meta_fixture *fx)
 {
 	unsigned left = c->left;
 	c->base.ops = &cut_ops;
-	c->rig = rig;
+	c->fx = fx;
 	c->left = 1000;
-	CHECK_EQ(kv_mem_open(&c->below, rig->mem), 0);
-	struct rig through = *rig;
+	CHECK_EQ(kv_mem_open(&c->below, fx->mem), 0);
+	struct meta_fixture through = *fx;
 	through.kv = &c->base;
-	CHECK_EQ(meta_open(&through.m, &c->base, &rig->options), 0);
+	CHECK_EQ(meta_open(&through.m, &c->base, &fx->options), 0);
 	c->left = left;
 	return through;
 }
 
-static void cut_end(struct rig *through)
+static void cut_end(struct meta_fixture *through)
 {
 	meta_close(through->m);
 	kv_close(through->kv);
@@ -95,34 +95,34 @@ static void cut_end(struct rig *through)
 
 /* --- collectors, one kind at a time ----------------------------------------------------------------- */
 
-static uint64_t epoch_now(struct rig *rig)
+static uint64_t epoch_now(struct meta_fixture *fx)
 {
 	uint64_t epoch;
-	CHECK_EQ(meta_gc_epoch(rig->m, &epoch), 0);
+	CHECK_EQ(meta_gc_epoch(fx->m, &epoch), 0);
 	return epoch;
 }
 
-static void epoch_next(struct rig *rig)
+static void epoch_next(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_gc_advance(rig->m, epoch_now(rig)), 0);
+	CHECK_EQ(meta_gc_advance(fx->m, epoch_now(fx)), 0);
 }
 
-static void step(struct rig *rig, enum meta_gc_kind kind, uint64_t epoch)
+static void step(struct meta_fixture *fx, enum meta_gc_kind kind, uint64_t epoch)
 {
-	for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
+	for (uint64_t i = 0; i < meta_gc_partitions(fx->m); i++) {
 		struct meta_gc_cursor at = {0};
 		struct meta_gc_counts counts = {0};
 		while (!at.end)
-			CHECK_EQ(meta_gc_step(rig->m, kind, i, epoch, &at, &counts), 0);
+			CHECK_EQ(meta_gc_step(fx->m, kind, i, epoch, &at, &counts), 0);
 	}
 }
 
-static struct meta_file file_now(struct rig *rig, uint64_t id)
+static struct meta_file file_now(struct meta_fixture *fx, uint64_t id)
 {
 	struct arena arena;
 	struct meta_file f = {0};
 	arena_init(&arena, MIB);
-	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, id, NULL, &arena, &f), 0);
+	CHECK_EQ(meta_file_get(fx->m, &fx->ctx, id, NULL, &arena, &f), 0);
 	arena_fini(&arena);
 	return f;
 }
@@ -130,11 +130,11 @@ static struct meta_file file_now(struct rig *rig, uint64_t id)
 /* --- a move that is interrupted while it replaces a file ---------------------------------------------- */
 
 /* The move fails before its n-th transaction, where n is the seed. */
-static void move_is_interrupted(struct rig *rig, uint64_t dir)
+static void move_is_interrupted(struct meta_fixture *fx, uint64_t dir)
 {
-	struct cut c = {.left = (unsigned)rig->seed - 1};
-	struct rig mover = cut_open(&c, rig);
-	meta_move(mover.m, &rig->ctx,
+	struct cut c = {.left = (unsigned)fx->seed - 1};
+	struct meta_fixture mover = cut_open(&c, fx);
+	meta_move(mover.m, &fx->ctx,
 		  &(struct meta_move){.from_dir = dir,
 				      .from = meta_name("x"),
 				      .to_dir = META_ROOT,
@@ -145,59 +145,59 @@ static void move_is_interrupted(struct rig *rig, uint64_t dir)
 	cut_end(&mover);
 }
 
-static void overwritten_body(struct rig *rig)
+static void overwritten_body(struct meta_fixture *fx)
 {
-	uint64_t d = must_mkdir(rig, META_ROOT, "d");
-	CHECK_EQ(try_create(rig, META_ROOT, "t", FID, TOKEN, 0), 0);
-	CHECK_EQ(meta_rename(rig->m, &rig->ctx, META_ROOT, meta_name("t"), meta_name("n"),
-			     meta_id(), 0),
+	uint64_t d = must_mkdir(fx, META_ROOT, "d");
+	CHECK_EQ(try_create(fx, META_ROOT, "t", FID, TOKEN, 0), 0);
+	CHECK_EQ(meta_rename(fx->m, &fx->ctx, META_ROOT, meta_name("t"), meta_name("n"), meta_id(),
+			     0),
 		 0);
-	collect_all(rig); /* also collects the tombstone of the rename */
-	must_create(rig, d, "x");
-	move_is_interrupted(rig, d);
-	bool old = id_at(rig, META_ROOT, "n") == FID;
+	collect_all(fx); /* also collects the tombstone of the rename */
+	must_create(fx, d, "x");
+	move_is_interrupted(fx, d);
+	bool old = id_at(fx, META_ROOT, "n") == FID;
 	for (unsigned round = 0; round < 6; round++) {
 		/* Orphans before transfers: with several workers the kinds can run in any order. */
-		step(rig, META_GC_ORPHANS, epoch_now(rig));
-		step(rig, META_GC_TRANSFERS, epoch_now(rig));
-		epoch_next(rig);
+		step(fx, META_GC_ORPHANS, epoch_now(fx));
+		step(fx, META_GC_TRANSFERS, epoch_now(fx));
+		epoch_next(fx);
 	}
 	if (old) {
-		CHECK_EQ(id_at(rig, META_ROOT, "n"), FID);
-		CHECK(!file_now(rig, FID).removed);
+		CHECK_EQ(id_at(fx, META_ROOT, "n"), FID);
+		CHECK(!file_now(fx, FID).removed);
 	}
-	must_be_whole(rig);
-	collect_all(rig);
-	CHECK_EQ(must_be_whole(rig).garbage, 0);
+	must_be_whole(fx);
+	collect_all(fx);
+	CHECK_EQ(must_be_whole(fx).garbage, 0);
 }
 
 static void a_file_survives_a_move_that_crashed_before_replacing_it(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 12; seed++) {
-		struct rig rig = rig_of(overwritten_body);
-		rig.seed = seed;
-		rig_run(&rig);
+		struct meta_fixture fx = fixture_of(overwritten_body);
+		fx.seed = seed;
+		fixture_run(&fx);
 	}
 }
 
 /* --- suspicions ---------------------------------------------------------------------------------------- */
 
-static void suspect_all(struct rig *rig)
+static void suspect_all(struct meta_fixture *fx)
 {
 	rt_sleep_ns(NS_PER_MS); /* until the record and the name are stored */
-	step(rig, META_GC_ORPHANS, epoch_now(rig));
-	step(rig, META_GC_DIRS, epoch_now(rig));
+	step(fx, META_GC_ORPHANS, epoch_now(fx));
+	step(fx, META_GC_DIRS, epoch_now(fx));
 }
 
-static uint64_t suspicions(struct rig *rig)
+static uint64_t suspicions(struct meta_fixture *fx)
 {
 	uint64_t count = 0;
 	for (unsigned layer = META_LAYER_NAME; layer <= META_LAYER_FILE; layer++) {
-		for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
+		for (uint64_t i = 0; i < meta_gc_partitions(fx->m); i++) {
 			AUTO_KV_ROWS struct kv_rows rows = {0};
 			struct kv_range range = {.prefix = kv_text("y")};
-			CHECK_EQ(kv_scan(rig->kv, schema_partition_at((enum meta_layer)layer, i),
+			CHECK_EQ(kv_scan(fx->kv, schema_partition_at((enum meta_layer)layer, i),
 					 &range, &rows),
 				 0);
 			count += rows.count;
@@ -206,30 +206,30 @@ static uint64_t suspicions(struct rig *rig)
 	return count;
 }
 
-static void suspicion_body(struct rig *rig)
+static void suspicion_body(struct meta_fixture *fx)
 {
 	/* The collector sees each object once, between its two transactions. */
 	struct cut c = {.layer = META_LAYER_NAME, .other = suspect_all};
-	struct rig slow = cut_open(&c, rig);
+	struct meta_fixture slow = cut_open(&c, fx);
 	CHECK_EQ(try_create(&slow, META_ROOT, "f", FID, TOKEN, 0), 0);
 	CHECK(c.met);
 	cut_end(&slow);
 	c = (struct cut){.layer = META_LAYER_NAME, .left = 1, .other = suspect_all};
-	slow = cut_open(&c, rig);
-	CHECK_EQ(meta_mkdir(slow.m, &rig->ctx, META_ROOT, meta_name("d"), FID + 1), 0);
+	slow = cut_open(&c, fx);
+	CHECK_EQ(meta_mkdir(slow.m, &fx->ctx, META_ROOT, meta_name("d"), FID + 1), 0);
 	CHECK(c.met);
 	cut_end(&slow);
-	CHECK(suspicions(rig) > 0);
-	step(rig, META_GC_ORPHANS, epoch_now(rig));
-	step(rig, META_GC_DIRS, epoch_now(rig));
-	CHECK_EQ(suspicions(rig), 0);
-	CHECK_EQ(must_be_whole(rig).garbage, 0);
+	CHECK(suspicions(fx) > 0);
+	step(fx, META_GC_ORPHANS, epoch_now(fx));
+	step(fx, META_GC_DIRS, epoch_now(fx));
+	CHECK_EQ(suspicions(fx), 0);
+	CHECK_EQ(must_be_whole(fx).garbage, 0);
 }
 
 static void an_object_that_got_a_name_gets_a_new_grace_period(void **state)
 {
 	(void)state;
-	rig_simple(suspicion_body);
+	fixture_simple(suspicion_body);
 }
 
 /* --- a search and a rename ------------------------------------------------------------------------------- */
@@ -238,10 +238,11 @@ static void an_object_that_got_a_name_gets_a_new_grace_period(void **state)
 struct passing {
 	struct kv base;
 	struct kv *below;
-	struct rig *rig;
-	void (*other)(struct rig *rig); /* runs after the first page was read; may be NULL */
-	uint64_t page_ns;               /* time that each page takes */
-	unsigned scans;                 /* number of scans of names */
+	struct meta_fixture *fx;
+	void (*other)(
+		struct meta_fixture *fx); /* runs after the first page was read; may be NULL */
+	uint64_t page_ns;                 /* time that each page takes */
+	unsigned scans;                   /* number of scans of names */
 };
 
 static struct passing *passing_of(struct kv *kv)
@@ -267,7 +268,7 @@ static int passing_scan(struct kv *kv, uint64_t partition, const struct kv_range
 	if (names && p->page_ns > 0)
 		CHECK_EQ(rt_sleep_ns(p->page_ns), 0);
 	if (names && ++p->scans == 1 && p->other != NULL)
-		p->other(p->rig);
+		p->other(p->fx);
 	return rc;
 }
 
@@ -287,103 +288,103 @@ static const struct kv_ops passing_ops = {.name = "passing",
 					  .txn = passing_txn,
 					  .close = passing_close};
 
-static struct rig passing_open(struct passing *p, struct rig *rig)
+static struct meta_fixture passing_open(struct passing *p, struct meta_fixture *fx)
 {
 	p->base.ops = &passing_ops;
-	p->rig = rig;
-	CHECK_EQ(kv_mem_open(&p->below, rig->mem), 0);
-	struct rig slow = *rig;
+	p->fx = fx;
+	CHECK_EQ(kv_mem_open(&p->below, fx->mem), 0);
+	struct meta_fixture slow = *fx;
 	slow.kv = &p->base;
-	CHECK_EQ(meta_open(&slow.m, &p->base, &rig->options), 0);
+	CHECK_EQ(meta_open(&slow.m, &p->base, &fx->options), 0);
 	return slow;
 }
 
-static void rename_in_root(struct rig *rig, const char *from, const char *to)
+static void rename_in_root(struct meta_fixture *fx, const char *from, const char *to)
 {
-	CHECK_EQ(meta_rename(rig->m, &rig->ctx, META_ROOT, meta_name(from), meta_name(to),
-			     meta_id(), 0),
+	CHECK_EQ(meta_rename(fx->m, &fx->ctx, META_ROOT, meta_name(from), meta_name(to), meta_id(),
+			     0),
 		 0);
 }
 
-static void to_the_front(struct rig *rig)
+static void to_the_front(struct meta_fixture *fx)
 {
-	rename_in_root(rig, "m", "a");
+	rename_in_root(fx, "m", "a");
 }
 
 /* The file's name is on a later page; after the first page was read it is renamed to a name on the first page. */
-static void passing_body(struct rig *rig)
+static void passing_body(struct meta_fixture *fx)
 {
 	char name[16];
 	for (unsigned i = 0; i < 12; i++) {
 		snprintf(name, sizeof(name), "b%02u", i);
-		must_create(rig, META_ROOT, name);
+		must_create(fx, META_ROOT, name);
 	}
-	CHECK_EQ(try_create(rig, META_ROOT, "t", FID, TOKEN, 0), 0);
-	rename_in_root(rig, "t", "m");
-	collect_all(rig);
+	CHECK_EQ(try_create(fx, META_ROOT, "t", FID, TOKEN, 0), 0);
+	rename_in_root(fx, "t", "m");
+	collect_all(fx);
 	struct passing p = {.other = to_the_front};
-	struct rig slow = passing_open(&p, rig);
-	step(&slow, META_GC_ORPHANS, epoch_now(rig));
+	struct meta_fixture slow = passing_open(&p, fx);
+	step(&slow, META_GC_ORPHANS, epoch_now(fx));
 	CHECK(p.scans > 1);
 	cut_end(&slow);
-	CHECK_EQ(id_at(rig, META_ROOT, "a"), FID);
-	CHECK_EQ(suspicions(rig), 0);
-	must_be_whole(rig);
+	CHECK_EQ(id_at(fx, META_ROOT, "a"), FID);
+	CHECK_EQ(suspicions(fx), 0);
+	must_be_whole(fx);
 }
 
 static void a_search_finds_a_file_that_is_renamed_during_it(void **state)
 {
 	(void)state;
-	rig_simple(passing_body);
+	fixture_simple(passing_body);
 }
 
 /* A tombstone is proof enough: the collector does not read a directory once for each of its removed names. */
-static void in_grace_body(struct rig *rig)
+static void in_grace_body(struct meta_fixture *fx)
 {
-	CHECK_EQ(try_create(rig, META_ROOT, "removed", FID, TOKEN, 0), 0);
-	CHECK_EQ(try_create(rig, META_ROOT, "t", FID + 1, TOKEN, 0), 0);
-	must_mkdir(rig, META_ROOT, "d");
-	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("removed"), 0, 0), 0);
-	rename_in_root(rig, "t", "u");
-	rename_in_root(rig, "d", "e");
+	CHECK_EQ(try_create(fx, META_ROOT, "removed", FID, TOKEN, 0), 0);
+	CHECK_EQ(try_create(fx, META_ROOT, "t", FID + 1, TOKEN, 0), 0);
+	must_mkdir(fx, META_ROOT, "d");
+	CHECK_EQ(meta_remove(fx->m, &fx->ctx, META_ROOT, meta_name("removed"), 0, 0), 0);
+	rename_in_root(fx, "t", "u");
+	rename_in_root(fx, "d", "e");
 	struct passing p = {0};
-	struct rig slow = passing_open(&p, rig);
-	step(&slow, META_GC_ORPHANS, epoch_now(rig));
-	step(&slow, META_GC_DIRS, epoch_now(rig));
+	struct meta_fixture slow = passing_open(&p, fx);
+	step(&slow, META_GC_ORPHANS, epoch_now(fx));
+	step(&slow, META_GC_DIRS, epoch_now(fx));
 	CHECK_EQ(p.scans, 0);
 	cut_end(&slow);
-	CHECK_EQ(suspicions(rig), 0);
-	collect_all(rig);
-	CHECK_EQ(id_at(rig, META_ROOT, "u"), FID + 1);
-	CHECK_EQ(must_be_whole(rig).garbage, 0);
+	CHECK_EQ(suspicions(fx), 0);
+	collect_all(fx);
+	CHECK_EQ(id_at(fx, META_ROOT, "u"), FID + 1);
+	CHECK_EQ(must_be_whole(fx).garbage, 0);
 }
 
 static void an_object_with_a_tombstone_needs_no_search(void **state)
 {
 	(void)state;
-	rig_simple(in_grace_body);
+	fixture_simple(in_grace_body);
 }
 
 /* Each renamed log costs a search, so a request that handled all logs in one step would time out at the client. */
-static void slow_search_body(struct rig *rig)
+static void slow_search_body(struct meta_fixture *fx)
 {
 	enum { LOGS = 64 };
 	char name[16], to[16];
 	for (unsigned i = 0; i < LOGS; i++) {
 		snprintf(name, sizeof(name), "a%02u", i);
 		snprintf(to, sizeof(to), "b%02u", i);
-		CHECK_EQ(try_create(rig, META_ROOT, name, FID + i, TOKEN, 0), 0);
-		rename_in_root(rig, name, to);
+		CHECK_EQ(try_create(fx, META_ROOT, name, FID + i, TOKEN, 0), 0);
+		rename_in_root(fx, name, to);
 	}
-	collect_all(rig);
+	collect_all(fx);
 	struct passing p = {.page_ns = 20 * NS_PER_MS};
-	struct rig slow = passing_open(&p, rig);
+	struct meta_fixture slow = passing_open(&p, fx);
 	struct meta_gc_counts counts = {0};
-	for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
+	for (uint64_t i = 0; i < meta_gc_partitions(fx->m); i++) {
 		struct meta_gc_cursor at = {0};
 		while (!at.end) {
 			uint64_t begun_ns = rt_now_ns();
-			CHECK_EQ(meta_gc_step(slow.m, META_GC_ORPHANS, i, epoch_now(rig), &at,
+			CHECK_EQ(meta_gc_step(slow.m, META_GC_ORPHANS, i, epoch_now(fx), &at,
 					      &counts),
 				 0);
 			CHECK(rt_now_ns() - begun_ns < NS_PER_S);
@@ -392,234 +393,234 @@ static void slow_search_body(struct rig *rig)
 	cut_end(&slow);
 	CHECK(p.scans > LOGS);
 	CHECK_EQ(counts.seen, LOGS);
-	CHECK_EQ(suspicions(rig), 0);
+	CHECK_EQ(suspicions(fx), 0);
 }
 
 static void a_step_of_slow_rows_ends_early_and_continues_after_them(void **state)
 {
 	(void)state;
-	struct rig rig = rig_of(slow_search_body);
-	rig.options.partition_bits = 1;
-	rig_run(&rig);
+	struct meta_fixture fx = fixture_of(slow_search_body);
+	fx.options.partition_bits = 1;
+	fixture_run(&fx);
 }
 
 /* A single search takes twice as long as a client waits. Its object is not treated as an orphan; an orphan of a small
  * directory, handled after it, is. */
-static void long_search_body(struct rig *rig)
+static void long_search_body(struct meta_fixture *fx)
 {
 	char name[16];
-	uint64_t d = must_mkdir(rig, META_ROOT, "d");
+	uint64_t d = must_mkdir(fx, META_ROOT, "d");
 	for (unsigned i = 0; i < 48; i++) {
 		snprintf(name, sizeof(name), "b%02u", i);
-		must_create(rig, META_ROOT, name);
+		must_create(fx, META_ROOT, name);
 	}
-	CHECK_EQ(try_create(rig, META_ROOT, "t", FID, TOKEN, 0), 0);
-	rename_in_root(rig, "t", "u");
-	collect_all(rig);
+	CHECK_EQ(try_create(fx, META_ROOT, "t", FID, TOKEN, 0), 0);
+	rename_in_root(fx, "t", "u");
+	collect_all(fx);
 	struct cut c = {.layer = META_LAYER_NAME};
-	struct rig dies = cut_open(&c, rig);
+	struct meta_fixture dies = cut_open(&c, fx);
 	CHECK(try_create(&dies, d, "f", FID + 1, TOKEN, 0) != 0);
 	cut_end(&dies);
 	struct passing p = {.page_ns = 600 * NS_PER_MS};
-	struct rig slow = passing_open(&p, rig);
+	struct meta_fixture slow = passing_open(&p, fx);
 	uint64_t begun_ns = rt_now_ns();
-	step(&slow, META_GC_ORPHANS, epoch_now(rig));
+	step(&slow, META_GC_ORPHANS, epoch_now(fx));
 	CHECK(p.scans > 0);
 	CHECK(rt_now_ns() - begun_ns < 3 * NS_PER_S);
 	cut_end(&slow);
-	CHECK_EQ(suspicions(rig), 1);
-	CHECK_EQ(id_at(rig, META_ROOT, "u"), FID);
+	CHECK_EQ(suspicions(fx), 1);
+	CHECK_EQ(id_at(fx, META_ROOT, "u"), FID);
 }
 
 static void a_search_that_takes_too_long_ends_and_deletes_nothing(void **state)
 {
 	(void)state;
-	rig_simple(long_search_body);
+	fixture_simple(long_search_body);
 }
 
 /* --- epochs -------------------------------------------------------------------------------------------------- */
 
-static void late_worker_body(struct rig *rig)
+static void late_worker_body(struct meta_fixture *fx)
 {
-	uint64_t old = epoch_now(rig);
-	epoch_next(rig);
-	epoch_next(rig);
+	uint64_t old = epoch_now(fx);
+	epoch_next(fx);
+	epoch_next(fx);
 	struct meta_chunk chunk;
 	struct meta_block b = small_block(BLOCK, &chunk);
-	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
-	uint64_t d = must_mkdir(rig, META_ROOT, "d");
-	must_create(rig, d, "f");
-	CHECK_EQ(meta_remove(rig->m, &rig->ctx, d, meta_name("f"), 0, 0), 0);
+	CHECK_EQ(meta_block_allocate(fx->m, &fx->ctx, &b), 0);
+	uint64_t d = must_mkdir(fx, META_ROOT, "d");
+	must_create(fx, d, "f");
+	CHECK_EQ(meta_remove(fx->m, &fx->ctx, d, meta_name("f"), 0, 0), 0);
 	struct meta_gc_counts counts = {0};
 	for (unsigned kind = 0; kind < META_GC_KINDS; kind++)
-		step(rig, (enum meta_gc_kind)kind, old); /* a worker with an old epoch */
-	collect_once(rig, &counts);                      /* a worker with the present epoch */
+		step(fx, (enum meta_gc_kind)kind, old); /* a worker with an old epoch */
+	collect_once(fx, &counts);                      /* a worker with the present epoch */
 	CHECK_EQ(counts.collected, 0);
 	struct meta_owner o = {.file = FID, .bytes = 10};
-	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &b, &o, 1), 0);
+	CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &b, &o, 1), 0);
 	/* A worker with a future epoch does not shorten a grace period either. */
-	step(rig, META_GC_NAMES, epoch_now(rig) + 100);
-	struct meta_check_report report = must_be_whole(rig);
+	step(fx, META_GC_NAMES, epoch_now(fx) + 100);
+	struct meta_check_report report = must_be_whole(fx);
 	CHECK(report.garbage > 0);
 }
 
 static void a_worker_with_an_old_epoch_shortens_no_grace_period(void **state)
 {
 	(void)state;
-	rig_simple(late_worker_body);
+	fixture_simple(late_worker_body);
 }
 
 /* --- a late allocation ----------------------------------------------------------------------------------------- */
 
-static void late_allocation_body(struct rig *rig)
+static void late_allocation_body(struct meta_fixture *fx)
 {
 	struct meta_chunk chunk;
 	struct meta_block b = small_block(BLOCK, &chunk);
 	struct meta_block copy = b, later;
-	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
+	CHECK_EQ(meta_block_allocate(fx->m, &fx->ctx, &b), 0);
 	/* A repeated allocation returns the same block. */
 	uint64_t alloc_id = b.alloc_id;
-	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
+	CHECK_EQ(meta_block_allocate(fx->m, &fx->ctx, &b), 0);
 	CHECK(alloc_id != 0 && b.alloc_id == alloc_id);
 	/* The writer pauses until the block is collected with its chunks; then a copy of its request arrives. */
-	collect_all(rig);
+	collect_all(fx);
 	struct meta_owner o = {.file = FID, .bytes = 10};
-	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &b, &o, 1), -ENOENT);
+	CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &b, &o, 1), -ENOENT);
 	later = copy;
-	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &later), 0);
-	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &b, &o, 1), -ENOENT);
+	CHECK_EQ(meta_block_allocate(fx->m, &fx->ctx, &later), 0);
+	CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &b, &o, 1), -ENOENT);
 	/* The writer of the second allocation may commit it, also twice. */
 	for (int i = 0; i < 2; i++)
-		CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &later, &o, 1), 0);
-	struct meta_check_report report = must_be_whole(rig);
+		CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &later, &o, 1), 0);
+	struct meta_check_report report = must_be_whole(fx);
 	CHECK(report.garbage > 0);
 }
 
 static void a_late_allocation_gives_the_first_writer_no_block(void **state)
 {
 	(void)state;
-	rig_simple(late_allocation_body);
+	fixture_simple(late_allocation_body);
 }
 
 /* --- charges ------------------------------------------------------------------------------------------------------ */
 
-static uint64_t used(struct rig *rig)
+static uint64_t used(struct meta_fixture *fx)
 {
 	struct meta_tenant t;
-	CHECK_EQ(meta_tenant_get(rig->m, RIG_TENANT, &t), 0);
+	CHECK_EQ(meta_tenant_get(fx->m, FIXTURE_TENANT, &t), 0);
 	return t.used_bytes;
 }
 
 /* Commits an open block in a process that ends before it deletes the note of the charge from the account. */
-static void commit_open(struct rig *rig, uint64_t id)
+static void commit_open(struct meta_fixture *fx, uint64_t id)
 {
 	struct cut c = {.layer = META_LAYER_NAME, .left = 1000};
-	struct rig writer = cut_open(&c, rig);
+	struct meta_fixture writer = cut_open(&c, fx);
 	struct meta_chunk chunk;
 	struct meta_block b = small_block(id, &chunk);
 	b.state = META_BLOCK_OPEN;
 	b.length = 0;
-	CHECK_EQ(meta_block_allocate(writer.m, &rig->ctx, &b), 0);
-	CHECK_EQ(meta_block_commit(writer.m, &rig->ctx, &b, NULL, 0), 0);
+	CHECK_EQ(meta_block_allocate(writer.m, &fx->ctx, &b), 0);
+	CHECK_EQ(meta_block_commit(writer.m, &fx->ctx, &b, NULL, 0), 0);
 	cut_end(&writer);
 }
 
-static void chunks_done(struct rig *rig, uint64_t epoch)
+static void chunks_done(struct meta_fixture *fx, uint64_t epoch)
 {
-	for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
+	for (uint64_t i = 0; i < meta_gc_partitions(fx->m); i++) {
 		struct meta_gc_cursor at = {0};
 		struct arena arena;
 		struct meta_dead_chunks d;
 		arena_init(&arena, MIB);
-		while (!at.end && meta_gc_chunks(rig->m, i, epoch, &at, &arena, &d, 1) == 1)
-			CHECK_EQ(meta_gc_chunks_done(rig->m, d.tenant, d.block, d.chunk_block), 0);
+		while (!at.end && meta_gc_chunks(fx->m, i, epoch, &at, &arena, &d, 1) == 1)
+			CHECK_EQ(meta_gc_chunks_done(fx->m, d.tenant, d.block, d.chunk_block), 0);
 		arena_fini(&arena);
 	}
 }
 
 /* The collector runs over accounts before the dead chunks are deleted, or (seed 2) after. */
-static void empty_charge_body(struct rig *rig)
+static void empty_charge_body(struct meta_fixture *fx)
 {
 	struct meta_chunk chunk;
 	struct meta_block other = small_block(BLOCK + 1, &chunk);
 	struct meta_owner o = {.file = FID, .bytes = 10};
-	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &other), 0);
-	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &other, &o, 1), 0);
-	commit_open(rig, BLOCK);
-	CHECK_EQ(used(rig), 20);
-	CHECK_EQ(meta_block_seal(rig->m, &rig->ctx, BLOCK, 5, 0, 0, 0), 0);
-	CHECK_EQ(used(rig), 10);
+	CHECK_EQ(meta_block_allocate(fx->m, &fx->ctx, &other), 0);
+	CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &other, &o, 1), 0);
+	commit_open(fx, BLOCK);
+	CHECK_EQ(used(fx), 20);
+	CHECK_EQ(meta_block_seal(fx->m, &fx->ctx, BLOCK, 5, 0, 0, 0), 0);
+	CHECK_EQ(used(fx), 10);
 	for (unsigned round = 0; round < 8; round++) {
-		step(rig, META_GC_BLOCKS, epoch_now(rig));
-		if (rig->seed == 2)
-			chunks_done(rig, epoch_now(rig));
-		epoch_next(rig);
+		step(fx, META_GC_BLOCKS, epoch_now(fx));
+		if (fx->seed == 2)
+			chunks_done(fx, epoch_now(fx));
+		epoch_next(fx);
 	}
-	step(rig, META_GC_ACCOUNTS, epoch_now(rig));
-	CHECK_EQ(used(rig), 10);
+	step(fx, META_GC_ACCOUNTS, epoch_now(fx));
+	CHECK_EQ(used(fx), 10);
 }
 
 static void a_charge_that_a_seal_refunded_is_not_refunded_again(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 2; seed++) {
-		struct rig rig = rig_of(empty_charge_body);
-		rig.seed = seed;
-		rig_run(&rig);
+		struct meta_fixture fx = fixture_of(empty_charge_body);
+		fx.seed = seed;
+		fixture_run(&fx);
 	}
 }
 
 /* --- damaged rows ------------------------------------------------------------------------------- */
 
-static void put_row(struct rig *rig, uint64_t partition, struct kv_bytes key,
+static void put_row(struct meta_fixture *fx, uint64_t partition, struct kv_bytes key,
 		    const ProtobufCMessage *msg)
 {
 	struct arena a;
 	arena_init(&a, MIB);
 	struct kv_write w = {.kind = KV_PUT, .key = key};
 	CHECK_EQ(rec_pack(&a, msg, &w.value), 0);
-	CHECK_EQ(kv_txn(rig->kv, partition, &(struct kv_txn){.writes = &w, .write_count = 1}, NULL),
+	CHECK_EQ(kv_txn(fx->kv, partition, &(struct kv_txn){.writes = &w, .write_count = 1}, NULL),
 		 0);
 	arena_fini(&a);
 }
 
-static void epoch_zero_body(struct rig *rig)
+static void epoch_zero_body(struct meta_fixture *fx)
 {
 	rec_gc_epoch e = TERRANE__REC__GC_EPOCH__INIT;
 	struct schema_key key = key_text(KEY_GC_EPOCH, "");
 	uint64_t epoch;
-	put_row(rig, schema_partition_at(META_LAYER_SYSTEM, 0), key_bytes(&key), &e.base);
-	CHECK_EQ(meta_gc_epoch(rig->m, &epoch), -EBADMSG);
+	put_row(fx, schema_partition_at(META_LAYER_SYSTEM, 0), key_bytes(&key), &e.base);
+	CHECK_EQ(meta_gc_epoch(fx->m, &epoch), -EBADMSG);
 }
 
 static void a_stored_epoch_of_zero_is_refused(void **state)
 {
 	(void)state;
-	rig_simple(epoch_zero_body);
+	fixture_simple(epoch_zero_body);
 }
 
 /* No server writes a name of 400 bytes, but a damaged key can have one. */
-static void long_name_body(struct rig *rig)
+static void long_name_body(struct meta_fixture *fx)
 {
 	uint8_t bytes[500];
-	uint64_t dir = must_mkdir(rig, META_ROOT, "d");
-	struct schema_key prefix = key_slice(KEY_ENTRY, RIG_TENANT, dir, SLICE_HOME);
+	uint64_t dir = must_mkdir(fx, META_ROOT, "d");
+	struct schema_key prefix = key_slice(KEY_ENTRY, FIXTURE_TENANT, dir, SLICE_HOME);
 	memset(bytes, 'x', sizeof(bytes));
 	memcpy(bytes, prefix.bytes, prefix.len);
 	rec_entry e = TERRANE__REC__ENTRY__INIT;
 	e.kind = META_FILE;
 	e.id = FID;
-	put_row(rig, part_name(rig->m, RIG_TENANT, dir, SLICE_HOME),
+	put_row(fx, part_name(fx->m, FIXTURE_TENANT, dir, SLICE_HOME),
 		kv_bytes(bytes, prefix.len + 400), &e.base);
 	struct gc_search s = {.id = FID};
-	CHECK_EQ(gc_search(rig->m, RIG_TENANT, dir, &s), -EBADMSG);
+	CHECK_EQ(gc_search(fx->m, FIXTURE_TENANT, dir, &s), -EBADMSG);
 	CHECK_EQ(s.found, false);
 }
 
 static void a_search_refuses_a_name_that_is_too_long(void **state)
 {
 	(void)state;
-	rig_simple(long_name_body);
+	fixture_simple(long_name_body);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
 /* Files with very many extents: the collector's walk passes them, and they can be moved. */
 #include "base/arena.h"
 #include "meta_api/id.h"
-#include "meta_rig.h"
+#include "meta_fixture.h"
 
 #include "base/log.h"
 #include "meta/impl.h"
@@ -14,7 +14,7 @@ struct blk {
 	struct meta_block b;
 };
 
-static uint64_t must_block(struct rig *rig, uint64_t owner)
+static uint64_t must_block(struct meta_fixture *fx, uint64_t owner)
 {
 	struct blk k = {.chunk = {.disk = 5}};
 	k.b = (struct meta_block){.id = meta_id(),
@@ -26,32 +26,32 @@ static uint64_t must_block(struct rig *rig, uint64_t owner)
 				  .chunk_count = 1,
 				  .chunks = &k.chunk};
 	struct meta_owner o = {.file = owner, .bytes = 1000};
-	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &k.b), 0);
-	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &k.b, &o, 1), 0);
+	CHECK_EQ(meta_block_allocate(fx->m, &fx->ctx, &k.b), 0);
+	CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &k.b, &o, 1), 0);
 	return k.b.id;
 }
 
 /* A sealed file of n extents of one byte, in `blocks` blocks in turn, runs of `run` in each. */
-static uint64_t must_long_file(struct rig *rig, const char *name, size_t n, size_t blocks,
+static uint64_t must_long_file(struct meta_fixture *fx, const char *name, size_t n, size_t blocks,
 			       size_t run)
 {
 	static struct meta_extent e[META_EXTENTS_MAX];
 	uint64_t ids[256];
 	uint64_t f = meta_id();
 	CHECK(blocks <= ARRAY_LEN(ids));
-	CHECK_EQ(try_create(rig, META_ROOT, name, f, TOKEN, 0), 0);
+	CHECK_EQ(try_create(fx, META_ROOT, name, f, TOKEN, 0), 0);
 	for (size_t i = 0; i < blocks; i++)
-		ids[i] = must_block(rig, f);
+		ids[i] = must_block(fx, f);
 	for (size_t at = 0; at < n;) {
 		size_t count = min_u64(META_EXTENTS_MAX, n - at);
 		for (size_t i = 0; i < count; i++)
 			e[i] = (struct meta_extent){.block = ids[(at + i) / run % blocks],
 						    .offset = (at + i) % 997,
 						    .length = 1};
-		CHECK_EQ(meta_file_add(rig->m, &rig->ctx, f, TOKEN, at, e, count), 0);
+		CHECK_EQ(meta_file_add(fx->m, &fx->ctx, f, TOKEN, at, e, count), 0);
 		at += count;
 	}
-	CHECK_EQ(meta_file_seal(rig->m, &rig->ctx, f, TOKEN, meta_name(name), 1), 0);
+	CHECK_EQ(meta_file_seal(fx->m, &fx->ctx, f, TOKEN, meta_name(name), 1), 0);
 	return f;
 }
 
@@ -60,49 +60,49 @@ static uint64_t must_long_file(struct rig *rig, const char *name, size_t n, size
 /* More extents than the memory of one operation holds. */
 #define VERY_MANY 560000
 
-static void collect_body(struct rig *rig)
+static void collect_body(struct meta_fixture *fx)
 {
-	uint64_t f = must_long_file(rig, "f", VERY_MANY, 2, 1000);
+	uint64_t f = must_long_file(fx, "f", VERY_MANY, 2, 1000);
 	/* An owner without an extent in the file: the search for one walks the file. */
-	uint64_t spare = must_block(rig, f);
+	uint64_t spare = must_block(fx, f);
 	struct meta_block b;
 	struct arena a;
 	struct meta_gc_counts counts = {0};
-	collect_once(rig, &counts);
+	collect_once(fx, &counts);
 	CHECK_EQ(counts.damaged, 0);
-	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("f"), 0, 0), 0);
-	collect_all(rig);
+	CHECK_EQ(meta_remove(fx->m, &fx->ctx, META_ROOT, meta_name("f"), 0, 0), 0);
+	collect_all(fx);
 	arena_init(&a, MIB);
-	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, &spare, 1, &a, &b), 0);
+	CHECK_EQ(meta_block_get(fx->m, &fx->ctx, &spare, 1, &a, &b), 0);
 	CHECK_EQ(b.state, 0);
 	arena_fini(&a);
-	CHECK_EQ(must_be_whole(rig).garbage, 0);
-	CHECK(kv_mem_keys(rig->mem) < 20);
+	CHECK_EQ(must_be_whole(fx).garbage, 0);
+	CHECK(kv_mem_keys(fx->mem) < 20);
 }
 
 static void a_file_with_very_many_extents_does_not_stop_the_collector(void **state)
 {
 	(void)state;
-	rig_simple(collect_body);
+	fixture_simple(collect_body);
 }
 
-static void damaged_body(struct rig *rig)
+static void damaged_body(struct meta_fixture *fx)
 {
 	/* A row that cannot be decoded, before a row that is garbage. */
-	uint64_t block = must_block(rig, meta_id());
-	struct schema_key key = key_ids(KEY_OWNER, RIG_TENANT, 2, 3);
+	uint64_t block = must_block(fx, meta_id());
+	struct schema_key key = key_ids(KEY_OWNER, FIXTURE_TENANT, 2, 3);
 	struct kv_write w = {.kind = KV_PUT, .key = key_bytes(&key), .value = kv_text("\xff\xff")};
-	CHECK_EQ(kv_txn(rig->kv, part_of(rig->m, META_LAYER_BLOCK, RIG_TENANT, block),
+	CHECK_EQ(kv_txn(fx->kv, part_of(fx->m, META_LAYER_BLOCK, FIXTURE_TENANT, block),
 			&(struct kv_txn){.writes = &w, .write_count = 1}, NULL),
 		 0);
 	struct meta_block b;
 	struct arena a;
 	struct meta_gc_counts counts = {0};
 	for (int i = 0; i < 9; i++)
-		collect_once(rig, &counts);
+		collect_once(fx, &counts);
 	CHECK_EQ(counts.damaged, 9);
 	arena_init(&a, MIB);
-	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, &block, 1, &a, &b), 0);
+	CHECK_EQ(meta_block_get(fx->m, &fx->ctx, &block, 1, &a, &b), 0);
 	CHECK_EQ(b.state, 0);
 	arena_fini(&a);
 }
@@ -110,37 +110,37 @@ static void damaged_body(struct rig *rig)
 static void a_row_that_cannot_be_decoded_does_not_stop_the_collector(void **state)
 {
 	(void)state;
-	struct rig rig = rig_of(damaged_body);
-	rig.options.partition_bits = 0;
-	rig_run(&rig);
+	struct meta_fixture fx = fixture_of(damaged_body);
+	fx.options.partition_bits = 0;
+	fixture_run(&fx);
 }
 
-static void remap_body(struct rig *rig)
+static void remap_body(struct meta_fixture *fx)
 {
-	uint64_t f = must_long_file(rig, "f", 10, 2, 5);
-	uint64_t fresh = must_block(rig, f);
+	uint64_t f = must_long_file(fx, "f", 10, 2, 5);
+	uint64_t fresh = must_block(fx, f);
 	struct meta_gc_counts counts = {0};
 	collect_once(
-		rig,
+		fx,
 		&counts); /* notes that both blocks have an extent of the file, and that fresh has none */
 	struct meta_file file;
 	struct meta_part part = {0};
 	struct arena a;
 	arena_init(&a, MIB);
-	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, f, &part, &a, &file), 0);
+	CHECK_EQ(meta_file_get(fx->m, &fx->ctx, f, &part, &a, &file), 0);
 	CHECK_EQ(part.count, 10);
 	const struct meta_extent *list = part.extents;
 	uint64_t old = list[0].block;
 	for (uint64_t i = 0; i < 5; i++) {
 		struct meta_extent now = {.block = fresh, .offset = i, .length = 1};
-		CHECK_EQ(meta_file_remap(rig->m, &rig->ctx, f, i, &list[i], &now), 0);
+		CHECK_EQ(meta_file_remap(fx->m, &fx->ctx, f, i, &list[i], &now), 0);
 	}
-	collect_all(rig);
+	collect_all(fx);
 	struct meta_block b[2];
-	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, (uint64_t[]){old, fresh}, 2, &a, b), 0);
+	CHECK_EQ(meta_block_get(fx->m, &fx->ctx, (uint64_t[]){old, fresh}, 2, &a, b), 0);
 	CHECK(b[0].state == 0 && b[1].state == META_BLOCK_SEALED);
 	arena_fini(&a);
-	CHECK_EQ(must_be_whole(rig).garbage, 0);
+	CHECK_EQ(must_be_whole(fx).garbage, 0);
 }
 
 /* A server that is suspended before its n-th transaction until all blocks without owner are collected. Then the
@@ -149,7 +149,7 @@ static void remap_body(struct rig *rig)
 struct standing {
 	struct kv base;
 	struct kv *below;
-	struct rig *rig;
+	struct meta_fixture *fx;
 	unsigned txns, at;
 	bool late, lost;
 };
@@ -173,7 +173,7 @@ static int standing_txn(struct kv *kv, uint64_t partition, const struct kv_txn *
 	if (rc < 0)
 		return rc;
 	if (++s->txns == s->at)
-		collect_all(s->rig);
+		collect_all(s->fx);
 	rc = kv_txn(s->below, partition, txn, failed);
 	if (s->txns == s->at && s->late)
 		rt_deadline_set(rt_now_ns());
@@ -191,35 +191,35 @@ static const struct kv_ops standing_ops = {.name = "standing",
 					   .txn = standing_txn,
 					   .close = standing_close};
 
-static void remap_late_body(struct rig *rig)
+static void remap_late_body(struct meta_fixture *fx)
 {
 	struct meta_file file;
 	struct meta_part part = {0};
-	uint64_t f = must_long_file(rig, "f", 10, 2, 5);
+	uint64_t f = must_long_file(fx, "f", 10, 2, 5);
 	for (unsigned try = 0; try < 9; try++) {
 		unsigned at = 1 + try / 3;
-		uint64_t fresh = must_block(rig, f);
+		uint64_t fresh = must_block(fx, f);
 		struct arena a;
 		arena_init(&a, MIB);
-		struct standing s = {.base.ops = &standing_ops, .rig = rig};
+		struct standing s = {.base.ops = &standing_ops, .fx = fx};
 		struct meta *slow;
-		CHECK_EQ(kv_mem_open(&s.below, rig->mem), 0);
-		CHECK_EQ(meta_open(&slow, &s.base, &rig->options), 0);
+		CHECK_EQ(kv_mem_open(&s.below, fx->mem), 0);
+		CHECK_EQ(meta_open(&slow, &s.base, &fx->options), 0);
 		s.txns = 0;
 		s.at = at;
 		s.late = try % 3 == 1;
 		s.lost = try % 3 == 2;
-		CHECK_EQ(meta_file_get(rig->m, &rig->ctx, f, &part, &a, &file), 0);
+		CHECK_EQ(meta_file_get(fx->m, &fx->ctx, f, &part, &a, &file), 0);
 		struct meta_extent now = {.block = fresh, .length = 1};
-		int rc = meta_file_remap(slow, &rig->ctx, f, 0, &part.extents[0], &now);
+		int rc = meta_file_remap(slow, &fx->ctx, f, 0, &part.extents[0], &now);
 		rt_deadline_set(RT_NEVER);
 		/* The first transaction changes the file, the second would undo that. */
 		CHECK_EQ(rc, at > 1 ? 0 : s.lost ? -ETIMEDOUT : -ENOENT);
 		CHECK_EQ(s.txns, at == 1 ? 2 : 1);
 		meta_close(slow);
 		kv_close(&s.base);
-		collect_all(rig);
-		CHECK_EQ(must_be_whole(rig).garbage, 0);
+		collect_all(fx);
+		CHECK_EQ(must_be_whole(fx).garbage, 0);
 		arena_fini(&a);
 	}
 }
@@ -227,31 +227,31 @@ static void remap_late_body(struct rig *rig)
 static void a_file_is_not_left_with_a_block_that_was_collected_meanwhile(void **state)
 {
 	(void)state;
-	rig_simple(remap_late_body);
+	fixture_simple(remap_late_body);
 }
 
 static void a_block_that_a_long_file_lost_is_collected(void **state)
 {
 	(void)state;
-	rig_simple(remap_body);
+	fixture_simple(remap_body);
 }
 
 /* --- moves --------------------------------------------------------------------------------------- */
 
 #define LONG 8000
 
-static void move_body(struct rig *rig)
+static void move_body(struct meta_fixture *fx)
 {
-	uint64_t d = must_mkdir(rig, META_ROOT, "d");
-	uint64_t f = must_long_file(rig, "f", LONG, 40, 10);
+	uint64_t d = must_mkdir(fx, META_ROOT, "d");
+	uint64_t f = must_long_file(fx, "f", LONG, 40, 10);
 	uint64_t id = meta_id(), request = meta_id();
 	int rc;
 	uint64_t longest = 0, tries = 0;
 	/* Interrupted again and again: it completes in about as many attempts as it has batches. */
 	do {
-		uint64_t before = rig->kv->stats.txns;
-		kv_mem_fail_at(rig->mem, 200, KV_MEM_REQUEST_LOST);
-		rc = meta_move(rig->m, &rig->ctx,
+		uint64_t before = fx->kv->stats.txns;
+		kv_mem_fail_at(fx->mem, 200, KV_MEM_REQUEST_LOST);
+		rc = meta_move(fx->m, &fx->ctx,
 			       &(struct meta_move){.from_dir = META_ROOT,
 						   .from = meta_name("f"),
 						   .id = f,
@@ -259,9 +259,9 @@ static void move_body(struct rig *rig)
 						   .to = meta_name("g"),
 						   .new_id = id,
 						   .request = request});
-		kv_mem_fail_at(rig->mem, 0, KV_MEM_FINE);
+		kv_mem_fail_at(fx->mem, 0, KV_MEM_FINE);
 		CHECK(rc == 0 || rc == -ETIMEDOUT);
-		longest = max_u64(longest, rig->kv->stats.txns - before);
+		longest = max_u64(longest, fx->kv->stats.txns - before);
 		tries++;
 	} while (rc != 0 && tries < 100);
 	CHECK_EQ(rc, 0);
@@ -270,19 +270,19 @@ static void move_body(struct rig *rig)
 	struct meta_part part = {.offset = LONG - 1};
 	struct arena a;
 	arena_init(&a, 8 * MIB);
-	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, id, &part, &a, &file), 0);
+	CHECK_EQ(meta_file_get(fx->m, &fx->ctx, id, &part, &a, &file), 0);
 	CHECK(file.size == LONG && file.extent_count == LONG && part.count == 1);
 	arena_fini(&a);
-	CHECK_EQ(must_be_whole(rig).errors, 0);
-	collect_all(rig);
-	struct meta_check_report report = must_be_whole(rig);
+	CHECK_EQ(must_be_whole(fx).errors, 0);
+	collect_all(fx);
+	struct meta_check_report report = must_be_whole(fx);
 	CHECK(report.garbage == 0 && report.files == 1 && report.blocks == 40);
 }
 
 static void a_move_of_a_long_file_continues_where_it_was_interrupted(void **state)
 {
 	(void)state;
-	rig_simple(move_body);
+	fixture_simple(move_body);
 }
 
 int main(void)

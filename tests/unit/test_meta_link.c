@@ -6,101 +6,101 @@
 #define FID 500ULL
 #define OTHER 501ULL
 
-static int link_as(struct rig *rig, const char *name)
+static int link_as(struct meta_fixture *fx, const char *name)
 {
 	return meta_link(
-		rig->m, &rig->ctx, META_ROOT, meta_name(name),
+		fx->m, &fx->ctx, META_ROOT, meta_name(name),
 		&(struct meta_naming){.file = FID, .token = TOKEN, .seal = true, .mtime_ns = 1});
 }
 
-static void must_new(struct rig *rig)
+static void must_new(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_file_new(rig->m, &rig->ctx, META_ROOT, FID, TOKEN), 0);
+	CHECK_EQ(meta_file_new(fx->m, &fx->ctx, META_ROOT, FID, TOKEN), 0);
 }
 
 /* Another file has the name for a while, so the file gets another name. */
-static void other_name(struct rig *rig)
+static void other_name(struct meta_fixture *fx)
 {
-	CHECK_EQ(try_create(rig, META_ROOT, "x", OTHER, 0, 0), 0);
-	CHECK_EQ(link_as(rig, "x"), -EEXIST);
-	CHECK_EQ(link_as(rig, "z"), 0);
-	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("x"), OTHER, 0), 0);
+	CHECK_EQ(try_create(fx, META_ROOT, "x", OTHER, 0, 0), 0);
+	CHECK_EQ(link_as(fx, "x"), -EEXIST);
+	CHECK_EQ(link_as(fx, "z"), 0);
+	CHECK_EQ(meta_remove(fx->m, &fx->ctx, META_ROOT, meta_name("x"), OTHER, 0), 0);
 }
 
-static void held_up(struct rig *rig)
+static void held_up(struct meta_fixture *fx)
 {
-	CHECK_EQ(link_as(rig, "x"), -EEXIST);
+	CHECK_EQ(link_as(fx, "x"), -EEXIST);
 }
 
-static void held_up_body(struct rig *rig)
+static void held_up_body(struct meta_fixture *fx)
 {
-	must_new(rig);
-	gate_run(rig, META_LAYER_NAME, 0, other_name, held_up);
-	CHECK_EQ(id_at(rig, META_ROOT, "x"), 0);
-	CHECK_EQ(id_at(rig, META_ROOT, "z"), FID);
+	must_new(fx);
+	gate_run(fx, META_LAYER_NAME, 0, other_name, held_up);
+	CHECK_EQ(id_at(fx, META_ROOT, "x"), 0);
+	CHECK_EQ(id_at(fx, META_ROOT, "z"), FID);
 }
 
 static void a_link_held_up_after_its_mark_gives_no_second_name(void **state)
 {
 	(void)state;
-	rig_simple(held_up_body);
+	fixture_simple(held_up_body);
 }
 
 /* The same in a directory that is spread: the fence is in the slice where the name would be. */
-static void spread_body(struct rig *rig)
+static void spread_body(struct meta_fixture *fx)
 {
-	must_new(rig);
+	must_new(fx);
 	for (int i = 0; i < 40; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "n%d", i);
-		must_create(rig, META_ROOT, name);
+		must_create(fx, META_ROOT, name);
 	}
-	gate_run(rig, META_LAYER_NAME, 0, other_name, held_up);
-	CHECK_EQ(id_at(rig, META_ROOT, "x"), 0);
-	CHECK_EQ(id_at(rig, META_ROOT, "z"), FID);
+	gate_run(fx, META_LAYER_NAME, 0, other_name, held_up);
+	CHECK_EQ(id_at(fx, META_ROOT, "x"), 0);
+	CHECK_EQ(id_at(fx, META_ROOT, "z"), FID);
 }
 
 static void a_link_held_up_in_a_spread_directory_gives_no_second_name(void **state)
 {
 	(void)state;
-	struct rig rig = rig_of(spread_body);
-	rig.options.spread_entries = 8;
-	rig_run(&rig);
+	struct meta_fixture fx = fixture_of(spread_body);
+	fx.options.spread_entries = 8;
+	fixture_run(&fx);
 }
 
-static void link_z(struct rig *rig)
+static void link_z(struct meta_fixture *fx)
 {
-	CHECK_EQ(link_as(rig, "z"), -EPERM);
+	CHECK_EQ(link_as(fx, "z"), -EPERM);
 }
 
-static void link_x(struct rig *rig)
+static void link_x(struct meta_fixture *fx)
 {
-	CHECK_EQ(link_as(rig, "x"), 0);
+	CHECK_EQ(link_as(fx, "x"), 0);
 }
 
 /* A file that has a name is refused another one at any time. */
-static void named_body(struct rig *rig)
+static void named_body(struct meta_fixture *fx)
 {
-	must_new(rig);
-	link_x(rig);
-	link_z(rig);
-	CHECK_EQ(ren(rig, "x", "y"), 0);
-	link_z(rig);
-	CHECK_EQ(link_as(rig, "x"), 0); /* a copy of the first request */
-	CHECK_EQ(id_at(rig, META_ROOT, "x"), 0);
-	CHECK_EQ(id_at(rig, META_ROOT, "y"), FID);
-	CHECK_EQ(id_at(rig, META_ROOT, "z"), 0);
+	must_new(fx);
+	link_x(fx);
+	link_z(fx);
+	CHECK_EQ(ren(fx, "x", "y"), 0);
+	link_z(fx);
+	CHECK_EQ(link_as(fx, "x"), 0); /* a copy of the first request */
+	CHECK_EQ(id_at(fx, META_ROOT, "x"), 0);
+	CHECK_EQ(id_at(fx, META_ROOT, "y"), FID);
+	CHECK_EQ(id_at(fx, META_ROOT, "z"), 0);
 }
 
 static void a_file_that_has_a_name_gets_no_other(void **state)
 {
 	(void)state;
-	rig_simple(named_body);
+	fixture_simple(named_body);
 }
 
-static int link_open(struct rig *rig, const char *name)
+static int link_open(struct meta_fixture *fx, const char *name)
 {
-	return meta_link(rig->m, &rig->ctx, META_ROOT, meta_name(name),
+	return meta_link(fx->m, &fx->ctx, META_ROOT, meta_name(name),
 			 &(struct meta_naming){.file = FID, .token = TOKEN, .mtime_ns = 1});
 }
 
@@ -108,57 +108,57 @@ static int link_open(struct rig *rig, const char *name)
  * The tombstones that stop a copy of a request are collected after the grace period: a request that is delayed for
  * longer must fail. The file is open for writing: the record of a sealed one would show that it was renamed.
  */
-static void long_after(struct rig *rig)
+static void long_after(struct meta_fixture *fx)
 {
-	CHECK_EQ(link_open(rig, "x"), 0);
-	CHECK_EQ(ren(rig, "x", "y"), 0);
+	CHECK_EQ(link_open(fx, "x"), 0);
+	CHECK_EQ(ren(fx, "x", "y"), 0);
 	rt_sleep_ns(META_GRACE_MIN);
-	collect_all(rig);
+	collect_all(fx);
 }
 
-static void too_late(struct rig *rig)
+static void too_late(struct meta_fixture *fx)
 {
-	CHECK_EQ(link_open(rig, "x"), -ETIMEDOUT);
+	CHECK_EQ(link_open(fx, "x"), -ETIMEDOUT);
 }
 
-static void late_body(struct rig *rig)
+static void late_body(struct meta_fixture *fx)
 {
-	must_new(rig);
-	gate_run(rig, META_LAYER_FILE, 0, long_after, too_late);
-	CHECK_EQ(id_at(rig, META_ROOT, "x"), 0);
-	CHECK_EQ(id_at(rig, META_ROOT, "y"), FID);
+	must_new(fx);
+	gate_run(fx, META_LAYER_FILE, 0, long_after, too_late);
+	CHECK_EQ(id_at(fx, META_ROOT, "x"), 0);
+	CHECK_EQ(id_at(fx, META_ROOT, "y"), FID);
 }
 
 static void a_link_held_up_for_longer_than_the_grace_gives_up(void **state)
 {
 	(void)state;
-	rig_simple(late_body);
+	fixture_simple(late_body);
 }
 
-static void create_renamed(struct rig *rig)
+static void create_renamed(struct meta_fixture *fx)
 {
-	CHECK_EQ(try_create(rig, META_ROOT, "x", FID, TOKEN, 0), 0);
-	CHECK_EQ(ren(rig, "x", "y"), 0);
+	CHECK_EQ(try_create(fx, META_ROOT, "x", FID, TOKEN, 0), 0);
+	CHECK_EQ(ren(fx, "x", "y"), 0);
 	rt_sleep_ns(META_GRACE_MIN);
-	collect_all(rig);
+	collect_all(fx);
 }
 
-static void create_late(struct rig *rig)
+static void create_late(struct meta_fixture *fx)
 {
-	CHECK_EQ(try_create(rig, META_ROOT, "x", FID, TOKEN, 0), -ETIMEDOUT);
+	CHECK_EQ(try_create(fx, META_ROOT, "x", FID, TOKEN, 0), -ETIMEDOUT);
 }
 
-static void late_create_body(struct rig *rig)
+static void late_create_body(struct meta_fixture *fx)
 {
-	gate_run(rig, META_LAYER_FILE, 0, create_renamed, create_late);
-	CHECK_EQ(id_at(rig, META_ROOT, "x"), 0);
-	CHECK_EQ(id_at(rig, META_ROOT, "y"), FID);
+	gate_run(fx, META_LAYER_FILE, 0, create_renamed, create_late);
+	CHECK_EQ(id_at(fx, META_ROOT, "x"), 0);
+	CHECK_EQ(id_at(fx, META_ROOT, "y"), FID);
 }
 
 static void a_create_held_up_for_longer_than_the_grace_gives_up(void **state)
 {
 	(void)state;
-	rig_simple(late_create_body);
+	fixture_simple(late_create_body);
 }
 
 int main(void)

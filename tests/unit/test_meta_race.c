@@ -18,72 +18,72 @@
 #define FID 500ULL
 #define FID_NEW 501ULL
 
-static void create_f1(struct rig *rig)
+static void create_f1(struct meta_fixture *fx)
 {
-	CHECK_EQ(try_create(rig, META_ROOT, "f1", FID_NEW, TOKEN, META_OVERWRITE), 0);
+	CHECK_EQ(try_create(fx, META_ROOT, "f1", FID_NEW, TOKEN, META_OVERWRITE), 0);
 }
 
-static void rename_f1(struct rig *rig)
+static void rename_f1(struct meta_fixture *fx)
 {
-	CHECK_EQ(ren(rig, "f1", "f2"), 0);
+	CHECK_EQ(ren(fx, "f1", "f2"), 0);
 }
 
-static void paper_body(struct rig *rig)
+static void paper_body(struct meta_fixture *fx)
 {
-	CHECK_EQ(try_create(rig, META_ROOT, "f1", FID, 0, 0), 0);
-	gate_run(rig, META_LAYER_NAME, 0, create_f1, rename_f1);
+	CHECK_EQ(try_create(fx, META_ROOT, "f1", FID, 0, 0), 0);
+	gate_run(fx, META_LAYER_NAME, 0, create_f1, rename_f1);
 	/* The create took effect first, so the rename moved its file, and the file still exists. */
-	CHECK_EQ(id_at(rig, META_ROOT, "f1"), 0);
-	CHECK_EQ(id_at(rig, META_ROOT, "f2"), FID_NEW);
+	CHECK_EQ(id_at(fx, META_ROOT, "f1"), 0);
+	CHECK_EQ(id_at(fx, META_ROOT, "f2"), FID_NEW);
 }
 
 static void a_rename_R1_R3_does_not_erase_the_create_C1_C2_between(void **state)
 {
 	(void)state;
-	rig_simple(paper_body);
+	fixture_simple(paper_body);
 }
 
-static void overwrite_f1(struct rig *rig)
+static void overwrite_f1(struct meta_fixture *fx)
 {
-	create_f1(rig);
+	create_f1(fx);
 }
 
-static void paper_reverse_body(struct rig *rig)
+static void paper_reverse_body(struct meta_fixture *fx)
 {
-	CHECK_EQ(try_create(rig, META_ROOT, "f1", FID, 0, 0), 0);
+	CHECK_EQ(try_create(fx, META_ROOT, "f1", FID, 0, 0), 0);
 	/* The create reads f1 -> fid; before its C2 the whole rename runs. */
-	gate_run(rig, META_LAYER_NAME, 1, rename_f1, overwrite_f1);
-	CHECK_EQ(id_at(rig, META_ROOT, "f1"), FID_NEW);
-	CHECK_EQ(id_at(rig, META_ROOT, "f2"), FID);
+	gate_run(fx, META_LAYER_NAME, 1, rename_f1, overwrite_f1);
+	CHECK_EQ(id_at(fx, META_ROOT, "f1"), FID_NEW);
+	CHECK_EQ(id_at(fx, META_ROOT, "f2"), FID);
 }
 
 static void a_create_C2_does_not_erase_the_rename_before_it(void **state)
 {
 	(void)state;
-	rig_simple(paper_reverse_body);
+	fixture_simple(paper_reverse_body);
 }
 
-static void remove_f1(struct rig *rig)
+static void remove_f1(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("f1"), FID, 0), 0);
+	CHECK_EQ(meta_remove(fx->m, &fx->ctx, META_ROOT, meta_name("f1"), FID, 0), 0);
 }
 
-static void rename_refused(struct rig *rig)
+static void rename_refused(struct meta_fixture *fx)
 {
-	CHECK_EQ(ren(rig, "f1", "f2"), -ENOENT);
+	CHECK_EQ(ren(fx, "f1", "f2"), -ENOENT);
 }
 
-static void removed_body(struct rig *rig)
+static void removed_body(struct meta_fixture *fx)
 {
-	CHECK_EQ(try_create(rig, META_ROOT, "f1", FID, 0, 0), 0);
-	gate_run(rig, META_LAYER_NAME, 0, remove_f1, rename_refused);
-	CHECK_EQ(id_at(rig, META_ROOT, "f2"), 0);
+	CHECK_EQ(try_create(fx, META_ROOT, "f1", FID, 0, 0), 0);
+	gate_run(fx, META_LAYER_NAME, 0, remove_f1, rename_refused);
+	CHECK_EQ(id_at(fx, META_ROOT, "f2"), 0);
 }
 
 static void a_rename_of_a_name_removed_meanwhile_is_refused(void **state)
 {
 	(void)state;
-	rig_simple(removed_body);
+	fixture_simple(removed_body);
 }
 
 /* --- moves that cross --------------------------------------------------------------------------- */
@@ -91,9 +91,9 @@ static void a_rename_of_a_name_removed_meanwhile_is_refused(void **state)
 #define A 200ULL
 #define B 201ULL
 
-static int move_into(struct rig *rig, const char *name, uint64_t to)
+static int move_into(struct meta_fixture *fx, const char *name, uint64_t to)
 {
-	return meta_move(rig->m, &rig->ctx,
+	return meta_move(fx->m, &fx->ctx,
 			 &(struct meta_move){.from_dir = META_ROOT,
 					     .from = meta_name(name),
 					     .to_dir = to,
@@ -101,31 +101,30 @@ static int move_into(struct rig *rig, const char *name, uint64_t to)
 					     .request = meta_id()});
 }
 
-static void move_b_into_a(struct rig *rig)
+static void move_b_into_a(struct meta_fixture *fx)
 {
-	int rc = move_into(rig, "b", A);
+	int rc = move_into(fx, "b", A);
 	CHECK(rc == 0 || rc == -EINVAL);
-	CHECK_EQ(id_at(rig, A, "b") == B, rc == 0);
+	CHECK_EQ(id_at(fx, A, "b") == B, rc == 0);
 }
 
-static void move_a_into_b(struct rig *rig)
+static void move_a_into_b(struct meta_fixture *fx)
 {
-	int rc = move_into(rig, "a", B);
+	int rc = move_into(fx, "a", B);
 	CHECK(rc == 0 || rc == -EINVAL);
-	CHECK_EQ(id_at(rig, B, "a") == A, rc == 0);
+	CHECK_EQ(id_at(fx, B, "a") == A, rc == 0);
 }
 
-static void cycle_body(struct rig *rig)
+static void cycle_body(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
-	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("b"), B), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("b"), B), 0);
 	/* The seed chooses the transaction at which the first move is stopped. */
-	bool transfer = rig->seed > 6;
-	gate_run(rig, transfer ? META_LAYER_TRANSFER : META_LAYER_NAME,
-		 (unsigned)(transfer ? rig->seed - 7 : rig->seed - 1), move_b_into_a,
-		 move_a_into_b);
-	bool a_in_b = id_at(rig, B, "a") == A;
-	bool b_in_a = id_at(rig, A, "b") == B;
+	bool transfer = fx->seed > 6;
+	gate_run(fx, transfer ? META_LAYER_TRANSFER : META_LAYER_NAME,
+		 (unsigned)(transfer ? fx->seed - 7 : fx->seed - 1), move_b_into_a, move_a_into_b);
+	bool a_in_b = id_at(fx, B, "a") == A;
+	bool b_in_a = id_at(fx, A, "b") == B;
 	CHECK(a_in_b != b_in_a);
 }
 
@@ -133,43 +132,43 @@ static void of_two_moves_that_would_make_a_cycle_one_is_refused(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 9; seed++) {
-		struct rig rig = rig_of(cycle_body);
-		rig.seed = seed;
-		rig_run(&rig);
+		struct meta_fixture fx = fixture_of(cycle_body);
+		fx.seed = seed;
+		fixture_run(&fx);
 	}
 }
 
 /* --- removal of a directory ----------------------------------------------------------------------- */
 
-static void create_in_a(struct rig *rig)
+static void create_in_a(struct meta_fixture *fx)
 {
-	int rc = try_create(rig, A, "x", FID, 0, 0);
+	int rc = try_create(fx, A, "x", FID, 0, 0);
 	CHECK(rc == 0 || rc == -ENOENT);
 }
 
-static void rmdir_a(struct rig *rig)
+static void rmdir_a(struct meta_fixture *fx)
 {
-	int rc = meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A);
+	int rc = meta_rmdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A);
 	CHECK(rc == 0 || rc == -ENOTEMPTY);
 }
 
-static void rmdir_body(struct rig *rig)
+static void rmdir_body(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
-	bool transfer = rig->seed > 4;
-	gate_run(rig, transfer ? META_LAYER_TRANSFER : META_LAYER_NAME,
-		 (unsigned)(transfer ? rig->seed - 5 : rig->seed - 1), create_in_a, rmdir_a);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
+	bool transfer = fx->seed > 4;
+	gate_run(fx, transfer ? META_LAYER_TRANSFER : META_LAYER_NAME,
+		 (unsigned)(transfer ? fx->seed - 5 : fx->seed - 1), create_in_a, rmdir_a);
 	/* Either the directory was removed and the file refused, or both exist. */
-	CHECK_EQ(id_at(rig, META_ROOT, "a") == A, id_at(rig, A, "x") == FID);
+	CHECK_EQ(id_at(fx, META_ROOT, "a") == A, id_at(fx, A, "x") == FID);
 }
 
 static void a_directory_is_not_removed_with_what_is_created_in_it_meanwhile(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 7; seed++) {
-		struct rig rig = rig_of(rmdir_body);
-		rig.seed = seed;
-		rig_run(&rig);
+		struct meta_fixture fx = fixture_of(rmdir_body);
+		fx.seed = seed;
+		fixture_run(&fx);
 	}
 }
 
@@ -177,65 +176,65 @@ static void a_directory_is_not_removed_with_what_is_created_in_it_meanwhile(void
 
 /* The other operation and its result. The seed chooses it, and where the rename is stopped. */
 struct meeting {
-	struct rig rig; /* first */
+	struct meta_fixture fx; /* first */
 	int other_rc;
 	bool met;
 };
 
-static struct meeting *meeting_of(struct rig *rig)
+static struct meeting *meeting_of(struct meta_fixture *fx)
 {
-	return container_of(rig, struct meeting, rig);
+	return container_of(fx, struct meeting, fx);
 }
 
-static void meet(struct rig *rig)
+static void meet(struct meta_fixture *fx)
 {
-	struct meeting *t = meeting_of(rig);
+	struct meeting *t = meeting_of(fx);
 	t->met = true;
-	switch (rig->seed % 3) {
+	switch (fx->seed % 3) {
 	case 0:
-		t->other_rc = meta_remove(rig->m, &rig->ctx, A, meta_name("f"), FID, 0);
+		t->other_rc = meta_remove(fx->m, &fx->ctx, A, meta_name("f"), FID, 0);
 		break;
 	case 1:
-		t->other_rc = try_create(rig, A, "g", FID_NEW, 0, 0);
+		t->other_rc = try_create(fx, A, "g", FID_NEW, 0, 0);
 		break;
 	default:
-		t->other_rc = meta_rename(rig->m, &rig->ctx, A, meta_name("f"), meta_name("h"),
+		t->other_rc = meta_rename(fx->m, &fx->ctx, A, meta_name("f"), meta_name("h"),
 					  meta_id(), 0);
 	}
 }
 
-static void meeting_body(struct rig *rig)
+static void meeting_body(struct meta_fixture *fx)
 {
-	struct meeting *t = meeting_of(rig);
-	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
-	CHECK_EQ(try_create(rig, A, "f", FID, 0, 0), 0);
+	struct meeting *t = meeting_of(fx);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
+	CHECK_EQ(try_create(fx, A, "f", FID, 0, 0), 0);
 	char name[16];
 	for (unsigned i = 0; i < 30; i++) {
 		snprintf(name, sizeof(name), "x%u", i);
-		CHECK_EQ(try_create(rig, A, name, 600 + i, 0, 0), 0);
+		CHECK_EQ(try_create(fx, A, name, 600 + i, 0, 0), 0);
 	}
 	struct gate g = {.base.ops = &gate_ops,
-			 .rig = rig,
+			 .fx = fx,
 			 .other = meet,
-			 .layer = rig->seed / 3 % 2 == 0 ? META_LAYER_NAME : META_LAYER_TRANSFER,
-			 .skip = (unsigned)(rig->seed / 6)};
-	CHECK_EQ(kv_mem_open(&g.below, rig->mem), 0);
+			 .layer = fx->seed / 3 % 2 == 0 ? META_LAYER_NAME : META_LAYER_TRANSFER,
+			 .skip = (unsigned)(fx->seed / 6)};
+	CHECK_EQ(kv_mem_open(&g.below, fx->mem), 0);
 	struct meta *slow;
-	CHECK_EQ(meta_open(&slow, &g.base, &rig->options), 0);
-	int rc = meta_rename(slow, &rig->ctx, A, meta_name("f"), meta_name("g"), meta_id(), 0);
+	CHECK_EQ(meta_open(&slow, &g.base, &fx->options), 0);
+	int rc = meta_rename(slow, &fx->ctx, A, meta_name("f"), meta_name("g"), meta_id(), 0);
 	meta_close(slow);
 	kv_close(&g.base);
 	if (t->met) {
 		/* One of them took effect first, and the other was refused. */
 		CHECK((rc == 0) != (t->other_rc == 0));
-		CHECK_EQ(id_at(rig, A, "g") == FID, rc == 0);
-		CHECK_EQ(id_at(rig, A, "f") == FID, rc == -EEXIST);
-		CHECK_EQ(id_at(rig, A, "g") == FID_NEW, rc == -EEXIST);
-		CHECK_EQ(id_at(rig, A, "h") == FID, rc != 0 && rig->seed % 3 == 2);
+		CHECK_EQ(id_at(fx, A, "g") == FID, rc == 0);
+		CHECK_EQ(id_at(fx, A, "f") == FID, rc == -EEXIST);
+		CHECK_EQ(id_at(fx, A, "g") == FID_NEW, rc == -EEXIST);
+		CHECK_EQ(id_at(fx, A, "h") == FID, rc != 0 && fx->seed % 3 == 2);
 	}
-	must_be_whole(rig);
-	collect_all(rig);
-	CHECK_EQ(must_be_whole(rig).garbage, 0);
+	must_be_whole(fx);
+	collect_all(fx);
+	CHECK_EQ(must_be_whole(fx).garbage, 0);
 }
 
 static void an_operation_during_a_rename_between_slices_comes_before_or_after_it(void **state)
@@ -243,10 +242,10 @@ static void an_operation_during_a_rename_between_slices_comes_before_or_after_it
 	(void)state;
 	unsigned met = 0;
 	for (uint64_t seed = 0; seed < 36; seed++) {
-		struct meeting t = {.rig = rig_of(meeting_body)};
-		t.rig.seed = seed;
-		t.rig.options.spread_entries = 4;
-		rig_run(&t.rig);
+		struct meeting t = {.fx = fixture_of(meeting_body)};
+		t.fx.seed = seed;
+		t.fx.options.spread_entries = 4;
+		fixture_run(&t.fx);
 		met += t.met;
 	}
 	assert_true(met >= 18);
@@ -256,73 +255,73 @@ static void an_operation_during_a_rename_between_slices_comes_before_or_after_it
 
 #define SUB 202ULL
 
-static void seal_a(struct rig *rig)
+static void seal_a(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_dir_seal(rig->m, &rig->ctx, A), 0);
+	CHECK_EQ(meta_dir_seal(fx->m, &fx->ctx, A), 0);
 }
 
-static void remove_a(struct rig *rig)
+static void remove_a(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
+	CHECK_EQ(meta_rmdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
 }
 
 /* Other creates fill the directory until it is spread, and store the same name. */
-static void spread_a(struct rig *rig)
+static void spread_a(struct meta_fixture *fx)
 {
 	char name[16];
 	for (unsigned i = 0; i < 30; i++) {
 		snprintf(name, sizeof(name), "x%u", i);
-		CHECK_EQ(try_create(rig, A, name, 600 + i, 0, 0), 0);
+		CHECK_EQ(try_create(fx, A, name, 600 + i, 0, 0), 0);
 	}
-	CHECK_EQ(try_create(rig, A, "sub", FID, 0, 0), 0);
+	CHECK_EQ(try_create(fx, A, "sub", FID, 0, 0), 0);
 	struct meta_dir d;
-	CHECK_EQ(meta_dir_get(rig->m, &rig->ctx, A, &d), 0);
+	CHECK_EQ(meta_dir_get(fx->m, &fx->ctx, A, &d), 0);
 	CHECK(d.spread);
 }
 
-static void mkdir_in_a(struct rig *rig)
+static void mkdir_in_a(struct meta_fixture *fx)
 {
-	int rc = meta_mkdir(rig->m, &rig->ctx, A, meta_name("sub"), SUB);
-	CHECK_EQ(rc, rig->seed == 1 ? -EROFS : rig->seed == 2 ? -ENOENT : -EEXIST);
+	int rc = meta_mkdir(fx->m, &fx->ctx, A, meta_name("sub"), SUB);
+	CHECK_EQ(rc, fx->seed == 1 ? -EROFS : fx->seed == 2 ? -ENOENT : -EEXIST);
 }
 
-static void shut_body(struct rig *rig)
+static void shut_body(struct meta_fixture *fx)
 {
-	static void (*const others[])(struct rig *) = {seal_a, remove_a, spread_a};
-	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
+	static void (*const others[])(struct meta_fixture *) = {seal_a, remove_a, spread_a};
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
 	/* The first transaction writes the directory, the second its name. */
-	gate_run(rig, META_LAYER_NAME, 1, others[rig->seed - 1], mkdir_in_a);
-	CHECK_EQ(id_at(rig, A, "sub"), rig->seed == 3 ? FID : 0);
+	gate_run(fx, META_LAYER_NAME, 1, others[fx->seed - 1], mkdir_in_a);
+	CHECK_EQ(id_at(fx, A, "sub"), fx->seed == 3 ? FID : 0);
 }
 
 static void no_name_is_stored_in_a_directory_sealed_removed_or_spread_meanwhile(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 3; seed++) {
-		struct rig rig = rig_of(shut_body);
-		rig.seed = seed;
-		rig.options.spread_entries = 4;
-		rig_run(&rig);
+		struct meta_fixture fx = fixture_of(shut_body);
+		fx.seed = seed;
+		fx.options.spread_entries = 4;
+		fixture_run(&fx);
 	}
 }
 
 /* --- requests that come late ------------------------------------------------------------------------ */
 
 /* A delayed request stores a name; the request is sent again; then the name is removed or another file gets it. */
-static int late_make(struct rig *rig, unsigned kind)
+static int late_make(struct meta_fixture *fx, unsigned kind)
 {
 	int rc = 0;
 	switch (kind) {
 	case 0:
-		return try_create(rig, META_ROOT, "n", FID, TOKEN, 0);
+		return try_create(fx, META_ROOT, "n", FID, TOKEN, 0);
 	case 1:
-		return try_create(rig, META_ROOT, "n", FID, TOKEN, META_OVERWRITE);
+		return try_create(fx, META_ROOT, "n", FID, TOKEN, META_OVERWRITE);
 	case 2:
-		return meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("n"), FID);
+		return meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("n"), FID);
 	default:
-		rc = meta_file_new(rig->m, &rig->ctx, META_ROOT, FID, TOKEN);
+		rc = meta_file_new(fx->m, &fx->ctx, META_ROOT, FID, TOKEN);
 		return rc != 0 ? rc
-			       : meta_link(rig->m, &rig->ctx, META_ROOT, meta_name("n"),
+			       : meta_link(fx->m, &fx->ctx, META_ROOT, meta_name("n"),
 					   &(struct meta_naming){.file = FID,
 								 .token = TOKEN,
 								 .seal = true,
@@ -330,32 +329,32 @@ static int late_make(struct rig *rig, unsigned kind)
 	}
 }
 
-static void late_body(struct rig *rig)
+static void late_body(struct meta_fixture *fx)
 {
-	unsigned kind = (unsigned)(rig->seed % 4);
-	bool rename = rig->seed / 4 % 2 == 1;
-	kv_mem_fail_at(rig->mem, rig->seed / 8 + 1, KV_MEM_LATE);
-	late_make(rig, kind);
-	if (kv_mem_fail_pending(rig->mem)) {
-		kv_mem_fail_at(rig->mem, 0, KV_MEM_FINE);
-		rig->options.partition_bits = 99; /* marks that the call was not reached */
+	unsigned kind = (unsigned)(fx->seed % 4);
+	bool rename = fx->seed / 4 % 2 == 1;
+	kv_mem_fail_at(fx->mem, fx->seed / 8 + 1, KV_MEM_LATE);
+	late_make(fx, kind);
+	if (kv_mem_fail_pending(fx->mem)) {
+		kv_mem_fail_at(fx->mem, 0, KV_MEM_FINE);
+		fx->options.partition_bits = 99; /* marks that the call was not reached */
 	}
-	CHECK_EQ(late_make(rig, kind), 0);
+	CHECK_EQ(late_make(fx, kind), 0);
 	if (rename)
-		CHECK_EQ(ren(rig, "n", "m"), 0);
+		CHECK_EQ(ren(fx, "n", "m"), 0);
 	else if (kind == 2)
-		CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("n"), FID), 0);
+		CHECK_EQ(meta_rmdir(fx->m, &fx->ctx, META_ROOT, meta_name("n"), FID), 0);
 	else
-		CHECK_EQ(meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name("n"), FID, 0), 0);
+		CHECK_EQ(meta_remove(fx->m, &fx->ctx, META_ROOT, meta_name("n"), FID, 0), 0);
 	/* The delayed call has arrived by now. */
 	for (int i = 0; i < 40; i++)
-		CHECK_EQ(id_at(rig, META_ROOT, "other"), 0);
-	CHECK_EQ(id_at(rig, META_ROOT, "n"), 0);
-	CHECK_EQ(id_at(rig, META_ROOT, "m"), rename ? FID : 0);
-	must_be_whole(rig);
-	collect_all(rig);
-	CHECK_EQ(id_at(rig, META_ROOT, "m"), rename ? FID : 0);
-	CHECK_EQ(must_be_whole(rig).garbage, 0);
+		CHECK_EQ(id_at(fx, META_ROOT, "other"), 0);
+	CHECK_EQ(id_at(fx, META_ROOT, "n"), 0);
+	CHECK_EQ(id_at(fx, META_ROOT, "m"), rename ? FID : 0);
+	must_be_whole(fx);
+	collect_all(fx);
+	CHECK_EQ(id_at(fx, META_ROOT, "m"), rename ? FID : 0);
+	CHECK_EQ(must_be_whole(fx).garbage, 0);
 }
 
 static void a_delayed_request_does_not_bring_a_name_back(void **state)
@@ -366,10 +365,10 @@ static void a_delayed_request_does_not_bring_a_name_back(void **state)
 	for (; met; call++) {
 		met = false;
 		for (uint64_t i = 0; i < 8; i++) {
-			struct rig rig = rig_of(late_body);
-			rig.seed = 8 * call + i;
-			rig_run(&rig);
-			met = met || rig.options.partition_bits != 99;
+			struct meta_fixture fx = fixture_of(late_body);
+			fx.seed = 8 * call + i;
+			fixture_run(&fx);
+			met = met || fx.options.partition_bits != 99;
 		}
 	}
 	assert_true(call > 5);
@@ -381,7 +380,7 @@ static void a_delayed_request_does_not_bring_a_name_back(void **state)
 #define ADDS 12
 
 struct writers {
-	struct rig *rig;
+	struct meta_fixture *fx;
 	uint64_t file;
 	/* names added and acknowledged; names in doubt */
 	uint64_t acked[WRITERS * ADDS];
@@ -392,33 +391,33 @@ struct writers {
 	unsigned fenced;
 };
 
-static int block_for(struct rig *rig, uint64_t block, uint64_t file)
+static int block_for(struct meta_fixture *fx, uint64_t block, uint64_t file)
 {
 	struct meta_chunk chunk;
 	struct meta_block b = small_block(block, &chunk);
 	struct meta_owner owner = {.file = file, .bytes = 10};
-	int rc = meta_block_allocate(rig->m, &rig->ctx, &b);
-	return rc != 0 ? rc : meta_block_commit(rig->m, &rig->ctx, &b, &owner, 1);
+	int rc = meta_block_allocate(fx->m, &fx->ctx, &b);
+	return rc != 0 ? rc : meta_block_commit(fx->m, &fx->ctx, &b, &owner, 1);
 }
 
 static void writer_fiber(void *arg)
 {
 	struct writers *w = arg;
-	struct rig *rig = w->rig;
+	struct meta_fixture *fx = w->fx;
 	for (unsigned i = 0; i < ADDS;) {
 		uint64_t token = meta_id();
 		struct meta_file f;
 		struct meta_extent open;
-		if (meta_file_steal(rig->m, &rig->ctx, w->file, token, &f, &open) != 0)
+		if (meta_file_steal(fx->m, &fx->ctx, w->file, token, &f, &open) != 0)
 			continue;
 		w->steals++;
 		uint64_t at = f.size;
 		int rc = 0;
 		for (; i < ADDS && rc == 0; i++) {
 			struct meta_extent x = {.block = meta_id(), .length = 10};
-			if (block_for(rig, x.block, w->file) != 0)
+			if (block_for(fx, x.block, w->file) != 0)
 				continue;
-			rc = meta_file_add(rig->m, &rig->ctx, w->file, token, at, &x, 1);
+			rc = meta_file_add(fx->m, &fx->ctx, w->file, token, at, &x, 1);
 			if (rc == 0)
 				w->acked[w->acked_count++] = x.block;
 			else if (kv_unknown(rc))
@@ -439,24 +438,24 @@ static size_t times(const uint64_t *list, size_t n, uint64_t block)
 	return found;
 }
 
-static void writers_body(struct rig *rig)
+static void writers_body(struct meta_fixture *fx)
 {
-	struct writers w = {.rig = rig, .file = FID};
+	struct writers w = {.fx = fx, .file = FID};
 	int rc;
 	do {
-		rc = try_create(rig, META_ROOT, "f", FID, TOKEN, 0);
+		rc = try_create(fx, META_ROOT, "f", FID, TOKEN, 0);
 	} while (rc != 0);
 	struct rt_group group;
 	rt_group_init(&group);
 	for (unsigned i = 0; i < WRITERS; i++)
 		CHECK_EQ(rt_group_spawn(&group, "writer", writer_fiber, &w), 0);
 	rt_group_join(&group);
-	kv_mem_calm(rig->mem);
+	kv_mem_calm(fx->mem);
 	struct arena arena;
 	arena_init(&arena, MIB);
 	struct meta_file f;
 	struct meta_part part = {0};
-	CHECK_EQ(meta_file_get(rig->m, &rig->ctx, FID, &part, &arena, &f), 0);
+	CHECK_EQ(meta_file_get(fx->m, &fx->ctx, FID, &part, &arena, &f), 0);
 	const struct meta_extent *list = part.extents;
 	size_t n = part.count;
 	CHECK_EQ(f.size, 10 * n);
@@ -471,9 +470,9 @@ static void writers_body(struct rig *rig)
 		CHECK_EQ(times(blocks, n, w.acked[i]), 1);
 	CHECK(w.steals > WRITERS && w.fenced > 0);
 	arena_fini(&arena);
-	must_be_whole(rig);
-	collect_all(rig);
-	CHECK_EQ(must_be_whole(rig).garbage, 0);
+	must_be_whole(fx);
+	collect_all(fx);
+	CHECK_EQ(must_be_whole(fx).garbage, 0);
 }
 
 static void
@@ -481,12 +480,12 @@ what_a_writer_was_told_is_added_is_there_once_however_often_tokens_are_stolen(vo
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct rig rig = rig_of(writers_body);
-		rig.seed = seed;
-		rig.mem_options = (struct kv_mem_options){.latency_min_ns = NS_PER_US,
-							  .latency_max_ns = NS_PER_MS,
-							  .timeout_ns = 5 * NS_PER_MS};
-		rig_run(&rig);
+		struct meta_fixture fx = fixture_of(writers_body);
+		fx.seed = seed;
+		fx.mem_options = (struct kv_mem_options){.latency_min_ns = NS_PER_US,
+							 .latency_max_ns = NS_PER_MS,
+							 .timeout_ns = 5 * NS_PER_MS};
+		fixture_run(&fx);
 	}
 }
 
@@ -494,39 +493,39 @@ what_a_writer_was_told_is_added_is_there_once_however_often_tokens_are_stolen(vo
 
 #define BLOCK 700ULL
 
-static void own_block(struct rig *rig)
+static void own_block(struct meta_fixture *fx)
 {
 	struct meta_owner owner = {.file = FID, .bytes = 10};
-	CHECK_EQ(meta_block_own(rig->m, &rig->ctx, BLOCK, &owner, 1), 0);
+	CHECK_EQ(meta_block_own(fx->m, &fx->ctx, BLOCK, &owner, 1), 0);
 }
 
-static void collect_blocks(struct rig *rig)
+static void collect_blocks(struct meta_fixture *fx)
 {
 	uint64_t epoch;
-	CHECK_EQ(meta_gc_epoch(rig->m, &epoch), 0);
-	for (uint64_t i = 0; i < meta_gc_partitions(rig->m); i++) {
+	CHECK_EQ(meta_gc_epoch(fx->m, &epoch), 0);
+	for (uint64_t i = 0; i < meta_gc_partitions(fx->m); i++) {
 		struct meta_gc_cursor at = {0};
 		struct meta_gc_counts counts = {0};
 		while (!at.end)
-			CHECK_EQ(meta_gc_step(rig->m, META_GC_BLOCKS, i, epoch, &at, &counts), 0);
+			CHECK_EQ(meta_gc_step(fx->m, META_GC_BLOCKS, i, epoch, &at, &counts), 0);
 	}
-	CHECK_EQ(meta_gc_advance(rig->m, epoch), 0);
+	CHECK_EQ(meta_gc_advance(fx->m, epoch), 0);
 }
 
-static void owned_body(struct rig *rig)
+static void owned_body(struct meta_fixture *fx)
 {
 	struct meta_chunk chunk;
 	struct meta_block b = small_block(BLOCK, &chunk);
-	CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
-	CHECK_EQ(meta_block_commit(rig->m, &rig->ctx, &b, NULL, 0), 0);
-	collect_blocks(rig);
-	collect_blocks(rig);
+	CHECK_EQ(meta_block_allocate(fx->m, &fx->ctx, &b), 0);
+	CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &b, NULL, 0), 0);
+	collect_blocks(fx);
+	collect_blocks(fx);
 	/* The collector has found no owner and is about to replace the record by DeadChunks. */
 	struct gate g = {
-		.base.ops = &gate_ops, .rig = rig, .other = own_block, .layer = META_LAYER_BLOCK};
-	CHECK_EQ(kv_mem_open(&g.below, rig->mem), 0);
-	struct rig through = *rig;
-	CHECK_EQ(meta_open(&through.m, &g.base, &rig->options), 0);
+		.base.ops = &gate_ops, .fx = fx, .other = own_block, .layer = META_LAYER_BLOCK};
+	CHECK_EQ(kv_mem_open(&g.below, fx->mem), 0);
+	struct meta_fixture through = *fx;
+	CHECK_EQ(meta_open(&through.m, &g.base, &fx->options), 0);
 	collect_blocks(&through);
 	CHECK(g.stopped);
 	meta_close(through.m);
@@ -534,16 +533,16 @@ static void owned_body(struct rig *rig)
 	struct arena arena;
 	arena_init(&arena, MIB);
 	struct meta_block out;
-	CHECK_EQ(meta_block_get(rig->m, &rig->ctx, &b.id, 1, &arena, &out), 0);
+	CHECK_EQ(meta_block_get(fx->m, &fx->ctx, &b.id, 1, &arena, &out), 0);
 	CHECK_EQ(out.state, META_BLOCK_SEALED);
 	arena_fini(&arena);
-	must_be_whole(rig);
+	must_be_whole(fx);
 }
 
 static void a_block_that_gets_an_owner_while_it_is_collected_stays(void **state)
 {
 	(void)state;
-	rig_simple(owned_body);
+	fixture_simple(owned_body);
 }
 
 /* --- quota ----------------------------------------------------------------------------------------- */
@@ -552,16 +551,16 @@ static void quota_fiber(void *arg)
 {
 	struct writers *w = arg;
 	for (unsigned i = 0; i < ADDS; i++) {
-		int rc = block_for(w->rig, meta_id(), FID);
+		int rc = block_for(w->fx, meta_id(), FID);
 		CHECK(rc == 0 || rc == -EDQUOT);
 		w->acked_count += rc == 0;
 	}
 }
 
-static void quota_body(struct rig *rig)
+static void quota_body(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_tenant_set_quota(rig->m, RIG_TENANT, 305), 0);
-	struct writers w = {.rig = rig};
+	CHECK_EQ(meta_tenant_set_quota(fx->m, FIXTURE_TENANT, 305), 0);
+	struct writers w = {.fx = fx};
 	struct rt_group group;
 	rt_group_init(&group);
 	for (unsigned i = 0; i < WRITERS; i++)
@@ -569,47 +568,47 @@ static void quota_body(struct rig *rig)
 	rt_group_join(&group);
 	CHECK_EQ(w.acked_count, 30);
 	struct meta_tenant t;
-	CHECK_EQ(meta_tenant_get(rig->m, RIG_TENANT, &t), 0);
+	CHECK_EQ(meta_tenant_get(fx->m, FIXTURE_TENANT, &t), 0);
 	CHECK_EQ(t.used_bytes, 300);
-	collect_all(rig);
-	CHECK_EQ(meta_tenant_get(rig->m, RIG_TENANT, &t), 0);
+	collect_all(fx);
+	CHECK_EQ(meta_tenant_get(fx->m, FIXTURE_TENANT, &t), 0);
 	CHECK_EQ(t.used_bytes, 0);
-	CHECK_EQ(must_be_whole(rig).garbage, 0);
+	CHECK_EQ(must_be_whole(fx).garbage, 0);
 }
 
 static void many_commits_at_once_do_not_pass_the_quota(void **state)
 {
 	(void)state;
-	struct rig rig = rig_of(quota_body);
-	rig.mem_options = (struct kv_mem_options){.latency_min_ns = NS_PER_US,
-						  .latency_max_ns = NS_PER_MS,
-						  .timeout_ns = 5 * NS_PER_MS};
-	rig_run(&rig);
+	struct meta_fixture fx = fixture_of(quota_body);
+	fx.mem_options = (struct kv_mem_options){.latency_min_ns = NS_PER_US,
+						 .latency_max_ns = NS_PER_MS,
+						 .timeout_ns = 5 * NS_PER_MS};
+	fixture_run(&fx);
 }
 
-static uint64_t used_bytes(struct rig *rig)
+static uint64_t used_bytes(struct meta_fixture *fx)
 {
 	struct meta_tenant t;
-	CHECK_EQ(meta_tenant_get(rig->m, RIG_TENANT, &t), 0);
+	CHECK_EQ(meta_tenant_get(fx->m, FIXTURE_TENANT, &t), 0);
 	return t.used_bytes;
 }
 
 /* Commits whose deadlines end at different moments. */
-static void late_commit_body(struct rig *rig)
+static void late_commit_body(struct meta_fixture *fx)
 {
 	bool done = false;
 	unsigned refused = 0;
 	for (uint64_t time_ns = NS_PER_US; !done; time_ns += 100 * NS_PER_US) {
 		struct meta_chunk chunk;
 		struct meta_block b = small_block(meta_id(), &chunk);
-		uint64_t before = used_bytes(rig);
-		CHECK_EQ(meta_block_allocate(rig->m, &rig->ctx, &b), 0);
+		uint64_t before = used_bytes(fx);
+		CHECK_EQ(meta_block_allocate(fx->m, &fx->ctx, &b), 0);
 		rt_deadline_set(rt_now_ns() + time_ns);
-		int rc = meta_block_commit(rig->m, &rig->ctx, &b, NULL, 0);
+		int rc = meta_block_commit(fx->m, &fx->ctx, &b, NULL, 0);
 		rt_deadline_set(RT_NEVER);
 		CHECK(rc == 0 || rc == -ETIME || rc == -ETIMEDOUT);
 		if (rc != -ETIMEDOUT)
-			CHECK_EQ(used_bytes(rig) - before, rc == 0 ? b.length : 0);
+			CHECK_EQ(used_bytes(fx) - before, rc == 0 ? b.length : 0);
 		refused += rc == -ETIME;
 		done = rc == 0;
 	}
@@ -619,41 +618,41 @@ static void late_commit_body(struct rig *rig)
 static void a_commit_that_is_refused_after_its_deadline_is_not_charged(void **state)
 {
 	(void)state;
-	struct rig rig = rig_of(late_commit_body);
-	rig.mem_options = (struct kv_mem_options){.latency_min_ns = NS_PER_MS,
-						  .latency_max_ns = NS_PER_MS,
-						  .timeout_ns = 5 * NS_PER_MS};
-	rig_run(&rig);
+	struct meta_fixture fx = fixture_of(late_commit_body);
+	fx.mem_options = (struct kv_mem_options){.latency_min_ns = NS_PER_MS,
+						 .latency_max_ns = NS_PER_MS,
+						 .timeout_ns = 5 * NS_PER_MS};
+	fixture_run(&fx);
 }
 
 /* --- a seal and a move ------------------------------------------------------------------------------- */
 
-static size_t names_in(struct rig *rig, uint64_t dir)
+static size_t names_in(struct meta_fixture *fx, uint64_t dir)
 {
 	struct arena arena;
 	arena_init(&arena, MIB);
 	struct meta_page page;
-	CHECK_EQ(meta_list(rig->m, &rig->ctx, dir, &(struct meta_cursor){0}, 0, &arena, &page), 0);
+	CHECK_EQ(meta_list(fx->m, &fx->ctx, dir, &(struct meta_cursor){0}, 0, &arena, &page), 0);
 	size_t n = page.count;
 	arena_fini(&arena);
 	return n;
 }
 
 struct sealing {
-	struct rig rig; /* first */
-	size_t names;   /* in the directory when the seal returned */
+	struct meta_fixture fx; /* first */
+	size_t names;           /* in the directory when the seal returned */
 };
 
-static void seal_and_count(struct rig *rig)
+static void seal_and_count(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_dir_seal(rig->m, &rig->ctx, A), 0);
-	container_of(rig, struct sealing, rig)->names = names_in(rig, A);
+	CHECK_EQ(meta_dir_seal(fx->m, &fx->ctx, A), 0);
+	container_of(fx, struct sealing, fx)->names = names_in(fx, A);
 }
 
-static void move_y(struct rig *rig)
+static void move_y(struct meta_fixture *fx)
 {
-	bool into = rig->seed % 2 == 0;
-	int rc = meta_move(rig->m, &rig->ctx,
+	bool into = fx->seed % 2 == 0;
+	int rc = meta_move(fx->m, &fx->ctx,
 			   &(struct meta_move){.from_dir = into ? B : A,
 					       .from = meta_name("y"),
 					       .to_dir = into ? A : B,
@@ -663,25 +662,25 @@ static void move_y(struct rig *rig)
 	CHECK(rc == 0 || rc == -EROFS);
 }
 
-static void sealing_body(struct rig *rig)
+static void sealing_body(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), A), 0);
-	CHECK_EQ(meta_mkdir(rig->m, &rig->ctx, META_ROOT, meta_name("b"), B), 0);
-	CHECK_EQ(try_create(rig, rig->seed % 2 == 0 ? B : A, "y", FID, 0, 0), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("b"), B), 0);
+	CHECK_EQ(try_create(fx, fx->seed % 2 == 0 ? B : A, "y", FID, 0, 0), 0);
 	/* Before each of its transactions on names, then on its record. */
-	unsigned at = (unsigned)rig->seed / 2;
-	gate_run(rig, at < 4 ? META_LAYER_NAME : META_LAYER_TRANSFER, at < 4 ? at : at - 4,
+	unsigned at = (unsigned)fx->seed / 2;
+	gate_run(fx, at < 4 ? META_LAYER_NAME : META_LAYER_TRANSFER, at < 4 ? at : at - 4,
 		 seal_and_count, move_y);
-	CHECK_EQ(names_in(rig, A), container_of(rig, struct sealing, rig)->names);
+	CHECK_EQ(names_in(fx, A), container_of(fx, struct sealing, fx)->names);
 }
 
 static void a_directory_does_not_change_after_its_seal_returned(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 0; seed < 12; seed++) {
-		struct sealing s = {.rig = rig_of(sealing_body)};
-		s.rig.seed = seed;
-		rig_run(&s.rig);
+		struct sealing s = {.fx = fixture_of(sealing_body)};
+		s.fx.seed = seed;
+		fixture_run(&s.fx);
 	}
 }
 

@@ -3,7 +3,7 @@
  * The metadata layers and several servers of one cluster on a real RADOS cluster, which scripts/rados.sh starts and names
  * in the environment. Without it this program is skipped (exit 77).
  */
-#include "meta_rig.h"
+#include "meta_fixture.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static int store_open(struct kv **kv)
 
 #define MANY 400
 
-static void make_many(struct rig *rig, uint64_t dir)
+static void make_many(struct meta_fixture *fx, uint64_t dir)
 {
 	static char names[MANY][16];
 	struct meta_create files[100];
@@ -52,13 +52,13 @@ static void make_many(struct rig *rig, uint64_t dir)
 			files[i] = (struct meta_create){.name = meta_name(names[at + i]),
 							.id = first + i};
 		}
-		CHECK_EQ(meta_create(rig->m, &rig->ctx, dir, files, 100, 0, results), 0);
+		CHECK_EQ(meta_create(fx->m, &fx->ctx, dir, files, 100, 0, results), 0);
 		for (unsigned i = 0; i < 100; i++)
 			CHECK_EQ(results[i], 0);
 	}
 }
 
-static size_t count_names(struct rig *rig, uint64_t dir)
+static size_t count_names(struct meta_fixture *fx, uint64_t dir)
 {
 	struct meta_cursor at = {0};
 	size_t count = 0;
@@ -66,7 +66,7 @@ static size_t count_names(struct rig *rig, uint64_t dir)
 		struct arena a;
 		struct meta_page page;
 		arena_init(&a, 16 * MIB);
-		CHECK_EQ(meta_list(rig->m, &rig->ctx, dir, &at, 0, &a, &page), 0);
+		CHECK_EQ(meta_list(fx->m, &fx->ctx, dir, &at, 0, &a, &page), 0);
 		count += page.count;
 		at = page.next;
 		arena_fini(&a);
@@ -76,24 +76,24 @@ static size_t count_names(struct rig *rig, uint64_t dir)
 
 static void layers_body(void *arg)
 {
-	struct rig *rig = arg;
-	CHECK_EQ(store_open(&rig->kv), 0);
-	CHECK_EQ(meta_open(&rig->m, rig->kv, &rig->options), 0);
-	rig->ctx.tenant = RIG_TENANT;
-	CHECK_EQ(meta_tenant_create(rig->m,
-				    &(struct meta_tenant){.id = RIG_TENANT, .name = "seven"}),
+	struct meta_fixture *fx = arg;
+	CHECK_EQ(store_open(&fx->kv), 0);
+	CHECK_EQ(meta_open(&fx->m, fx->kv, &fx->options), 0);
+	fx->ctx.tenant = FIXTURE_TENANT;
+	CHECK_EQ(meta_tenant_create(fx->m,
+				    &(struct meta_tenant){.id = FIXTURE_TENANT, .name = "seven"}),
 		 0);
-	uint64_t a = must_mkdir(rig, META_ROOT, "a"), b = must_mkdir(rig, META_ROOT, "b");
-	make_many(rig, a); /* enough names to spread the directory over several partitions */
-	CHECK_EQ(count_names(rig, a), MANY);
+	uint64_t a = must_mkdir(fx, META_ROOT, "a"), b = must_mkdir(fx, META_ROOT, "b");
+	make_many(fx, a); /* enough names to spread the directory over several partitions */
+	CHECK_EQ(count_names(fx, a), MANY);
 	struct meta_dir d;
-	CHECK_EQ(meta_dir_get(rig->m, &rig->ctx, a, &d), 0);
+	CHECK_EQ(meta_dir_get(fx->m, &fx->ctx, a, &d), 0);
 	CHECK(d.spread);
-	CHECK_EQ(try_create(rig, a, "f007", meta_id(), 0, 0), -EEXIST);
-	CHECK_EQ(meta_rename(rig->m, &rig->ctx, a, meta_name("f001"), meta_name("renamed"),
-			     meta_id(), 0),
+	CHECK_EQ(try_create(fx, a, "f007", meta_id(), 0, 0), -EEXIST);
+	CHECK_EQ(meta_rename(fx->m, &fx->ctx, a, meta_name("f001"), meta_name("renamed"), meta_id(),
+			     0),
 		 0);
-	CHECK_EQ(meta_move(rig->m, &rig->ctx,
+	CHECK_EQ(meta_move(fx->m, &fx->ctx,
 			   &(struct meta_move){.from_dir = a,
 					       .from = meta_name("f002"),
 					       .to_dir = b,
@@ -101,14 +101,14 @@ static void layers_body(void *arg)
 					       .new_id = meta_id(),
 					       .request = meta_id()}),
 		 0);
-	CHECK_EQ(meta_move(rig->m, &rig->ctx,
+	CHECK_EQ(meta_move(fx->m, &fx->ctx,
 			   &(struct meta_move){.from_dir = META_ROOT,
 					       .from = meta_name("b"),
 					       .to_dir = a,
 					       .to = meta_name("below"),
 					       .request = meta_id()}),
 		 0);
-	CHECK_EQ(meta_move(rig->m, &rig->ctx,
+	CHECK_EQ(meta_move(fx->m, &fx->ctx,
 			   &(struct meta_move){.from_dir = META_ROOT,
 					       .from = meta_name("a"),
 					       .to_dir = b,
@@ -118,33 +118,33 @@ static void layers_body(void *arg)
 	for (unsigned i = 100; i < 120; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "f%03u", i);
-		CHECK_EQ(meta_remove(rig->m, &rig->ctx, a, meta_name(name), 0, 0), 0);
+		CHECK_EQ(meta_remove(fx->m, &fx->ctx, a, meta_name(name), 0, 0), 0);
 	}
-	CHECK_EQ(count_names(rig, a), MANY - 20);
-	CHECK_EQ(meta_rmdir(rig->m, &rig->ctx, META_ROOT, meta_name("a"), 0), -ENOTEMPTY);
-	CHECK_EQ(meta_dir_seal(rig->m, &rig->ctx, b), 0);
-	CHECK_EQ(try_create(rig, b, "late", meta_id(), 0, 0), -EROFS);
+	CHECK_EQ(count_names(fx, a), MANY - 20);
+	CHECK_EQ(meta_rmdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), 0), -ENOTEMPTY);
+	CHECK_EQ(meta_dir_seal(fx->m, &fx->ctx, b), 0);
+	CHECK_EQ(try_create(fx, b, "late", meta_id(), 0, 0), -EROFS);
 	for (int i = 0; i < 9; i++) {
 		struct meta_gc_counts counts = {0};
-		collect_once(rig, &counts);
+		collect_once(fx, &counts);
 	}
-	struct meta_check_report report = must_be_whole(rig);
+	struct meta_check_report report = must_be_whole(fx);
 	CHECK_EQ(report.garbage, 0);
 	CHECK_EQ(report.files, MANY - 20);
-	meta_close(rig->m);
-	kv_close(rig->kv);
-	rig->done = true;
+	meta_close(fx->m);
+	kv_close(fx->kv);
+	fx->done = true;
 }
 
 static void the_layers_work_on_a_cluster(void **state)
 {
 	(void)state;
-	struct rig rig = rig_of(NULL);
-	rig.options.partition_bits = 2;
-	rig.options.spread_entries = 100;
+	struct meta_fixture fx = fixture_of(NULL);
+	fx.options.partition_bits = 2;
+	fx.options.spread_entries = 100;
 	snprintf(space, sizeof(space), "layers-%d-%ld", getpid(), (long)time(NULL));
-	assert_int_equal(rt_real_run(NULL, layers_body, &rig), 0);
-	assert_true(rig.done);
+	assert_int_equal(rt_real_run(NULL, layers_body, &fx), 0);
+	assert_true(fx.done);
 }
 
 /* --- several servers ------------------------------------------------------------------------------ */

@@ -6,7 +6,7 @@
  * acknowledged change is lost or carried out twice, there is no cycle, the layers agree, and the collector leaves
  * no garbage. Meanwhile collectors run in random order, some with old epochs.
  */
-#include "meta_rig.h"
+#include "meta_fixture.h"
 
 #include <stdlib.h>
 
@@ -123,9 +123,9 @@ struct world {
 	struct notes notes;
 	struct history history;
 	struct server servers[NODES];
-	void (*client)(struct world *w, struct rig *rig, unsigned number, struct rng *rng);
-	void (*before)(struct rig *rig);
-	void (*after)(struct world *w, struct rig *rig);
+	void (*client)(struct world *w, struct meta_fixture *fx, unsigned number, struct rng *rng);
+	void (*before)(struct meta_fixture *fx);
+	void (*after)(struct world *w, struct meta_fixture *fx);
 	unsigned ended; /* servers whose clients have finished */
 	uint64_t next_id;
 	uint64_t unknown;
@@ -144,27 +144,27 @@ struct world {
 	uint64_t dirs[8];
 };
 
-static void world_open(struct world *w, struct rig *rig, int *rc)
+static void world_open(struct world *w, struct meta_fixture *fx, int *rc)
 {
 	struct spy *spy = calloc(1, sizeof(*spy));
 	CHECK(spy != NULL);
 	spy->base.ops = &spy_ops;
 	spy->notes = &w->notes;
 	CHECK_EQ(kv_mem_open(&spy->below, w->mem), 0);
-	*rig = rig_of(NULL);
-	rig->seed = w->seed;
-	rig->options = w->options;
-	rig->mem = w->mem;
-	rig->kv = &spy->base;
-	rig->ctx.tenant = RIG_TENANT;
+	*fx = fixture_of(NULL);
+	fx->seed = w->seed;
+	fx->options = w->options;
+	fx->mem = w->mem;
+	fx->kv = &spy->base;
+	fx->ctx.tenant = FIXTURE_TENANT;
 	do {
-		*rc = meta_open(&rig->m, rig->kv, &rig->options);
+		*rc = meta_open(&fx->m, fx->kv, &fx->options);
 	} while (*rc != 0 && !rt_cancelled());
 }
 
 struct fiber {
 	struct world *w;
-	struct rig *rig;
+	struct meta_fixture *fx;
 	unsigned number;
 	uint64_t life;
 };
@@ -181,53 +181,53 @@ static void client_fiber(void *arg)
 	struct fiber *f = arg;
 	struct rng rng;
 	rng_init(&rng, mix_u64(f->w->seed) ^ (1000ULL * f->number + f->life));
-	f->w->client(f->w, f->rig, f->number, &rng);
+	f->w->client(f->w, f->fx, f->number, &rng);
 }
 
 static void server_main(void *arg)
 {
 	struct server *s = arg;
 	struct world *w = s->w;
-	struct rig rig;
+	struct meta_fixture fx;
 	int rc;
 	while (!w->prepared)
 		if (rt_sleep_ns(NS_PER_MS) != 0)
 			return;
-	world_open(w, &rig, &rc);
+	world_open(w, &fx, &rc);
 	struct fiber f[FIBERS];
 	struct rt_group group;
 	rt_group_init(&group);
 	for (unsigned i = 0; i < FIBERS && rc == 0; i++) {
-		f[i] = (struct fiber){w, &rig, s->number * FIBERS + i, sim_node_lives(s->node)};
+		f[i] = (struct fiber){w, &fx, s->number * FIBERS + i, sim_node_lives(s->node)};
 		CHECK_EQ(rt_group_spawn(&group, "client", client_fiber, &f[i]), 0);
 	}
 	rt_group_join(&group);
 	if (!rt_cancelled())
 		w->ended |= 1U << s->number;
-	meta_close(rc == 0 ? rig.m : NULL);
-	kv_close(rig.kv);
+	meta_close(rc == 0 ? fx.m : NULL);
+	kv_close(fx.kv);
 }
 
 /* A collector's walk of a random kind and partition, by a worker that may have slept since it read the epoch. */
-static void collect_some(struct rig *rig, struct rng *rng)
+static void collect_some(struct meta_fixture *fx, struct rng *rng)
 {
 	uint64_t epoch;
 	struct meta_gc_counts counts = {0};
 	struct meta_gc_cursor at = {0};
-	if (meta_gc_epoch(rig->m, &epoch) != 0)
+	if (meta_gc_epoch(fx->m, &epoch) != 0)
 		return;
 	uint64_t age = rng_below(rng, 4);
 	epoch -= age < epoch ? age : 0;
 	enum meta_gc_kind kind = (enum meta_gc_kind)rng_below(rng, META_GC_KINDS);
-	uint64_t index = rng_below(rng, meta_gc_partitions(rig->m));
+	uint64_t index = rng_below(rng, meta_gc_partitions(fx->m));
 	int rc = 0;
 	while (rc == 0 && !at.end)
-		rc = meta_gc_step(rig->m, kind, index, epoch, &at, &counts);
+		rc = meta_gc_step(fx->m, kind, index, epoch, &at, &counts);
 	CHECK(rc == 0 || rc == -EAGAIN || rc == -EHOSTUNREACH || kv_unknown(rc));
 }
 
 /* Runs until the clients have ended; advances the epoch by the clock of the simulation. */
-static void collect_meanwhile(struct world *w, struct rig *rig)
+static void collect_meanwhile(struct world *w, struct meta_fixture *fx)
 {
 	struct rng rng;
 	rng_init(&rng, mix_u64(w->seed) + 1);
@@ -235,9 +235,9 @@ static void collect_meanwhile(struct world *w, struct rig *rig)
 	while (w->ended != (1U << NODES) - 1) {
 		uint64_t epoch;
 		rt_sleep_ns(rng_below(&rng, 20 * NS_PER_MS));
-		collect_some(rig, &rng);
-		if (rt_now_ns() - since >= GRACE_NS && meta_gc_epoch(rig->m, &epoch) == 0 &&
-		    meta_gc_advance(rig->m, epoch) == 0) {
+		collect_some(fx, &rng);
+		if (rt_now_ns() - since >= GRACE_NS && meta_gc_epoch(fx->m, &epoch) == 0 &&
+		    meta_gc_advance(fx->m, epoch) == 0) {
 			since = rt_now_ns();
 			w->epochs++;
 		}
@@ -247,23 +247,23 @@ static void collect_meanwhile(struct world *w, struct rig *rig)
 static void judge_main(void *arg)
 {
 	struct world *w = arg;
-	struct rig rig;
+	struct meta_fixture fx;
 	int rc;
-	world_open(w, &rig, &rc);
-	struct meta_tenant t = {.id = RIG_TENANT, .name = "seven"};
+	world_open(w, &fx, &rc);
+	struct meta_tenant t = {.id = FIXTURE_TENANT, .name = "seven"};
 	do {
-		rc = meta_tenant_create(rig.m, &t);
+		rc = meta_tenant_create(fx.m, &t);
 	} while (rc != 0);
 	if (w->before != NULL)
-		w->before(&rig);
+		w->before(&fx);
 	w->prepared = true;
-	collect_meanwhile(w, &rig);
+	collect_meanwhile(w, &fx);
 	kv_mem_calm(w->mem);
-	must_be_whole(&rig);
-	w->after(w, &rig);
-	collect_all(&rig);
-	CHECK_EQ(must_be_whole(&rig).garbage, 0);
-	rig_close(&rig);
+	must_be_whole(&fx);
+	w->after(w, &fx);
+	collect_all(&fx);
+	CHECK_EQ(must_be_whole(&fx).garbage, 0);
+	fixture_close(&fx);
 	w->done = true;
 }
 
@@ -322,12 +322,12 @@ static void settle(struct world *w, size_t index, int rc, int refused)
 	history_end(&w->history, index);
 }
 
-static void dir_lookup(struct world *w, struct rig *rig, unsigned client, unsigned key)
+static void dir_lookup(struct world *w, struct meta_fixture *fx, unsigned client, unsigned key)
 {
 	struct history_op op = {.kind = HISTORY_READ, .client = client};
 	size_t index = history_begin(&w->history, &op);
 	uint64_t id = 0;
-	int rc = look(rig, META_ROOT, names[key], &id);
+	int rc = look(fx, META_ROOT, names[key], &id);
 	struct history_op *done = &w->history.ops[index];
 	if (rc == 0 || rc == -ENOENT) {
 		done->mask = 1U << key;
@@ -337,15 +337,14 @@ static void dir_lookup(struct world *w, struct rig *rig, unsigned client, unsign
 }
 
 /* The directory has few names: one page is one instant, unless it is spread. */
-static void dir_list(struct world *w, struct rig *rig, unsigned client)
+static void dir_list(struct world *w, struct meta_fixture *fx, unsigned client)
 {
 	struct history_op op = {.kind = HISTORY_READ, .client = client};
 	size_t index = history_begin(&w->history, &op);
 	struct arena arena;
 	arena_init(&arena, MIB);
 	struct meta_page page;
-	int rc =
-		meta_list(rig->m, &rig->ctx, META_ROOT, &(struct meta_cursor){0}, 0, &arena, &page);
+	int rc = meta_list(fx->m, &fx->ctx, META_ROOT, &(struct meta_cursor){0}, 0, &arena, &page);
 	struct history_op *done = &w->history.ops[index];
 	if (rc == 0)
 		done->mask = (1U << HISTORY_KEYS) - 1;
@@ -357,7 +356,8 @@ static void dir_list(struct world *w, struct rig *rig, unsigned client)
 	arena_fini(&arena);
 }
 
-static void dir_create(struct world *w, struct rig *rig, unsigned client, unsigned key, bool over)
+static void dir_create(struct world *w, struct meta_fixture *fx, unsigned client, unsigned key,
+		       bool over)
 {
 	uint32_t id = (uint32_t)w->next_id++;
 	struct history_op op = {.kind = HISTORY_TXN, .client = client};
@@ -368,11 +368,11 @@ static void dir_create(struct world *w, struct rig *rig, unsigned client, unsign
 	op.result = HISTORY_UNKNOWN;
 	op.returned = HISTORY_NEVER;
 	size_t index = history_begin(&w->history, &op);
-	int rc = try_create(rig, META_ROOT, names[key], id, id % 2, over ? META_OVERWRITE : 0);
+	int rc = try_create(fx, META_ROOT, names[key], id, id % 2, over ? META_OVERWRITE : 0);
 	settle(w, index, rc, -EEXIST);
 }
 
-static void dir_remove(struct world *w, struct rig *rig, unsigned client, unsigned key)
+static void dir_remove(struct world *w, struct meta_fixture *fx, unsigned client, unsigned key)
 {
 	struct history_op op = {.kind = HISTORY_TXN, .client = client};
 	op.check_count = 1;
@@ -381,18 +381,18 @@ static void dir_remove(struct world *w, struct rig *rig, unsigned client, unsign
 	op.writes[0] = (struct history_item){.key = key, .value = 0};
 	op.result = HISTORY_UNKNOWN;
 	size_t index = history_begin(&w->history, &op);
-	int rc = meta_remove(rig->m, &rig->ctx, META_ROOT, meta_name(names[key]), 0, 0);
+	int rc = meta_remove(fx->m, &fx->ctx, META_ROOT, meta_name(names[key]), 0, 0);
 	settle(w, index, rc, -ENOENT);
 }
 
 /* Which id was moved is known from the transactions that the store recorded. */
-static void dir_rename(struct world *w, struct rig *rig, unsigned client, unsigned from,
+static void dir_rename(struct world *w, struct meta_fixture *fx, unsigned client, unsigned from,
 		       unsigned to, bool over)
 {
 	uint64_t request = meta_id();
 	struct history_op op = {.kind = HISTORY_TXN, .client = client, .result = HISTORY_UNKNOWN};
 	size_t index = history_begin(&w->history, &op);
-	int rc = meta_rename(rig->m, &rig->ctx, META_ROOT, meta_name(names[from]),
+	int rc = meta_rename(fx->m, &fx->ctx, META_ROOT, meta_name(names[from]),
 			     meta_name(names[to]), request, over ? META_OVERWRITE : 0);
 	struct history_op *done = &w->history.ops[index];
 	uint32_t id = (uint32_t)noted(&w->notes, request);
@@ -417,7 +417,7 @@ static void dir_rename(struct world *w, struct rig *rig, unsigned client, unsign
 	settle(w, index, rc, rc == -ENOENT || rc == -EEXIST ? rc : 0);
 }
 
-static void dir_client(struct world *w, struct rig *rig, unsigned number, struct rng *rng)
+static void dir_client(struct world *w, struct meta_fixture *fx, unsigned number, struct rng *rng)
 {
 	for (unsigned i = 0; i < OPS && !rt_cancelled(); i++) {
 		rest(rng);
@@ -426,37 +426,37 @@ static void dir_client(struct world *w, struct rig *rig, unsigned number, struct
 		switch (rng_below(rng, 9)) {
 		case 0:
 		case 1:
-			dir_create(w, rig, number, key, false);
+			dir_create(w, fx, number, key, false);
 			break;
 		case 2:
-			dir_create(w, rig, number, key, true);
+			dir_create(w, fx, number, key, true);
 			break;
 		case 3:
-			dir_remove(w, rig, number, key);
+			dir_remove(w, fx, number, key);
 			break;
 		case 4:
 		case 5:
-			dir_rename(w, rig, number, key, to, false);
+			dir_rename(w, fx, number, key, to, false);
 			break;
 		case 6:
-			dir_rename(w, rig, number, key, to, true);
+			dir_rename(w, fx, number, key, to, true);
 			break;
 		case 7:
 			if (w->options.spread_entries == 0) {
-				dir_list(w, rig, number);
+				dir_list(w, fx, number);
 				break;
 			}
 			/* fall through */
 		default:
-			dir_lookup(w, rig, number, key);
+			dir_lookup(w, fx, number, key);
 		}
 	}
 }
 
-static void dir_after(struct world *w, struct rig *rig)
+static void dir_after(struct world *w, struct meta_fixture *fx)
 {
 	for (unsigned k = 0; k < HISTORY_KEYS; k++)
-		dir_lookup(w, rig, 99, k);
+		dir_lookup(w, fx, 99, k);
 	enum history_verdict v = history_check(&w->history, CONFIGS_MAX, stderr);
 	if (v == HISTORY_VIOLATED)
 		fprintf(stderr, "seed %llu\n", (unsigned long long)w->seed);
@@ -509,7 +509,7 @@ static void must_do(int rc)
 	CHECK(rc == 0 || rc == -EEXIST);
 }
 
-static void tree_before(struct rig *rig)
+static void tree_before(struct meta_fixture *fx)
 {
 	/* Directories with small fixed ids, some inside others. */
 	for (unsigned i = 0; i < TREE_DIRS; i++) {
@@ -518,23 +518,23 @@ static void tree_before(struct rig *rig)
 		uint64_t parent = i < 3 ? META_ROOT : 100 + i / 3;
 		int rc;
 		do {
-			rc = meta_mkdir(rig->m, &rig->ctx, parent, meta_name(name), 100 + i);
+			rc = meta_mkdir(fx->m, &fx->ctx, parent, meta_name(name), 100 + i);
 		} while (rc != 0 && rc != -EEXIST);
 		must_do(rc);
 	}
 }
 
 /* Moves any directory anywhere: mostly refused, sometimes concurrent with other moves. */
-static void tree_move_dir(struct rig *rig, struct rng *rng)
+static void tree_move_dir(struct meta_fixture *fx, struct rng *rng)
 {
 	char name[16];
 	unsigned which = (unsigned)rng_below(rng, TREE_DIRS);
 	snprintf(name, sizeof(name), "d%u", which);
 	struct meta_dir d;
-	if (meta_dir_get(rig->m, &rig->ctx, 100 + which, &d) != 0)
+	if (meta_dir_get(fx->m, &fx->ctx, 100 + which, &d) != 0)
 		return;
 	uint64_t to = rng_below(rng, TREE_DIRS + 1);
-	int rc = meta_move(rig->m, &rig->ctx,
+	int rc = meta_move(fx->m, &fx->ctx,
 			   &(struct meta_move){.from_dir = d.parent,
 					       .from = meta_name(name),
 					       .to_dir = to == TREE_DIRS ? META_ROOT : 100 + to,
@@ -544,34 +544,35 @@ static void tree_move_dir(struct rig *rig, struct rng *rng)
 }
 
 /* The client creates and removes a directory of its own; other clients try to create files in it. */
-static void tree_mkdir_rmdir(struct rig *rig, struct rng *rng)
+static void tree_mkdir_rmdir(struct meta_fixture *fx, struct rng *rng)
 {
 	char name[16];
 	snprintf(name, sizeof(name), "t%u", (unsigned)rng_below(rng, 3));
 	uint64_t dir = 100 + rng_below(rng, TREE_DIRS);
 	uint64_t id = 0;
-	if (look(rig, dir, name, &id) == -ENOENT) {
+	if (look(fx, dir, name, &id) == -ENOENT) {
 		id = meta_id();
-		if (meta_mkdir(rig->m, &rig->ctx, dir, meta_name(name), id) != 0)
+		if (meta_mkdir(fx->m, &fx->ctx, dir, meta_name(name), id) != 0)
 			return;
 	}
 	if (id == 0)
 		return;
 	uint64_t file = meta_id();
-	if (rng_below(rng, 2) == 0 && try_create(rig, id, "x", file, 0, 0) == 0)
-		meta_remove(rig->m, &rig->ctx, id, meta_name("x"), file, 0);
+	if (rng_below(rng, 2) == 0 && try_create(fx, id, "x", file, 0, 0) == 0)
+		meta_remove(fx->m, &fx->ctx, id, meta_name("x"), file, 0);
 	if (rng_below(rng, 2) == 0)
-		meta_rmdir(rig->m, &rig->ctx, dir, meta_name(name), id);
+		meta_rmdir(fx->m, &fx->ctx, dir, meta_name(name), id);
 }
 
 /* Moves the client's own file to a random directory, under a name that only this client uses. */
-static void tree_own_file(struct world *w, struct rig *rig, unsigned number, struct rng *rng)
+static void tree_own_file(struct world *w, struct meta_fixture *fx, unsigned number,
+			  struct rng *rng)
 {
 	struct where *at = &w->where[number];
 	/* Resolve an operation in doubt first. */
 	if (at->id[1] != 0) {
 		uint64_t now = 0;
-		int rc = look(rig, at->dir[1], at->name[1], &now);
+		int rc = look(fx, at->dir[1], at->name[1], &now);
 		if (rc != 0 && rc != -ENOENT)
 			return;
 		if (now == at->id[1]) {
@@ -589,9 +590,9 @@ static void tree_own_file(struct world *w, struct rig *rig, unsigned number, str
 	at->id[1] = at->id[0] == 0 || at->dir[1] != at->dir[0] ? meta_id() : at->id[0];
 	int rc;
 	if (at->id[0] == 0)
-		rc = try_create(rig, at->dir[1], at->name[1], at->id[1], 0, 0);
+		rc = try_create(fx, at->dir[1], at->name[1], at->id[1], 0, 0);
 	else
-		rc = meta_move(rig->m, &rig->ctx,
+		rc = meta_move(fx->m, &fx->ctx,
 			       &(struct meta_move){.from_dir = at->dir[0],
 						   .from = meta_name(at->name[0]),
 						   .to_dir = at->dir[1],
@@ -609,34 +610,34 @@ static void tree_own_file(struct world *w, struct rig *rig, unsigned number, str
 	at->id[1] = 0;
 }
 
-static void tree_client(struct world *w, struct rig *rig, unsigned number, struct rng *rng)
+static void tree_client(struct world *w, struct meta_fixture *fx, unsigned number, struct rng *rng)
 {
 	for (unsigned i = 0; i < OPS && !rt_cancelled(); i++) {
 		rest(rng);
 		switch (rng_below(rng, 4)) {
 		case 0:
-			tree_move_dir(rig, rng);
+			tree_move_dir(fx, rng);
 			break;
 		case 1:
-			tree_mkdir_rmdir(rig, rng);
+			tree_mkdir_rmdir(fx, rng);
 			break;
 		default:
-			tree_own_file(w, rig, number, rng);
+			tree_own_file(w, fx, number, rng);
 		}
 	}
 }
 
-static void tree_after(struct world *w, struct rig *rig)
+static void tree_after(struct world *w, struct meta_fixture *fx)
 {
 	history_fini(&w->history);
 	for (unsigned i = 0; i < TREE_DIRS; i++) {
 		struct meta_dir d;
-		CHECK_EQ(meta_dir_get(rig->m, &rig->ctx, 100 + i, &d), 0);
+		CHECK_EQ(meta_dir_get(fx->m, &fx->ctx, 100 + i, &d), 0);
 	}
 	for (unsigned i = 0; i < NODES * FIBERS; i++) {
 		const struct where *at = &w->where[i];
-		uint64_t known = at->id[0] != 0 ? id_at(rig, at->dir[0], at->name[0]) : 0;
-		uint64_t maybe = at->id[1] != 0 ? id_at(rig, at->dir[1], at->name[1]) : 0;
+		uint64_t known = at->id[0] != 0 ? id_at(fx, at->dir[0], at->name[0]) : 0;
+		uint64_t maybe = at->id[1] != 0 ? id_at(fx, at->dir[1], at->name[1]) : 0;
 		if (at->id[0] != 0 && (known == at->id[0]) == (maybe != 0 && maybe == at->id[1])) {
 			fprintf(stderr, "seed %llu: client %u's %s is %s\n",
 				(unsigned long long)w->seed, i, at->name[0],

@@ -3,7 +3,7 @@
 #include "cluster/choose.h"
 #include "meta_api/id.h"
 #include "meta_api/node.h"
-#include "meta_fixture.h"
+#include "meta_service_fixture.h"
 
 /* --- servers that start and end -------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 /* The metadata service and its client: names, files, blocks and tenants. */
 #include "meta/gc.h"
 #include "meta_api/id.h"
-#include "meta_fixture.h"
+#include "meta_service_fixture.h"
 
 #include "meta/schema.h"
 #include "rpc/context.h"

@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
-#include "node_box.h"
+#include "node_fixture.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,59 +20,59 @@ static const struct chunk_id one = {.block = 7, .index = 1};
 
 /* --- what requests do ------------------------------------------------------------------------- */
 
-static void life_of_a_chunk(struct node_box *b, uint64_t disk)
+static void life_of_a_chunk(struct node_fixture *fx, uint64_t disk)
 {
 	struct chunk_stat st;
 	struct store_range bad[4];
 	struct chunk_id id = {.block = 42, .index = 3};
-	CHECK_EQ(box_put(b, disk, id, 1, 5000, true, 2 * MIB), 0);
-	CHECK_EQ(box_append(b, disk, id, 5, 1, 5000, 300000), 0);
-	CHECK_EQ(box_get(b, disk, id, 1, 0, 305000), 0);
-	CHECK_EQ(box_get(b, disk, id, 1, 4097, 123456), 0);
-	CHECK_EQ(box_get(b, disk, id, 1, 305000, 0), 0);
-	CHECK_EQ(node_fence(&b->call, disk, id, 9, &st), 0);
+	CHECK_EQ(fixture_put(fx, disk, id, 1, 5000, true, 2 * MIB), 0);
+	CHECK_EQ(fixture_append(fx, disk, id, 5, 1, 5000, 300000), 0);
+	CHECK_EQ(fixture_get(fx, disk, id, 1, 0, 305000), 0);
+	CHECK_EQ(fixture_get(fx, disk, id, 1, 4097, 123456), 0);
+	CHECK_EQ(fixture_get(fx, disk, id, 1, 305000, 0), 0);
+	CHECK_EQ(node_fence(&fx->call, disk, id, 9, &st), 0);
 	CHECK(st.epoch == 9 && st.len == 305000 && st.crc == text_crc(1, 0, 305000));
-	CHECK_EQ(box_append(b, disk, id, 8, 1, 305000, 10), -ESTALE);
-	CHECK_EQ(node_seal(&b->call, disk, id, 9, 300000, &st), 0);
+	CHECK_EQ(fixture_append(fx, disk, id, 8, 1, 305000, 10), -ESTALE);
+	CHECK_EQ(node_seal(&fx->call, disk, id, 9, 300000, &st), 0);
 	CHECK(st.sealed && st.len == 300000 && st.crc == text_crc(1, 0, 300000));
-	CHECK_EQ(node_seal(&b->call, disk, id, 9, 300000, NULL), 0);
-	CHECK_EQ(box_append(b, disk, id, 9, 1, 300000, 10), -EPERM);
-	CHECK_EQ(node_scan(&b->call, disk, id, bad, 4), 0);
-	CHECK_EQ(node_stat_one(&b->call, disk, id, &st), 0);
+	CHECK_EQ(node_seal(&fx->call, disk, id, 9, 300000, NULL), 0);
+	CHECK_EQ(fixture_append(fx, disk, id, 9, 1, 300000, 10), -EPERM);
+	CHECK_EQ(node_scan(&fx->call, disk, id, bad, 4), 0);
+	CHECK_EQ(node_stat_one(&fx->call, disk, id, &st), 0);
 	CHECK(st.sealed && st.len == 300000);
-	CHECK_EQ(node_delete_one(&b->call, disk, id), 0);
-	CHECK_EQ(node_delete_one(&b->call, disk, id), -ENOENT);
-	CHECK_EQ(box_get(b, disk, id, 1, 0, 1), -ENOENT);
+	CHECK_EQ(node_delete_one(&fx->call, disk, id), 0);
+	CHECK_EQ(node_delete_one(&fx->call, disk, id), -ENOENT);
+	CHECK_EQ(fixture_get(fx, disk, id, 1, 0, 1), -ENOENT);
 }
 
-static void live(struct node_box *b)
+static void live(struct node_fixture *fx)
 {
-	life_of_a_chunk(b, 1);
-	life_of_a_chunk(b, 10);
-	life_of_a_chunk(b, 11);
+	life_of_a_chunk(fx, 1);
+	life_of_a_chunk(fx, 10);
+	life_of_a_chunk(fx, 11);
 }
 
 static void a_chunk_lives_and_dies(void **state)
 {
 	(void)state;
-	box_run_everywhere(live);
+	node_fixture_run_everywhere(live);
 }
 
-static void read_many(struct node_box *b)
+static void read_many(struct node_fixture *fx)
 {
 	enum { N = 40 };
 	struct node_range ranges[N + 1];
 	struct slice s;
 	uint64_t at = 0;
 	for (uint32_t i = 0; i < N; i++)
-		CHECK_EQ(box_put(b, 1, (struct chunk_id){i, i}, i, 10000 + i, false, 0), 0);
+		CHECK_EQ(fixture_put(fx, 1, (struct chunk_id){i, i}, i, 10000 + i, false, 0), 0);
 	for (uint32_t i = 0; i < N; i++)
 		ranges[i] = (struct node_range){
 			.id = {i, i}, .off = i, .len = i % 3 == 0 ? 8192 : 100 + i};
 	/* One past the end, one that is not there: the others do not mind. */
 	ranges[5].len = 20000;
 	ranges[9].id.block = 99;
-	CHECK_EQ(node_get(&b->call, 1, ranges, N, NULL, &s), 0);
+	CHECK_EQ(node_get(&fx->call, 1, ranges, N, NULL, &s), 0);
 	for (uint32_t i = 0; i < N; i++) {
 		int want = i == 5 ? -ERANGE : i == 9 ? -ENOENT : 0;
 		CHECK_EQ(ranges[i].rc, want);
@@ -88,34 +88,34 @@ static void read_many(struct node_box *b)
 	CHECK_EQ(s.len, at);
 	buf_unref(s.buf);
 	/* All fail: no payload. */
-	CHECK_EQ(node_get(&b->call, 1, &ranges[9], 1, NULL, &s), 0);
+	CHECK_EQ(node_get(&fx->call, 1, &ranges[9], 1, NULL, &s), 0);
 	CHECK(ranges[9].rc == -ENOENT && s.buf == NULL);
 }
 
 static void many_ranges_come_in_one_call(void **state)
 {
 	(void)state;
-	box_run_everywhere(read_many);
+	node_fixture_run_everywhere(read_many);
 }
 
-static void read_long(struct node_box *b)
+static void read_long(struct node_fixture *fx)
 {
 	/* Longer than any slice, at every kind of place in a page. */
-	CHECK_EQ(box_put(b, 1, one, 3, 9 * MIB + 17, false, 0), 0);
-	CHECK_EQ(box_get(b, 1, one, 3, 0, 9 * MIB + 17), 0);
-	CHECK_EQ(box_get(b, 1, one, 3, 1, 9 * MIB), 0);
-	CHECK_EQ(box_get(b, 1, one, 3, 4096, 8 * MIB), 0);
-	CHECK_EQ(box_get(b, 1, one, 3, 5000, 8 * MIB + 3), 0);
-	CHECK_EQ(box_get(b, 1, one, 3, 5000, 9 * MIB), -ERANGE);
+	CHECK_EQ(fixture_put(fx, 1, one, 3, 9 * MIB + 17, false, 0), 0);
+	CHECK_EQ(fixture_get(fx, 1, one, 3, 0, 9 * MIB + 17), 0);
+	CHECK_EQ(fixture_get(fx, 1, one, 3, 1, 9 * MIB), 0);
+	CHECK_EQ(fixture_get(fx, 1, one, 3, 4096, 8 * MIB), 0);
+	CHECK_EQ(fixture_get(fx, 1, one, 3, 5000, 8 * MIB + 3), 0);
+	CHECK_EQ(fixture_get(fx, 1, one, 3, 5000, 9 * MIB), -ERANGE);
 }
 
 static void long_reads_are_whole(void **state)
 {
 	(void)state;
-	box_run_everywhere(read_long);
+	node_fixture_run_everywhere(read_long);
 }
 
-static void list_all(struct node_box *b)
+static void list_all(struct node_fixture *fx)
 {
 	enum { N = 100 };
 	bool seen[N] = {0};
@@ -126,9 +126,9 @@ static void list_all(struct node_box *b)
 	struct chunk_id all[N];
 	for (uint32_t i = 0; i < N; i++) {
 		all[i] = (struct chunk_id){.block = i, .index = i * 2};
-		CHECK_EQ(box_put(b, 2, all[i], i, i, false, 0), 0);
+		CHECK_EQ(fixture_put(fx, 2, all[i], i, i, false, 0), 0);
 	}
-	while ((n = node_list(&b->call, 2, &at, ids, 7)) > 0)
+	while ((n = node_list(&fx->call, 2, &at, ids, 7)) > 0)
 		for (int64_t i = 0; i < n; i++) {
 			CHECK(ids[i].block < N && ids[i].index == ids[i].block * 2);
 			CHECK(!seen[ids[i].block]);
@@ -138,28 +138,28 @@ static void list_all(struct node_box *b)
 	for (uint32_t i = 0; i < N; i++)
 		CHECK(seen[i]);
 	struct chunk_stat st[N];
-	CHECK_EQ(node_stat(&b->call, 2, all, N, st, rcs), 0);
+	CHECK_EQ(node_stat(&fx->call, 2, all, N, st, rcs), 0);
 	for (uint32_t i = 0; i < N; i++)
 		CHECK(rcs[i] == 0 && st[i].len == i);
 	all[3].block = 1000;
-	CHECK_EQ(node_delete(&b->call, 2, all, NULL, N, rcs), 0);
+	CHECK_EQ(node_delete(&fx->call, 2, all, NULL, N, rcs), 0);
 	for (uint32_t i = 0; i < N; i++)
 		CHECK_EQ(rcs[i], i == 3 ? -ENOENT : 0);
 	at = (struct store_cursor){0};
-	CHECK_EQ(node_list(&b->call, 2, &at, ids, 7), 1);
+	CHECK_EQ(node_list(&fx->call, 2, &at, ids, 7), 1);
 }
 
 static void lists_name_every_chunk_once(void **state)
 {
 	(void)state;
-	box_run_everywhere(list_all);
+	node_fixture_run_everywhere(list_all);
 }
 
-static int put_as(struct node_box *b, uint64_t disk, const uint8_t *label, bool replace)
+static int put_as(struct node_fixture *fx, uint64_t disk, const uint8_t *label, bool replace)
 {
-	struct node_put p = {.data = box_text(b, 1, 0, 5000), .replace = replace};
+	struct node_put p = {.data = fixture_text(fx, 1, 0, 5000), .replace = replace};
 	memcpy(p.label, label, sizeof(p.label));
-	int rc = node_put(&b->call, disk, one, &p);
+	int rc = node_put(&fx->call, disk, one, &p);
 	buf_unref(p.data.buf);
 	return rc;
 }
@@ -167,239 +167,239 @@ static int put_as(struct node_box *b, uint64_t disk, const uint8_t *label, bool 
 static const uint8_t label_a[STORE_LABEL_BYTES] = {1, 2, 3}, label_b[STORE_LABEL_BYTES] = {1, 2, 4};
 
 struct replacing {
-	struct node_box *b;
+	struct node_fixture *fx;
 	int rc;
 };
 
 static void replace_fiber(void *arg)
 {
 	struct replacing *r = arg;
-	r->rc = put_as(r->b, 1, label_b, true);
+	r->rc = put_as(r->fx, 1, label_b, true);
 }
 
 /* A delete of the old and a put in its place, at once: the new one is there, whoever comes first. */
-static void delete_and_replace(struct node_box *b)
+static void delete_and_replace(struct node_fixture *fx)
 {
 	for (int i = 0; i < 20; i++) {
-		struct replacing r = {.b = b};
+		struct replacing r = {.fx = fx};
 		struct rt_fiber *fiber;
-		CHECK_EQ(put_as(b, 1, label_a, true), 0);
+		CHECK_EQ(put_as(fx, 1, label_a, true), 0);
 		CHECK_EQ(rt_spawn(&fiber, "replace", replace_fiber, &r), 0);
 		if (i % 2 == 1)
 			CHECK_EQ(rt_yield(), 0);
-		int rc = node_delete_as(&b->call, 1, one, label_a);
+		int rc = node_delete_as(&fx->call, 1, one, label_a);
 		rt_join(fiber);
 		CHECK_EQ(r.rc, 0);
 		CHECK(rc == 0 || rc == -ESTALE);
-		CHECK_EQ(box_get(b, 1, one, 1, 0, 5000), 0);
+		CHECK_EQ(fixture_get(fx, 1, one, 1, 0, 5000), 0);
 	}
-	CHECK_EQ(node_delete_as(&b->call, 1, one, label_b), 0);
+	CHECK_EQ(node_delete_as(&fx->call, 1, one, label_b), 0);
 }
 
-static void delete_as(struct node_box *b)
+static void delete_as(struct node_fixture *fx)
 {
 	const uint64_t disks[] = {1, 10, 11};
 	int rcs[2];
 	const struct chunk_id both[2] = {one, {8, 8}};
 	for (size_t i = 0; i < ARRAY_LEN(disks); i++) {
 		uint64_t disk = disks[i];
-		CHECK_EQ(put_as(b, disk, label_a, false), 0);
-		CHECK_EQ(node_delete_as(&b->call, disk, one, label_b), -ESTALE);
-		CHECK_EQ(node_delete_as(&b->call, disk, one, NULL), -ESTALE);
-		CHECK_EQ(box_get(b, disk, one, 1, 0, 5000), 0);
+		CHECK_EQ(put_as(fx, disk, label_a, false), 0);
+		CHECK_EQ(node_delete_as(&fx->call, disk, one, label_b), -ESTALE);
+		CHECK_EQ(node_delete_as(&fx->call, disk, one, NULL), -ESTALE);
+		CHECK_EQ(fixture_get(fx, disk, one, 1, 0, 5000), 0);
 		const uint8_t *labels[2] = {label_a, label_b};
-		CHECK_EQ(node_delete(&b->call, disk, both, labels, 2, rcs), 0);
+		CHECK_EQ(node_delete(&fx->call, disk, both, labels, 2, rcs), 0);
 		CHECK(rcs[0] == 0 && rcs[1] == -ENOENT);
-		CHECK_EQ(node_delete_as(&b->call, disk, one, NULL), -ENOENT);
+		CHECK_EQ(node_delete_as(&fx->call, disk, one, NULL), -ENOENT);
 	}
-	delete_and_replace(b);
+	delete_and_replace(fx);
 }
 
 static void a_delete_that_means_one_put_spares_another(void **state)
 {
 	(void)state;
-	box_run_everywhere(delete_as);
+	node_fixture_run_everywhere(delete_as);
 }
 
-static void reserve(struct node_box *b)
+static void reserve(struct node_fixture *fx)
 {
 	uint64_t first = 0, second = 0;
 	AUTO_REPLY struct rpc_reply reply;
-	CHECK_EQ(node_reserve(&b->call, 1, 1 * MIB, 0, &first), 0);
-	CHECK_EQ(node_reserve(&b->call, 1, 2 * MIB, 0, &second), 0);
-	CHECK_EQ(node_disks(&b->call, 1, &reply), 0);
+	CHECK_EQ(node_reserve(&fx->call, 1, 1 * MIB, 0, &first), 0);
+	CHECK_EQ(node_reserve(&fx->call, 1, 2 * MIB, 0, &second), 0);
+	CHECK_EQ(node_disks(&fx->call, 1, &reply), 0);
 	CHECK_EQ(NODE_DISKS(&reply)->disks[0]->reserved_bytes, 3 * MIB);
-	struct node_put p = {.data = box_text(b, 1, 0, 1000), .reservation = first};
-	CHECK_EQ(node_put(&b->call, 1, one, &p), 0);
+	struct node_put p = {.data = fixture_text(fx, 1, 0, 1000), .reservation = first};
+	CHECK_EQ(node_put(&fx->call, 1, one, &p), 0);
 	buf_unref(p.data.buf);
-	CHECK_EQ(node_release(&b->call, 1, first), -ENOENT);
-	CHECK_EQ(node_release(&b->call, 1, second), 0);
-	CHECK_EQ(node_release(&b->call, 1, second), -ENOENT);
+	CHECK_EQ(node_release(&fx->call, 1, first), -ENOENT);
+	CHECK_EQ(node_release(&fx->call, 1, second), 0);
+	CHECK_EQ(node_release(&fx->call, 1, second), -ENOENT);
 	rpc_reply_fini(&reply);
-	CHECK_EQ(node_disks(&b->call, 1, &reply), 0);
+	CHECK_EQ(node_disks(&fx->call, 1, &reply), 0);
 	CHECK_EQ(NODE_DISKS(&reply)->disks[0]->reserved_bytes, 0);
-	CHECK_EQ(node_reserve(&b->call, 1, 0, 0, &first), -EINVAL);
-	CHECK_EQ(node_reserve(&b->call, 1, STORE_CHUNK_MAX + 1, 0, &first), -EINVAL);
+	CHECK_EQ(node_reserve(&fx->call, 1, 0, 0, &first), -EINVAL);
+	CHECK_EQ(node_reserve(&fx->call, 1, STORE_CHUNK_MAX + 1, 0, &first), -EINVAL);
 }
 
 static void a_reservation_ends_with_its_put(void **state)
 {
 	(void)state;
-	box_run_everywhere(reserve);
+	node_fixture_run_everywhere(reserve);
 }
 
-static void let_expire(struct node_box *b)
+static void let_expire(struct node_fixture *fx)
 {
 	uint64_t id = 0;
-	CHECK_EQ(node_reserve(&b->call, 1, 1 * MIB, 0, &id), 0);
+	CHECK_EQ(node_reserve(&fx->call, 1, 1 * MIB, 0, &id), 0);
 	CHECK_EQ(rt_sleep_ns(sched_nvme.reserve_ttl_ns + 2 * NS_PER_S), 0);
 	AUTO_REPLY struct rpc_reply reply;
-	CHECK_EQ(node_disks(&b->call, 1, &reply), 0);
+	CHECK_EQ(node_disks(&fx->call, 1, &reply), 0);
 	CHECK_EQ(NODE_DISKS(&reply)->disks[0]->reserved_bytes, 0);
 	/* A put that names it is as one that names none. */
-	struct node_put p = {.data = box_text(b, 1, 0, 1000), .reservation = id};
-	CHECK_EQ(node_put(&b->call, 1, one, &p), 0);
+	struct node_put p = {.data = fixture_text(fx, 1, 0, 1000), .reservation = id};
+	CHECK_EQ(node_put(&fx->call, 1, one, &p), 0);
 	buf_unref(p.data.buf);
 }
 
 static void a_reservation_expires(void **state)
 {
 	(void)state;
-	box_run(BOX_SIM, let_expire);
+	node_fixture_run(FIXTURE_SIM, let_expire);
 }
 
 /* --- bad requests ----------------------------------------------------------------------------- */
 
 /* A chunk of 10000 bytes, open, epoch 5, and what it must still be after all that. */
-static void bad_setup(struct node_box *b)
+static void bad_setup(struct node_fixture *fx)
 {
-	CHECK_EQ(box_put(b, 1, one, 1, 0, true, 20000), 0);
-	CHECK_EQ(box_append(b, 1, one, 5, 1, 0, 10000), 0);
+	CHECK_EQ(fixture_put(fx, 1, one, 1, 0, true, 20000), 0);
+	CHECK_EQ(fixture_append(fx, 1, one, 5, 1, 0, 10000), 0);
 }
 
-static void bad_check(struct node_box *b)
+static void bad_check(struct node_fixture *fx)
 {
 	struct chunk_stat st;
 	struct store_cursor at = {0};
 	struct chunk_id ids[4];
-	CHECK_EQ(node_stat_one(&b->call, 1, one, &st), 0);
+	CHECK_EQ(node_stat_one(&fx->call, 1, one, &st), 0);
 	CHECK(st.len == 10000 && st.epoch == 5 && !st.sealed);
 	CHECK_EQ(st.crc, text_crc(1, 0, 10000));
-	CHECK_EQ(node_list(&b->call, 1, &at, ids, 4), 1);
-	CHECK_EQ(box_get(b, 1, one, 1, 0, 10000), 0);
+	CHECK_EQ(node_list(&fx->call, 1, &at, ids, 4), 1);
+	CHECK_EQ(fixture_get(fx, 1, one, 1, 0, 10000), 0);
 }
 
-static void bad_reads(struct node_box *b)
+static void bad_reads(struct node_fixture *fx)
 {
 	struct node_range r[2];
 	struct slice s;
-	CHECK_EQ(box_get(b, 1, one, 1, 9000, 1001), -ERANGE);
-	CHECK_EQ(box_get(b, 1, one, 1, 10001, 0), -ERANGE);
-	CHECK_EQ(box_get(b, 1, one, 1, UINT64_MAX, 1), -EOVERFLOW);
-	CHECK_EQ(box_get(b, 1, one, 1, UINT64_MAX - 10, 11), -EOVERFLOW);
-	CHECK_EQ(box_get(b, 1, one, 1, UINT64_MAX - 11, 11), -ERANGE);
-	CHECK_EQ(box_get(b, 1, (struct chunk_id){8, 1}, 1, 0, 1), -ENOENT);
-	CHECK_EQ(box_get(b, 9, one, 1, 0, 1), -ENODEV);
-	CHECK(strstr(b->call.error, "no disk 9") != NULL);
-	CHECK_EQ(box_get(b, 3, one, 1, 0, 1), -ENODEV);
-	CHECK(strstr(b->call.error, "absent") != NULL);
-	CHECK_EQ(box_get(b, 1, one, 1, 0, NODE_BYTES_MAX + 1), -EMSGSIZE);
+	CHECK_EQ(fixture_get(fx, 1, one, 1, 9000, 1001), -ERANGE);
+	CHECK_EQ(fixture_get(fx, 1, one, 1, 10001, 0), -ERANGE);
+	CHECK_EQ(fixture_get(fx, 1, one, 1, UINT64_MAX, 1), -EOVERFLOW);
+	CHECK_EQ(fixture_get(fx, 1, one, 1, UINT64_MAX - 10, 11), -EOVERFLOW);
+	CHECK_EQ(fixture_get(fx, 1, one, 1, UINT64_MAX - 11, 11), -ERANGE);
+	CHECK_EQ(fixture_get(fx, 1, (struct chunk_id){8, 1}, 1, 0, 1), -ENOENT);
+	CHECK_EQ(fixture_get(fx, 9, one, 1, 0, 1), -ENODEV);
+	CHECK(strstr(fx->call.error, "no disk 9") != NULL);
+	CHECK_EQ(fixture_get(fx, 3, one, 1, 0, 1), -ENODEV);
+	CHECK(strstr(fx->call.error, "absent") != NULL);
+	CHECK_EQ(fixture_get(fx, 1, one, 1, 0, NODE_BYTES_MAX + 1), -EMSGSIZE);
 	r[0] = (struct node_range){.id = one, .len = NODE_BYTES_MAX};
 	r[1] = (struct node_range){.id = one, .len = UINT64_MAX};
-	CHECK_EQ(node_get(&b->call, 1, r, 2, NULL, &s), -EMSGSIZE);
-	CHECK_EQ(node_get(&b->call, 1, r, 0, NULL, &s), -EINVAL);
+	CHECK_EQ(node_get(&fx->call, 1, r, 2, NULL, &s), -EMSGSIZE);
+	CHECK_EQ(node_get(&fx->call, 1, r, 0, NULL, &s), -EINVAL);
 }
 
-static void bad_changes(struct node_box *b)
+static void bad_changes(struct node_fixture *fx)
 {
 	struct chunk_id missing = {8, 1};
-	CHECK_EQ(box_put(b, 1, one, 2, 100, false, 0), -EEXIST);
-	CHECK_EQ(box_put(b, 1, missing, 2, 100, true, 50), -EFBIG);
-	CHECK_EQ(box_put(b, 1, missing, 2, 100, true, STORE_CHUNK_MAX + 1), -EFBIG);
-	CHECK_EQ(box_put(b, 9, missing, 2, 100, false, 0), -ENODEV);
-	CHECK_EQ(box_put(b, 3, missing, 2, 100, false, 0), -ENODEV);
-	CHECK_EQ(box_append(b, 1, one, 5, 1, 9999, 10), -ERANGE);
-	CHECK_EQ(box_append(b, 1, one, 5, 1, 10001, 10), -ERANGE);
-	CHECK_EQ(box_append(b, 1, one, 4, 1, 10000, 10), -ESTALE);
-	CHECK_EQ(box_append(b, 1, one, 5, 1, 10000, 10001), -EFBIG);
-	CHECK_EQ(box_append(b, 1, one, 5, 1, UINT64_MAX, 10), -EINVAL);
-	CHECK_EQ(box_append(b, 1, one, 5, 1, UINT64_MAX - 3, 10), -EOVERFLOW);
-	CHECK_EQ(box_append(b, 1, missing, 5, 1, 0, 10), -ENOENT);
-	CHECK_EQ(node_seal(&b->call, 1, one, 5, 10001, NULL), -ERANGE);
-	CHECK_EQ(node_seal(&b->call, 1, one, 4, 10000, NULL), -ESTALE);
-	CHECK_EQ(node_seal(&b->call, 1, missing, 4, 0, NULL), -ENOENT);
-	CHECK_EQ(node_fence(&b->call, 1, one, 4, NULL), -ESTALE);
-	CHECK_EQ(node_fence(&b->call, 1, missing, 4, NULL), -ENOENT);
-	CHECK_EQ(node_delete_one(&b->call, 1, missing), -ENOENT);
-	CHECK_EQ(node_delete_one(&b->call, 9, one), -ENODEV);
+	CHECK_EQ(fixture_put(fx, 1, one, 2, 100, false, 0), -EEXIST);
+	CHECK_EQ(fixture_put(fx, 1, missing, 2, 100, true, 50), -EFBIG);
+	CHECK_EQ(fixture_put(fx, 1, missing, 2, 100, true, STORE_CHUNK_MAX + 1), -EFBIG);
+	CHECK_EQ(fixture_put(fx, 9, missing, 2, 100, false, 0), -ENODEV);
+	CHECK_EQ(fixture_put(fx, 3, missing, 2, 100, false, 0), -ENODEV);
+	CHECK_EQ(fixture_append(fx, 1, one, 5, 1, 9999, 10), -ERANGE);
+	CHECK_EQ(fixture_append(fx, 1, one, 5, 1, 10001, 10), -ERANGE);
+	CHECK_EQ(fixture_append(fx, 1, one, 4, 1, 10000, 10), -ESTALE);
+	CHECK_EQ(fixture_append(fx, 1, one, 5, 1, 10000, 10001), -EFBIG);
+	CHECK_EQ(fixture_append(fx, 1, one, 5, 1, UINT64_MAX, 10), -EINVAL);
+	CHECK_EQ(fixture_append(fx, 1, one, 5, 1, UINT64_MAX - 3, 10), -EOVERFLOW);
+	CHECK_EQ(fixture_append(fx, 1, missing, 5, 1, 0, 10), -ENOENT);
+	CHECK_EQ(node_seal(&fx->call, 1, one, 5, 10001, NULL), -ERANGE);
+	CHECK_EQ(node_seal(&fx->call, 1, one, 4, 10000, NULL), -ESTALE);
+	CHECK_EQ(node_seal(&fx->call, 1, missing, 4, 0, NULL), -ENOENT);
+	CHECK_EQ(node_fence(&fx->call, 1, one, 4, NULL), -ESTALE);
+	CHECK_EQ(node_fence(&fx->call, 1, missing, 4, NULL), -ENOENT);
+	CHECK_EQ(node_delete_one(&fx->call, 1, missing), -ENOENT);
+	CHECK_EQ(node_delete_one(&fx->call, 9, one), -ENODEV);
 }
 
 /* A sender whose own sum is wrong: the frame is refused, and nothing was written. */
-static void bad_sums(struct node_box *b)
+static void bad_sums(struct node_fixture *fx)
 {
-	struct node_put p = {.data = box_text(b, 1, 0, 5000)};
+	struct node_put p = {.data = fixture_text(fx, 1, 0, 5000)};
 	p.data.crc ^= 1;
-	CHECK_EQ(node_put(&b->call, 1, (struct chunk_id){8, 1}, &p), -EBADMSG);
-	CHECK_EQ(node_append(&b->call, 1, one, 5, 10000, p.data), -EBADMSG);
+	CHECK_EQ(node_put(&fx->call, 1, (struct chunk_id){8, 1}, &p), -EBADMSG);
+	CHECK_EQ(node_append(&fx->call, 1, one, 5, 10000, p.data), -EBADMSG);
 	buf_unref(p.data.buf);
 }
 
-static void bad_orders(struct node_box *b)
+static void bad_orders(struct node_fixture *fx)
 {
 	struct store_pool_loss losses[POOL_CHUNK_LOSSES_MAX];
 	struct store_cursor at = {0};
 	struct node_piece_run run = {.row = 0, .stripes = 1, .len = 10};
-	struct slice s = box_text(b, 1, 0, 11);
-	CHECK_EQ(node_control(&b->call, 9, STORE_DRAINING, NULL), -ENODEV);
-	CHECK_EQ(node_control(&b->call, 1, STORE_FULL, NULL), -EINVAL);
-	CHECK_EQ(node_control(&b->call, 1, (enum store_state)77, NULL), -EINVAL);
-	CHECK_EQ(node_pool_losses(&b->call, 1, &at, losses, ARRAY_LEN(losses)), -EOPNOTSUPP);
-	CHECK_EQ(node_pool_fail(&b->call, 1, 0), -EOPNOTSUPP);
-	CHECK_EQ(node_pool_replace(&b->call, 1, 0), -EOPNOTSUPP);
-	CHECK_EQ(node_pool_rebuild(&b->call, 1, true), -EOPNOTSUPP);
-	CHECK_EQ(node_pool_fail(&b->call, 10, 99), -EINVAL);
-	CHECK_EQ(node_pool_replace(&b->call, 10, 99), -EINVAL);
-	CHECK_EQ(node_pool_replace(&b->call, 10, 0), -EBUSY);
-	CHECK_EQ(node_pool_patch(&b->call, 10, one, &run, 1, s), -EINVAL);
+	struct slice s = fixture_text(fx, 1, 0, 11);
+	CHECK_EQ(node_control(&fx->call, 9, STORE_DRAINING, NULL), -ENODEV);
+	CHECK_EQ(node_control(&fx->call, 1, STORE_FULL, NULL), -EINVAL);
+	CHECK_EQ(node_control(&fx->call, 1, (enum store_state)77, NULL), -EINVAL);
+	CHECK_EQ(node_pool_losses(&fx->call, 1, &at, losses, ARRAY_LEN(losses)), -EOPNOTSUPP);
+	CHECK_EQ(node_pool_fail(&fx->call, 1, 0), -EOPNOTSUPP);
+	CHECK_EQ(node_pool_replace(&fx->call, 1, 0), -EOPNOTSUPP);
+	CHECK_EQ(node_pool_rebuild(&fx->call, 1, true), -EOPNOTSUPP);
+	CHECK_EQ(node_pool_fail(&fx->call, 10, 99), -EINVAL);
+	CHECK_EQ(node_pool_replace(&fx->call, 10, 99), -EINVAL);
+	CHECK_EQ(node_pool_replace(&fx->call, 10, 0), -EBUSY);
+	CHECK_EQ(node_pool_patch(&fx->call, 10, one, &run, 1, s), -EINVAL);
 	run.len = 12;
-	CHECK_EQ(node_pool_patch(&b->call, 10, one, &run, 1, s), -EINVAL);
+	CHECK_EQ(node_pool_patch(&fx->call, 10, one, &run, 1, s), -EINVAL);
 	run.len = UINT64_MAX;
-	CHECK_EQ(node_pool_patch(&b->call, 10, one, &run, 1, s), -EINVAL);
+	CHECK_EQ(node_pool_patch(&fx->call, 10, one, &run, 1, s), -EINVAL);
 	buf_unref(s.buf);
 	AUTO_REPLY struct rpc_reply reply;
-	CHECK_EQ(node_disks(&b->call, 9, &reply), -ENODEV);
+	CHECK_EQ(node_disks(&fx->call, 9, &reply), -ENODEV);
 }
 
-static void be_bad(struct node_box *b)
+static void be_bad(struct node_fixture *fx)
 {
-	bad_setup(b);
-	bad_reads(b);
-	bad_check(b);
-	bad_changes(b);
-	bad_check(b);
-	bad_sums(b);
-	bad_check(b);
-	bad_orders(b);
-	bad_check(b);
+	bad_setup(fx);
+	bad_reads(fx);
+	bad_check(fx);
+	bad_changes(fx);
+	bad_check(fx);
+	bad_sums(fx);
+	bad_check(fx);
+	bad_orders(fx);
+	bad_check(fx);
 }
 
 static void a_bad_request_gets_its_error_and_changes_nothing(void **state)
 {
 	(void)state;
-	box_run_everywhere(be_bad);
+	node_fixture_run_everywhere(be_bad);
 }
 
 /* --- what a body may lack --------------------------------------------------------------------- */
 
-static int send_raw(struct node_box *b, const struct rpc_type *type, const ProtobufCMessage *m)
+static int send_raw(struct node_fixture *fx, const struct rpc_type *type, const ProtobufCMessage *m)
 {
 	AUTO_REPLY struct rpc_reply reply;
-	return rpc_call(b->channel,
+	return rpc_call(fx->channel,
 			&(struct rpc_call){.type = type, .request = m, .timeout_ns = NS_PER_S},
 			&reply);
 }
 
-static void say_little(struct node_box *b)
+static void say_little(struct node_fixture *fx)
 {
 	Terrane__Node__PutRequest put = TERRANE__NODE__PUT_REQUEST__INIT;
 	Terrane__Node__AppendRequest append = TERRANE__NODE__APPEND_REQUEST__INIT;
@@ -413,30 +413,30 @@ static void say_little(struct node_box *b)
 	uint8_t label[STORE_LABEL_BYTES + 1] = {0};
 	put.disk = append.disk = seal.disk = fence.disk = scan.disk = stat.disk = delete.disk =
 		get.disk = 1;
-	CHECK_EQ(send_raw(b, &node_type_put, &put.base), -EINVAL);
-	CHECK_EQ(send_raw(b, &node_type_append, &append.base), -EINVAL);
-	CHECK_EQ(send_raw(b, &node_type_seal, &seal.base), -EINVAL);
-	CHECK_EQ(send_raw(b, &node_type_fence, &fence.base), -EINVAL);
-	CHECK_EQ(send_raw(b, &node_type_scan, &scan.base), -EINVAL);
-	CHECK_EQ(send_raw(b, &node_type_stat, &stat.base), -EINVAL);
-	CHECK_EQ(send_raw(b, &node_type_delete, &delete.base), -EINVAL);
-	CHECK_EQ(send_raw(b, &node_type_get, &get.base), -EINVAL);
+	CHECK_EQ(send_raw(fx, &node_type_put, &put.base), -EINVAL);
+	CHECK_EQ(send_raw(fx, &node_type_append, &append.base), -EINVAL);
+	CHECK_EQ(send_raw(fx, &node_type_seal, &seal.base), -EINVAL);
+	CHECK_EQ(send_raw(fx, &node_type_fence, &fence.base), -EINVAL);
+	CHECK_EQ(send_raw(fx, &node_type_scan, &scan.base), -EINVAL);
+	CHECK_EQ(send_raw(fx, &node_type_stat, &stat.base), -EINVAL);
+	CHECK_EQ(send_raw(fx, &node_type_delete, &delete.base), -EINVAL);
+	CHECK_EQ(send_raw(fx, &node_type_get, &get.base), -EINVAL);
 	put.chunk = &name;
 	put.label.data = label;
 	put.label.len = sizeof(label);
-	CHECK_EQ(send_raw(b, &node_type_put, &put.base), -EINVAL);
+	CHECK_EQ(send_raw(fx, &node_type_put, &put.base), -EINVAL);
 	Terrane__Node__ReadRange range = TERRANE__NODE__READ_RANGE__INIT;
 	Terrane__Node__ReadRange *ranges[1] = {&range};
 	get.ranges = ranges;
 	get.n_ranges = 1;
 	/* A range without a chunk is that range's error. */
-	CHECK_EQ(send_raw(b, &node_type_get, &get.base), 0);
+	CHECK_EQ(send_raw(fx, &node_type_get, &get.base), 0);
 }
 
 static void a_body_without_what_it_needs_is_refused(void **state)
 {
 	(void)state;
-	box_run_everywhere(say_little);
+	node_fixture_run_everywhere(say_little);
 }
 
 int main(void)

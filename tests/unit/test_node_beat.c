@@ -7,25 +7,25 @@
 
 #include <cmocka.h>
 
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 #include "meta_api/node.h"
 #include "roles/node_beat.h"
 
 #define NODE 100
 
-static uint64_t incarnation(struct lab *l)
+static uint64_t incarnation(struct janitor_fixture *jf)
 {
 	struct cluster *map;
-	CHECK_EQ(meta_client_map(&l->root, 0, &map), 0);
+	CHECK_EQ(meta_client_map(&jf->root, 0, &map), 0);
 	const struct cluster_node *n = cluster_node(map, NODE);
 	return n != NULL && cluster_node_state(n) == CLUSTER_ONLINE ? n->incarnation : 0;
 }
 
 /* What the process before it sent comes after what it sent itself. */
-static void late_body(struct client_box *b)
+static void late_body(struct client_fixture *fx)
 {
-	struct lab l;
-	lab_open(&l, b);
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
 	struct node_beat *beat;
 	struct node_beat_options o = {.metadata = "meta:7100",
 				      .cluster = {1, 2},
@@ -35,7 +35,7 @@ static void late_body(struct client_box *b)
 				      .addr = "n0:7000"};
 	CHECK_EQ(node_beat_open(&beat, &o), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	uint64_t own = incarnation(&l);
+	uint64_t own = incarnation(&jf);
 	CHECK(own != 0);
 	struct meta_map_node before = {.id = NODE,
 				       .incarnation = own + 1,
@@ -44,18 +44,18 @@ static void late_body(struct client_box *b)
 				       .addr = "n0:7000"};
 	struct cluster_id id;
 	uint64_t beat_ns;
-	CHECK_EQ(meta_client_node_register(&l.root, &before, &id, &beat_ns), 0);
-	CHECK_EQ(incarnation(&l), own + 1);
+	CHECK_EQ(meta_client_node_register(&jf.root, &before, &id, &beat_ns), 0);
+	CHECK_EQ(incarnation(&jf), own + 1);
 	CHECK_EQ(rt_sleep_ns(30 * NS_PER_S), 0);
-	CHECK_EQ(incarnation(&l), own);
+	CHECK_EQ(incarnation(&jf), own);
 	node_beat_close(beat);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void a_node_whose_predecessor_was_heard_late_registers_again(void **state)
 {
 	(void)state;
-	cbox_run_all(4, 1, late_body);
+	fixture_run_all(4, 1, late_body);
 }
 
 int main(void)

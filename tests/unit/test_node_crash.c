@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "node_box.h"
+#include "node_fixture.h"
 #include "rt/file.h"
 #include "rt/pool.h"
 #include "rt/sim.h"
@@ -82,10 +82,10 @@ static bool in_doubt(int rc)
 }
 
 /* The chunk as it is, once somebody answers. -ENOENT too. */
-static int look(struct node_box *b, struct chunk_id id, struct chunk_stat *st)
+static int look(struct node_fixture *fx, struct chunk_id id, struct chunk_stat *st)
 {
 	for (int tries = 0; tries < 1000; tries++) {
-		int rc = node_stat_one(&b->call, 1, id, st);
+		int rc = node_stat_one(&fx->call, 1, id, st);
 		/* A disk that is being opened: -ENODEV. */
 		if (!in_doubt(rc) && rc != -ENODEV)
 			return rc;
@@ -96,14 +96,14 @@ static int look(struct node_box *b, struct chunk_id id, struct chunk_stat *st)
 }
 
 /* Until it is as it should be, whatever happens on the way. */
-static void put_until(struct node_box *b, struct chunk_id id, uint64_t text, uint64_t len,
+static void put_until(struct node_fixture *fx, struct chunk_id id, uint64_t text, uint64_t len,
 		      bool open)
 {
 	struct chunk_stat st;
 	for (;;) {
-		int rc = box_put(b, 1, id, text, len, open, open ? CAPACITY : 0);
+		int rc = fixture_put(fx, 1, id, text, len, open, open ? CAPACITY : 0);
 		CHECK(rc == 0 || in_doubt(rc) || rc == -EEXIST || rc == -EALREADY || rc == -ENODEV);
-		int is = look(b, id, &st);
+		int is = look(fx, id, &st);
 		CHECK(rc != 0 || is == 0);
 		if (is == 0) {
 			CHECK(st.len == len && st.crc == text_crc(text, 0, len));
@@ -113,14 +113,14 @@ static void put_until(struct node_box *b, struct chunk_id id, uint64_t text, uin
 	}
 }
 
-static void append_until(struct node_box *b, struct chunk_id id, uint64_t text, uint64_t off,
+static void append_until(struct node_fixture *fx, struct chunk_id id, uint64_t text, uint64_t off,
 			 uint64_t len)
 {
 	struct chunk_stat st;
 	for (;;) {
-		int rc = box_append(b, 1, id, 1, text, off, len);
+		int rc = fixture_append(fx, 1, id, 1, text, off, len);
 		CHECK(rc == 0 || in_doubt(rc) || rc == -ERANGE || rc == -ENODEV);
-		CHECK_EQ(look(b, id, &st), 0);
+		CHECK_EQ(look(fx, id, &st), 0);
 		CHECK(st.len == off || st.len == off + len);
 		CHECK_EQ(st.crc, text_crc(text, 0, st.len));
 		CHECK(rc != 0 || st.len == off + len);
@@ -129,13 +129,13 @@ static void append_until(struct node_box *b, struct chunk_id id, uint64_t text, 
 	}
 }
 
-static void seal_until(struct node_box *b, struct chunk_id id, uint64_t text, uint64_t len)
+static void seal_until(struct node_fixture *fx, struct chunk_id id, uint64_t text, uint64_t len)
 {
 	struct chunk_stat st;
 	for (;;) {
-		int rc = node_seal(&b->call, 1, id, 1, len, NULL);
+		int rc = node_seal(&fx->call, 1, id, 1, len, NULL);
 		CHECK(rc == 0 || in_doubt(rc) || rc == -ENODEV);
-		CHECK_EQ(look(b, id, &st), 0);
+		CHECK_EQ(look(fx, id, &st), 0);
 		CHECK(rc != 0 || st.sealed);
 		if (st.sealed) {
 			CHECK(st.len == len && st.crc == text_crc(text, 0, len));
@@ -144,23 +144,23 @@ static void seal_until(struct node_box *b, struct chunk_id id, uint64_t text, ui
 	}
 }
 
-static void delete_until(struct node_box *b, struct chunk_id id)
+static void delete_until(struct node_fixture *fx, struct chunk_id id)
 {
 	struct chunk_stat st;
 	for (;;) {
-		int rc = node_delete_one(&b->call, 1, id);
+		int rc = node_delete_one(&fx->call, 1, id);
 		CHECK(rc == 0 || in_doubt(rc) || rc == -ENOENT || rc == -ENODEV);
-		int is = look(b, id, &st);
+		int is = look(fx, id, &st);
 		CHECK(rc != 0 || is == -ENOENT);
 		if (is == -ENOENT)
 			return;
 	}
 }
 
-static void check_bytes(struct node_box *b, struct chunk_id id, uint64_t text, uint64_t len)
+static void check_bytes(struct node_fixture *fx, struct chunk_id id, uint64_t text, uint64_t len)
 {
 	int rc;
-	while (in_doubt(rc = box_get(b, 1, id, text, 0, len)) || rc == -ENODEV)
+	while (in_doubt(rc = fixture_get(fx, 1, id, text, 0, len)) || rc == -ENODEV)
 		CHECK_EQ(rt_sleep_ns(100 * NS_PER_MS), 0);
 	CHECK_EQ(rc, 0);
 }
@@ -168,30 +168,30 @@ static void check_bytes(struct node_box *b, struct chunk_id id, uint64_t text, u
 static void client_main(void *arg)
 {
 	struct crash *c = arg;
-	struct node_box b = {0};
+	struct node_fixture fx = {0};
 	struct chunk_stat st;
-	rt_pool_init(&b.pool, BOX_POOL_BYTES);
-	CHECK_EQ(rpc_channel_open(&b.channel, "n1:7000",
-				  &(struct rpc_channel_options){.pool = &b.pool}),
+	rt_pool_init(&fx.pool, FIXTURE_POOL_BYTES);
+	CHECK_EQ(rpc_channel_open(&fx.channel, "n1:7000",
+				  &(struct rpc_channel_options){.pool = &fx.pool}),
 		 0);
-	b.call = (struct node_call){.channel = b.channel, .timeout_ns = 2 * NS_PER_S};
+	fx.call = (struct node_call){.channel = fx.channel, .timeout_ns = 2 * NS_PER_S};
 	if (!c->done) {
-		put_until(&b, grown, 1, FIRST, true);
-		append_until(&b, grown, 1, FIRST, MORE);
-		put_until(&b, whole, 2, 20000, false);
-		put_until(&b, brief, 3, 100, false);
-		seal_until(&b, grown, 1, SEALED);
-		delete_until(&b, brief);
+		put_until(&fx, grown, 1, FIRST, true);
+		append_until(&fx, grown, 1, FIRST, MORE);
+		put_until(&fx, whole, 2, 20000, false);
+		put_until(&fx, brief, 3, 100, false);
+		seal_until(&fx, grown, 1, SEALED);
+		delete_until(&fx, brief);
 	}
 	/* Also after the power was cut once more. */
-	CHECK_EQ(look(&b, brief, &st), -ENOENT);
-	check_bytes(&b, grown, 1, SEALED);
-	check_bytes(&b, whole, 2, 20000);
+	CHECK_EQ(look(&fx, brief, &st), -ENOENT);
+	check_bytes(&fx, grown, 1, SEALED);
+	check_bytes(&fx, whole, 2, 20000);
 	if (c->done)
 		c->checked = true;
 	c->done = true;
-	rpc_channel_close(b.channel);
-	rt_pool_fini(&b.pool);
+	rpc_channel_close(fx.channel);
+	rt_pool_fini(&fx.pool);
 }
 
 static bool client_ended(void *arg)

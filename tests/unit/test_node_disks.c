@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/crc.h"
 #include "base/log.h"
-#include "node_box.h"
+#include "node_fixture.h"
 #include "rpc/context.h"
 #include "rt/file.h"
 #include "rt/pool.h"
@@ -24,48 +24,48 @@ static const struct chunk_id one = {.block = 7, .index = 1};
 
 /* --- disks that are not what they should be --------------------------------------------------- */
 
-static void come_late(struct node_box *b)
+static void come_late(struct node_fixture *fx)
 {
-	CHECK_EQ(box_put(b, 3, one, 1, 100, false, 0), -ENODEV);
-	CHECK_EQ(box_put(b, 1, one, 1, 100, false, 0), 0);
+	CHECK_EQ(fixture_put(fx, 3, one, 1, 100, false, 0), -ENODEV);
+	CHECK_EQ(fixture_put(fx, 1, one, 1, 100, false, 0), 0);
 	struct super who = {.cluster = {1, 2}, .node = 3, .disk = 3, .fan_bits = 1};
-	CHECK_EQ(rt_mkdir(b->paths[GONE]), 0);
-	CHECK_EQ(store_dir_format(b->paths[GONE], &who), 0);
-	box_await_state(b, 3, STORE_ONLINE);
-	CHECK_EQ(box_put(b, 3, one, 1, 100, false, 0), 0);
+	CHECK_EQ(rt_mkdir(fx->paths[GONE]), 0);
+	CHECK_EQ(store_dir_format(fx->paths[GONE], &who), 0);
+	fixture_await_state(fx, 3, STORE_ONLINE);
+	CHECK_EQ(fixture_put(fx, 3, one, 1, 100, false, 0), 0);
 }
 
 static void an_absent_disk_is_used_when_it_comes(void **state)
 {
 	(void)state;
-	box_run_everywhere(come_late);
+	node_fixture_run_everywhere(come_late);
 }
 
 /* Three folders that are disks, each wrong in its way, and one that holds somebody's files. */
 static void wrong_disks(const char *path)
 {
-	struct node_box b;
+	struct node_fixture fx;
 	struct super who = {.cluster = {1, 2}, .node = 3, .disk = 2, .fan_bits = 1};
 	char file[320];
 	struct rt_file *f;
-	box_init(&b, path, "n1:7000");
-	box_make_folders(&b);
-	CHECK_EQ(rt_mkdir(b.paths[GONE]), 0);
-	CHECK_EQ(store_dir_format(b.paths[D1], &who), 0); /* disk 2 in the slot of disk 1 */
+	fixture_init(&fx, path, "n1:7000");
+	fixture_make_folders(&fx);
+	CHECK_EQ(rt_mkdir(fx.paths[GONE]), 0);
+	CHECK_EQ(store_dir_format(fx.paths[D1], &who), 0); /* disk 2 in the slot of disk 1 */
 	who.cluster[1] = 99;
-	CHECK_EQ(store_dir_format(b.paths[D2], &who), 0); /* another cluster's */
-	snprintf(file, sizeof(file), "%s/thesis.tex", b.paths[GONE]);
+	CHECK_EQ(store_dir_format(fx.paths[D2], &who), 0); /* another cluster's */
+	snprintf(file, sizeof(file), "%s/thesis.tex", fx.paths[GONE]);
 	CHECK_EQ(rt_file_open(&f, file, RT_WRITE | RT_CREATE), 0);
 	rt_file_close(f);
-	CHECK_EQ(box_start(&b), 0);
-	CHECK_EQ(box_put(&b, 1, one, 1, 100, false, 0), -ENODEV);
-	CHECK(strstr(b.call.error, "holds disk 2 of node 3, not disk 1") != NULL);
-	CHECK_EQ(box_put(&b, 2, one, 1, 100, false, 0), -ENODEV);
-	CHECK(strstr(b.call.error, "another cluster") != NULL);
-	CHECK_EQ(box_put(&b, 3, one, 1, 100, false, 0), -ENODEV);
-	CHECK(strstr(b.call.error, "no superblock") != NULL);
-	CHECK_EQ(box_put(&b, 10, one, 1, 100, false, 0), 0);
-	box_stop(&b);
+	CHECK_EQ(fixture_start(&fx), 0);
+	CHECK_EQ(fixture_put(&fx, 1, one, 1, 100, false, 0), -ENODEV);
+	CHECK(strstr(fx.call.error, "holds disk 2 of node 3, not disk 1") != NULL);
+	CHECK_EQ(fixture_put(&fx, 2, one, 1, 100, false, 0), -ENODEV);
+	CHECK(strstr(fx.call.error, "another cluster") != NULL);
+	CHECK_EQ(fixture_put(&fx, 3, one, 1, 100, false, 0), -ENODEV);
+	CHECK(strstr(fx.call.error, "no superblock") != NULL);
+	CHECK_EQ(fixture_put(&fx, 10, one, 1, 100, false, 0), 0);
+	fixture_stop(&fx);
 	CHECK_EQ(rt_file_open(&f, file, RT_READ), 0);
 	rt_file_close(f);
 }
@@ -76,97 +76,97 @@ static void a_disk_in_the_wrong_slot_or_of_others_is_refused(void **state)
 	fixture_in_sim_dir(1, wrong_disks);
 }
 
-static void vanish(struct node_box *b)
+static void vanish(struct node_fixture *fx)
 {
 	enum store_state after;
-	CHECK_EQ(box_put(b, 2, one, 1, 5000, false, 0), 0);
-	box_take_away(b, D2);
+	CHECK_EQ(fixture_put(fx, 2, one, 1, 5000, false, 0), 0);
+	fixture_take_away(fx, D2);
 	/* Never -ENOENT for a chunk that is only out of reach. */
-	CHECK_EQ(box_get(b, 2, (struct chunk_id){8, 8}, 1, 0, 10), -ENODEV);
-	box_await_state(b, 2, STORE_FAILED);
-	CHECK_EQ(box_put(b, 2, (struct chunk_id){9, 9}, 1, 5000, false, 0), -ENODEV);
-	CHECK_EQ(box_put(b, 1, one, 1, 5000, false, 0), 0);
-	CHECK_EQ(node_control(&b->call, 2, STORE_ONLINE, &after), -ENODEV);
-	CHECK_EQ(box_get(b, 1, one, 1, 0, 5000), 0);
+	CHECK_EQ(fixture_get(fx, 2, (struct chunk_id){8, 8}, 1, 0, 10), -ENODEV);
+	fixture_await_state(fx, 2, STORE_FAILED);
+	CHECK_EQ(fixture_put(fx, 2, (struct chunk_id){9, 9}, 1, 5000, false, 0), -ENODEV);
+	CHECK_EQ(fixture_put(fx, 1, one, 1, 5000, false, 0), 0);
+	CHECK_EQ(node_control(&fx->call, 2, STORE_ONLINE, &after), -ENODEV);
+	CHECK_EQ(fixture_get(fx, 1, one, 1, 0, 5000), 0);
 }
 
 static void a_disk_that_vanishes_has_failed_and_others_serve(void **state)
 {
 	(void)state;
-	box_run_everywhere(vanish);
+	node_fixture_run_everywhere(vanish);
 }
 
-static void obey(struct node_box *b)
+static void obey(struct node_fixture *fx)
 {
 	enum store_state after;
-	CHECK_EQ(box_put(b, 1, one, 1, 5000, false, 0), 0);
-	CHECK_EQ(node_control(&b->call, 1, STORE_DRAINING, &after), 0);
+	CHECK_EQ(fixture_put(fx, 1, one, 1, 5000, false, 0), 0);
+	CHECK_EQ(node_control(&fx->call, 1, STORE_DRAINING, &after), 0);
 	CHECK_EQ(after, STORE_DRAINING);
-	CHECK_EQ(box_put(b, 1, (struct chunk_id){8, 1}, 1, 100, false, 0), -EROFS);
-	CHECK_EQ(box_get(b, 1, one, 1, 0, 5000), 0);
-	CHECK_EQ(node_control(&b->call, 1, STORE_ONLINE, &after), 0);
-	CHECK_EQ(box_put(b, 1, (struct chunk_id){8, 1}, 1, 100, false, 0), 0);
-	CHECK_EQ(node_control(&b->call, 1, STORE_FAILED, &after), 0);
+	CHECK_EQ(fixture_put(fx, 1, (struct chunk_id){8, 1}, 1, 100, false, 0), -EROFS);
+	CHECK_EQ(fixture_get(fx, 1, one, 1, 0, 5000), 0);
+	CHECK_EQ(node_control(&fx->call, 1, STORE_ONLINE, &after), 0);
+	CHECK_EQ(fixture_put(fx, 1, (struct chunk_id){8, 1}, 1, 100, false, 0), 0);
+	CHECK_EQ(node_control(&fx->call, 1, STORE_FAILED, &after), 0);
 	CHECK_EQ(after, STORE_FAILED);
-	CHECK_EQ(box_get(b, 1, one, 1, 0, 5000), -EIO);
+	CHECK_EQ(fixture_get(fx, 1, one, 1, 0, 5000), -EIO);
 	/* Opened anew, with all it had. */
-	CHECK_EQ(node_control(&b->call, 1, STORE_ONLINE, &after), 0);
+	CHECK_EQ(node_control(&fx->call, 1, STORE_ONLINE, &after), 0);
 	CHECK_EQ(after, STORE_ONLINE);
-	CHECK_EQ(box_get(b, 1, one, 1, 0, 5000), 0);
-	CHECK_EQ(box_get(b, 1, (struct chunk_id){8, 1}, 1, 0, 100), 0);
+	CHECK_EQ(fixture_get(fx, 1, one, 1, 0, 5000), 0);
+	CHECK_EQ(fixture_get(fx, 1, (struct chunk_id){8, 1}, 1, 0, 100), 0);
 }
 
 static void orders_are_obeyed(void **state)
 {
 	(void)state;
-	box_run_everywhere(obey);
+	node_fixture_run_everywhere(obey);
 }
 
 /* --- pools ------------------------------------------------------------------------------------ */
 
-static void lose_member(struct node_box *b)
+static void lose_member(struct node_fixture *fx)
 {
 	enum { N = 30 };
-	box_fill(b, 10, N);
-	CHECK_EQ(box_look(b, 10).down, 0);
-	box_take_away(b, M1);
-	struct box_pool l = box_await_rebuild(b, 10, 0);
+	fixture_fill(fx, 10, N);
+	CHECK_EQ(fixture_look(fx, 10).down, 0);
+	fixture_take_away(fx, M1);
+	struct fixture_pool l = fixture_await_rebuild(fx, 10, 0);
 	CHECK(l.rows > 0 && l.lost == 0 && l.down == 1);
-	CHECK_EQ(box_count_bad(b, 10, N), 0);
+	CHECK_EQ(fixture_count_bad(fx, 10, N), 0);
 	/* The next one can go now. */
-	box_take_away(b, M3);
-	l = box_await_rebuild(b, 10, l.rebuilds);
+	fixture_take_away(fx, M3);
+	l = fixture_await_rebuild(fx, 10, l.rebuilds);
 	CHECK(l.lost == 0 && l.down == 2);
-	CHECK_EQ(box_count_bad(b, 10, N), 0);
+	CHECK_EQ(fixture_count_bad(fx, 10, N), 0);
 }
 
 static void a_declustered_pool_repairs_itself(void **state)
 {
 	(void)state;
-	box_run_everywhere(lose_member);
+	node_fixture_run_everywhere(lose_member);
 }
 
 static void use_spare(const char *path)
 {
 	enum { N = 12 };
-	struct node_box b;
-	box_init(&b, path, "n1:7000");
-	box_make_folders(&b);
-	CHECK_EQ(box_start(&b), 0);
-	box_fill(&b, 11, N);
-	box_take_away(&b, C1);
-	struct box_pool l = box_await_rebuild(&b, 11, 0);
+	struct node_fixture fx;
+	fixture_init(&fx, path, "n1:7000");
+	fixture_make_folders(&fx);
+	CHECK_EQ(fixture_start(&fx), 0);
+	fixture_fill(&fx, 11, N);
+	fixture_take_away(&fx, C1);
+	struct fixture_pool l = fixture_await_rebuild(&fx, 11, 0);
 	CHECK(l.rows > 0 && l.down == 0 && l.lost == 0);
-	CHECK_EQ(box_count_bad(&b, 11, N), 0);
-	box_stop(&b);
+	CHECK_EQ(fixture_count_bad(&fx, 11, N), 0);
+	fixture_stop(&fx);
 	/* The configuration still calls it a spare: the pool knows better. */
-	CHECK_EQ(box_start(&b), 0);
-	CHECK_EQ(box_look(&b, 11).down, 0);
-	CHECK_EQ(box_count_bad(&b, 11, N), 0);
+	CHECK_EQ(fixture_start(&fx), 0);
+	CHECK_EQ(fixture_look(&fx, 11).down, 0);
+	CHECK_EQ(fixture_count_bad(&fx, 11, N), 0);
 	/* Proof that its rows are good: another one goes. */
-	box_take_away(&b, C0);
-	CHECK_EQ(box_count_bad(&b, 11, N), 0);
-	box_stop(&b);
+	fixture_take_away(&fx, C0);
+	CHECK_EQ(fixture_count_bad(&fx, 11, N), 0);
+	fixture_stop(&fx);
 }
 
 static void a_spare_takes_the_place_of_a_clustered_member(void **state)
@@ -176,12 +176,12 @@ static void a_spare_takes_the_place_of_a_clustered_member(void **state)
 }
 
 /* Brings the data rows of a loss that are lost, from the text. */
-static void patch_loss(struct node_box *b, const struct store_pool_loss *l)
+static void patch_loss(struct node_fixture *fx, const struct store_pool_loss *l)
 {
 	struct node_piece_run runs[POOL_ROWS_MAX] = {0};
 	struct slice data = {0};
 	size_t n = 0;
-	CHECK_EQ(rt_pool_get(&b->pool, 1 * MIB, &data.buf), 0);
+	CHECK_EQ(rt_pool_get(&fx->pool, 1 * MIB, &data.buf), 0);
 	for (uint32_t row = 0; row < l->k; row++) {
 		if ((l->lost[row / 32] >> row % 32 & 1) == 0)
 			continue;
@@ -201,67 +201,67 @@ static void patch_loss(struct node_box *b, const struct store_pool_loss *l)
 	struct node_piece_run wrong = runs[0];
 	wrong.crc ^= 1;
 	CHECK_EQ(node_pool_patch(
-			 &b->call, 10, l->id, &wrong, 1,
+			 &fx->call, 10, l->id, &wrong, 1,
 			 (struct slice){.buf = data.buf, .len = wrong.len, .crc = runs[0].crc}),
 		 -EBADMSG);
-	CHECK_EQ(node_pool_patch(&b->call, 10, l->id, runs, n, data), 0);
+	CHECK_EQ(node_pool_patch(&fx->call, 10, l->id, runs, n, data), 0);
 	buf_unref(data.buf);
 }
 
-static void lose_two(struct node_box *b)
+static void lose_two(struct node_fixture *fx)
 {
 	enum { N = 30 };
 	struct store_pool_loss losses[POOL_CHUNK_LOSSES_MAX];
 	struct store_cursor at = {0};
 	int64_t n;
 	unsigned patched = 0;
-	box_fill(b, 10, N);
-	box_take_away(b, M1);
-	box_take_away(b, M3);
-	CHECK_EQ(node_pool_fail(&b->call, 10, 1), 0);
-	CHECK_EQ(node_pool_fail(&b->call, 10, 3), 0);
-	struct box_pool l = box_await_rebuild(b, 10, 0);
+	fixture_fill(fx, 10, N);
+	fixture_take_away(fx, M1);
+	fixture_take_away(fx, M3);
+	CHECK_EQ(node_pool_fail(&fx->call, 10, 1), 0);
+	CHECK_EQ(node_pool_fail(&fx->call, 10, 3), 0);
+	struct fixture_pool l = fixture_await_rebuild(fx, 10, 0);
 	while (l.down < 2 || l.lost == 0)
-		l = box_await_rebuild(b, 10, l.rebuilds);
-	CHECK(box_count_bad(b, 10, N) > 0);
-	while ((n = node_pool_losses(&b->call, 10, &at, losses, ARRAY_LEN(losses))) > 0)
+		l = fixture_await_rebuild(fx, 10, l.rebuilds);
+	CHECK(fixture_count_bad(fx, 10, N) > 0);
+	while ((n = node_pool_losses(&fx->call, 10, &at, losses, ARRAY_LEN(losses))) > 0)
 		for (int64_t i = 0; i < n; i++, patched++)
-			patch_loss(b, &losses[i]);
+			patch_loss(fx, &losses[i]);
 	CHECK_EQ(n, 0);
 	CHECK(patched > 0);
-	CHECK_EQ(box_count_bad(b, 10, N), 0);
-	CHECK_EQ(node_pool_rebuild(&b->call, 10, true), 0);
-	CHECK_EQ(box_look(b, 10).lost, 0);
+	CHECK_EQ(fixture_count_bad(fx, 10, N), 0);
+	CHECK_EQ(node_pool_rebuild(&fx->call, 10, true), 0);
+	CHECK_EQ(fixture_look(fx, 10).lost, 0);
 }
 
 static void what_is_lost_beyond_the_code_is_listed_and_patched(void **state)
 {
 	(void)state;
-	box_run(BOX_SIM, lose_two);
+	node_fixture_run(FIXTURE_SIM, lose_two);
 }
 
 /* The rate is kept: a rebuild takes as long as its bytes need. */
 static void slowly(const char *path)
 {
 	enum { N = 20 };
-	struct node_box b;
-	box_init(&b, path, "n1:7000");
-	b.options.disks.rebuild_bytes_per_s = 10 * KIB;
-	b.options.disks.rebuild_parallel = 1;
-	box_make_folders(&b);
-	CHECK_EQ(box_start(&b), 0);
-	box_fill(&b, 10, N);
-	CHECK_EQ(node_pool_fail(&b.call, 10, 2), 0);
-	CHECK_EQ(node_pool_fail(&b.call, 10, 2), -EALREADY);
+	struct node_fixture fx;
+	fixture_init(&fx, path, "n1:7000");
+	fx.options.disks.rebuild_bytes_per_s = 10 * KIB;
+	fx.options.disks.rebuild_parallel = 1;
+	fixture_make_folders(&fx);
+	CHECK_EQ(fixture_start(&fx), 0);
+	fixture_fill(&fx, 10, N);
+	CHECK_EQ(node_pool_fail(&fx.call, 10, 2), 0);
+	CHECK_EQ(node_pool_fail(&fx.call, 10, 2), -EALREADY);
 	uint64_t start = rt_now_ns();
-	struct box_pool l = {0};
-	b.call.timeout_ns = 600 * NS_PER_S;
-	CHECK_EQ(node_pool_rebuild(&b.call, 10, true), 0);
-	l = box_look(&b, 10);
+	struct fixture_pool l = {0};
+	fx.call.timeout_ns = 600 * NS_PER_S;
+	CHECK_EQ(node_pool_rebuild(&fx.call, 10, true), 0);
+	l = fixture_look(&fx, 10);
 	uint64_t took_s = (rt_now_ns() - start) / NS_PER_S;
 	/* Rows of some 12 KiB each; the last one is not waited for. */
 	CHECK(l.rows > 3 && took_s >= l.rows - 2 && took_s <= 2 * l.rows + 2);
-	box_stop(&b);
+	fixture_stop(&fx);
 }
 
 static void a_rebuild_keeps_its_rate(void **state)
@@ -274,26 +274,26 @@ static void a_rebuild_keeps_its_rate(void **state)
 
 static void with_cache(const char *path)
 {
-	struct node_box b;
+	struct node_fixture fx;
 	struct node_folder flash = {.disk = 300};
 	char place[300];
 	AUTO_STRBUF struct strbuf text;
 	strbuf_init(&text, 1 * MIB);
-	box_init(&b, path, "n1:7000");
-	box_make_folders(&b);
+	fixture_init(&fx, path, "n1:7000");
+	fixture_make_folders(&fx);
 	snprintf(place, sizeof(place), "%s/flash", path);
 	CHECK_EQ(rt_mkdir(place), 0);
 	flash.path = place;
-	b.specs[0].flash = &flash;
-	b.specs[0].flash_bytes = 4 * MIB;
-	b.specs[0].flash_write_bytes_per_s = 1 * MIB;
-	CHECK_EQ(box_start(&b), 0);
-	CHECK_EQ(box_put(&b, 1, one, 1, 50000, false, 0), 0);
+	fx.specs[0].flash = &flash;
+	fx.specs[0].flash_bytes = 4 * MIB;
+	fx.specs[0].flash_write_bytes_per_s = 1 * MIB;
+	CHECK_EQ(fixture_start(&fx), 0);
+	CHECK_EQ(fixture_put(&fx, 1, one, 1, 50000, false, 0), 0);
 	for (int i = 0; i < 200; i++) {
-		CHECK_EQ(box_get(&b, 1, one, 1, 0, 50000), 0);
+		CHECK_EQ(fixture_get(&fx, 1, one, 1, 0, 50000), 0);
 		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
 	}
-	CHECK_EQ(node_metrics(b.node, &text), 0);
+	CHECK_EQ(node_metrics(fx.node, &text), 0);
 	const char *hits = strstr(strbuf_text(&text), "\nterrane_flash_hits_total{disk=\"1\"} ");
 	CHECK(hits != NULL);
 	CHECK(strstr(strbuf_text(&text), "\nterrane_flash_hits_total{disk=\"1\"} 0\n") == NULL);
@@ -301,15 +301,15 @@ static void with_cache(const char *path)
 	CHECK(strstr(strbuf_text(&text),
 		     "terrane_disk_bytes_total{disk=\"1\",group=\"flash\",class=\"bronze\"} "
 		     "50000\n") != NULL);
-	CHECK_EQ(node_delete_one(&b.call, 1, one), 0);
-	CHECK_EQ(box_get(&b, 1, one, 1, 0, 50000), -ENOENT);
-	box_stop(&b);
+	CHECK_EQ(node_delete_one(&fx.call, 1, one), 0);
+	CHECK_EQ(fixture_get(&fx, 1, one, 1, 0, 50000), -ENOENT);
+	fixture_stop(&fx);
 	/* Without its folder the disk serves all the same. */
 	flash.path = "/d0/none";
-	CHECK_EQ(box_start(&b), 0);
-	CHECK_EQ(box_put(&b, 1, one, 2, 50000, false, 0), 0);
-	CHECK_EQ(box_get(&b, 1, one, 2, 0, 50000), 0);
-	box_stop(&b);
+	CHECK_EQ(fixture_start(&fx), 0);
+	CHECK_EQ(fixture_put(&fx, 1, one, 2, 50000, false, 0), 0);
+	CHECK_EQ(fixture_get(&fx, 1, one, 2, 0, 50000), 0);
+	fixture_stop(&fx);
 }
 
 static void hot_chunks_come_from_flash(void **state)
@@ -320,7 +320,7 @@ static void hot_chunks_come_from_flash(void **state)
 
 /* --- what an operator sees -------------------------------------------------------------------- */
 
-static void look_at_metrics(struct node_box *b)
+static void look_at_metrics(struct node_fixture *fx)
 {
 	AUTO_STRBUF struct strbuf text;
 	AUTO_CONTEXT const struct context *ads = NULL;
@@ -329,9 +329,9 @@ static void look_at_metrics(struct node_box *b)
 	CHECK_EQ(context_new(&ads, &who), 0);
 	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(ads);
 	strbuf_init(&text, 1 * MIB);
-	CHECK_EQ(box_put(b, 1, one, 1, 5000, false, 0), 0);
-	CHECK_EQ(box_get(b, 1, one, 1, 0, 5000), 0);
-	CHECK_EQ(node_metrics(b->node, &text), 0);
+	CHECK_EQ(fixture_put(fx, 1, one, 1, 5000, false, 0), 0);
+	CHECK_EQ(fixture_get(fx, 1, one, 1, 0, 5000), 0);
+	CHECK_EQ(node_metrics(fx->node, &text), 0);
 	const char *t = strbuf_text(&text);
 	CHECK(strstr(t, "terrane_disk_state{disk=\"1\",state=\"online\"} 1\n") != NULL);
 	CHECK(strstr(t, "terrane_disk_state{disk=\"3\",state=\"failed\"} 1\n") != NULL);
@@ -345,7 +345,7 @@ static void look_at_metrics(struct node_box *b)
 static void metrics_tell_disks_groups_and_classes(void **state)
 {
 	(void)state;
-	box_run(BOX_SIM, look_at_metrics);
+	node_fixture_run(FIXTURE_SIM, look_at_metrics);
 }
 
 /* --- orders that wait --------------------------------------------------------------------------- */
@@ -429,13 +429,13 @@ static void an_order_that_failed_does_not_undo_a_later_one(void **state)
 /* The first waits until somebody is done with the members, the second does not. */
 static void order_late(const char *path)
 {
-	struct node_box b;
+	struct node_fixture fx;
 	struct node_disks set;
 	struct store_info info;
 	struct rt_fiber *f;
-	box_init(&b, path, "n1:7000");
-	box_make_folders(&b);
-	CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+	fixture_init(&fx, path, "n1:7000");
+	fixture_make_folders(&fx);
+	CHECK_EQ(node_disks_open(&set, &fx.options.disks), 0);
 	struct node_disk *d = node_disk_find(&set, 10);
 	struct order a = {.disk = d, .state = STORE_ONLINE, .patience_ns = 60 * NS_PER_S};
 	CHECK_EQ(rt_mutex_lock(&d->members), 0);

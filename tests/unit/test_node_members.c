@@ -13,15 +13,15 @@
 
 #include "base/log.h"
 #include "node/disks_impl.h"
-#include "node_box.h"
+#include "node_fixture.h"
 #include "rt/file.h"
 
 #define TICKS_NS (2 * NS_PER_S) /* many rounds of the keeper, many times give_up */
 
-static void await_down(struct node_box *b, uint64_t disk, size_t want)
+static void await_down(struct node_fixture *fx, uint64_t disk, size_t want)
 {
 	for (int i = 0; i < 1000; i++) {
-		struct box_pool l = box_look(b, disk);
+		struct fixture_pool l = fixture_look(fx, disk);
 		if (l.down == want && !l.rebuilding)
 			return;
 		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
@@ -40,94 +40,94 @@ static bool has_superblock(const char *folder)
 	return rc == 0;
 }
 
-static bool says(struct node_box *b, const char *line)
+static bool says(struct node_fixture *fx, const char *line)
 {
 	AUTO_STRBUF struct strbuf text;
 	strbuf_init(&text, 1 * MIB);
-	CHECK_EQ(node_metrics(b->node, &text), 0);
+	CHECK_EQ(node_metrics(fx->node, &text), 0);
 	return strstr(strbuf_text(&text), line) != NULL;
 }
 
 /* --- members that come back ------------------------------------------------------------------- */
 
 /* Three of five, with a code that bears one: a cable, not the disks. */
-static void away_together(struct node_box *b)
+static void away_together(struct node_fixture *fx)
 {
 	enum { N = 30 };
 	static const int away[] = {M0, M2, M3};
-	box_fill(b, 10, N);
+	fixture_fill(fx, 10, N);
 	for (size_t i = 0; i < ARRAY_LEN(away); i++)
-		box_take_away(b, away[i]);
+		fixture_take_away(fx, away[i]);
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
-	CHECK_EQ(box_look(b, 10).down, 3);
-	CHECK(says(b, "terrane_pool_overdrawn{disk=\"10\"} 1\n"));
+	CHECK_EQ(fixture_look(fx, 10).down, 3);
+	CHECK(says(fx, "terrane_pool_overdrawn{disk=\"10\"} 1\n"));
 	for (size_t i = 0; i < ARRAY_LEN(away); i++)
-		box_bring_back(b, away[i]);
-	await_down(b, 10, 0);
-	while (!says(b, "terrane_pool_overdrawn{disk=\"10\"} 0\n"))
+		fixture_bring_back(fx, away[i]);
+	await_down(fx, 10, 0);
+	while (!says(fx, "terrane_pool_overdrawn{disk=\"10\"} 0\n"))
 		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
-	CHECK_EQ(box_count_bad(b, 10, N), 0);
+	CHECK_EQ(fixture_count_bad(fx, 10, N), 0);
 	/* All of them have all they should. */
-	CHECK_EQ(node_pool_rebuild(&b->call, 10, true), 0);
-	box_take_away(b, M1);
-	CHECK_EQ(box_count_bad(b, 10, N), 0);
+	CHECK_EQ(node_pool_rebuild(&fx->call, 10, true), 0);
+	fixture_take_away(fx, M1);
+	CHECK_EQ(fixture_count_bad(fx, 10, N), 0);
 }
 
 static void no_more_members_are_given_up_than_the_code_bears(void **state)
 {
 	(void)state;
-	box_run_everywhere(away_together);
+	node_fixture_run_everywhere(away_together);
 }
 
 /* The limit is for each set of a clustered pool, and spares are not wasted beyond it either. */
-static void away_clustered(struct node_box *b)
+static void away_clustered(struct node_fixture *fx)
 {
 	enum { N = 12 };
-	box_fill(b, 11, N);
-	box_take_away(b, C0);
-	box_take_away(b, C2);
+	fixture_fill(fx, 11, N);
+	fixture_take_away(fx, C0);
+	fixture_take_away(fx, C2);
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
-	CHECK_EQ(box_look(b, 11).down, 2);
-	box_bring_back(b, C0);
-	box_bring_back(b, C2);
-	await_down(b, 11, 0);
-	CHECK_EQ(box_count_bad(b, 11, N), 0);
+	CHECK_EQ(fixture_look(fx, 11).down, 2);
+	fixture_bring_back(fx, C0);
+	fixture_bring_back(fx, C2);
+	await_down(fx, 11, 0);
+	CHECK_EQ(fixture_count_bad(fx, 11, N), 0);
 	/* The spare is still one. */
-	box_take_away(b, C1);
-	struct box_pool l = box_await_rebuild(b, 11, box_look(b, 11).rebuilds);
+	fixture_take_away(fx, C1);
+	struct fixture_pool l = fixture_await_rebuild(fx, 11, fixture_look(fx, 11).rebuilds);
 	CHECK(l.down == 0 && l.lost == 0);
-	CHECK_EQ(box_count_bad(b, 11, N), 0);
+	CHECK_EQ(fixture_count_bad(fx, 11, N), 0);
 }
 
 static void no_spare_is_used_beyond_what_the_code_bears(void **state)
 {
 	(void)state;
-	box_run(BOX_SIM, away_clustered);
+	node_fixture_run(FIXTURE_SIM, away_clustered);
 }
 
 /* It fails while it is open, and is back long before it would be given up. */
 static void come_back(const char *path)
 {
 	enum { N = 30 };
-	struct node_box b;
-	box_init(&b, path, "n1:7000");
-	b.options.disks.give_up_ns = 3600 * NS_PER_S;
-	box_make_folders(&b);
-	CHECK_EQ(box_start(&b), 0);
-	box_fill(&b, 10, N);
-	box_take_away(&b, M1);
-	await_down(&b, 10, 1);
-	box_bring_back(&b, M1);
-	await_down(&b, 10, 0);
-	CHECK_EQ(box_count_bad(&b, 10, N), 0);
+	struct node_fixture fx;
+	fixture_init(&fx, path, "n1:7000");
+	fx.options.disks.give_up_ns = 3600 * NS_PER_S;
+	fixture_make_folders(&fx);
+	CHECK_EQ(fixture_start(&fx), 0);
+	fixture_fill(&fx, 10, N);
+	fixture_take_away(&fx, M1);
+	await_down(&fx, 10, 1);
+	fixture_bring_back(&fx, M1);
+	await_down(&fx, 10, 0);
+	CHECK_EQ(fixture_count_bad(&fx, 10, N), 0);
 	/* Not as an empty one. */
-	CHECK_EQ(box_look(&b, 10).rows, 0);
+	CHECK_EQ(fixture_look(&fx, 10).rows, 0);
 	/* A disk that is no pool too. */
-	box_take_away(&b, D1);
-	box_await_state(&b, 1, STORE_FAILED);
-	box_bring_back(&b, D1);
-	box_await_state(&b, 1, STORE_ONLINE);
-	box_stop(&b);
+	fixture_take_away(&fx, D1);
+	fixture_await_state(&fx, 1, STORE_FAILED);
+	fixture_bring_back(&fx, D1);
+	fixture_await_state(&fx, 1, STORE_ONLINE);
+	fixture_stop(&fx);
 }
 
 static void what_failed_because_it_was_gone_is_opened_when_it_is_back(void **state)
@@ -139,21 +139,21 @@ static void what_failed_because_it_was_gone_is_opened_when_it_is_back(void **sta
 /* It is back for a moment, while the keeper waits for its turn at the members. */
 static void flap(const char *path)
 {
-	struct node_box b;
+	struct node_fixture fx;
 	struct node_disks set;
 	struct node_disk *d;
-	box_init(&b, path, "n1:7000");
-	b.options.disks.give_up_ns = 3600 * NS_PER_S;
-	box_make_folders(&b);
-	CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+	fixture_init(&fx, path, "n1:7000");
+	fx.options.disks.give_up_ns = 3600 * NS_PER_S;
+	fixture_make_folders(&fx);
+	CHECK_EQ(node_disks_open(&set, &fx.options.disks), 0);
 	CHECK_EQ(node_disk_use(&set, 10, &d), 0);
 	CHECK_EQ(rt_mutex_lock(&d->members), 0);
-	box_take_away(&b, M1);
+	fixture_take_away(&fx, M1);
 	while (!d->slots[1].gone || list_empty(&d->members.waiters))
 		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
 	/* It can be identified, but not opened. */
-	box_bring_back(&b, M1);
-	box_move(&b, M1, "tmp", "lost");
+	fixture_bring_back(&fx, M1);
+	fixture_move(&fx, M1, "tmp", "lost");
 	rt_mutex_unlock(&d->members);
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
 	CHECK(store_pool_member(d->pool, 1) == NULL);
@@ -168,82 +168,83 @@ static void a_member_that_cannot_be_opened_again_is_not_given_up_at_once(void **
 	fixture_in_sim_dir(1, flap);
 }
 
-static void given_up_and_back(struct node_box *b)
+static void given_up_and_back(struct node_fixture *fx)
 {
 	enum { N = 30, MORE = 20 };
-	box_fill(b, 10, N);
-	box_take_away(b, M1);
-	struct box_pool l = box_await_rebuild(b, 10, 0);
+	fixture_fill(fx, 10, N);
+	fixture_take_away(fx, M1);
+	struct fixture_pool l = fixture_await_rebuild(fx, 10, 0);
 	CHECK(l.down == 1 && l.rows > 0);
 	/* Rows of these are elsewhere: it must get them. */
 	for (uint32_t i = N; i < N + MORE; i++)
-		CHECK_EQ(box_put(b, 10, (struct chunk_id){100 + i, i}, i, 20000 + i, false, 0), 0);
-	CHECK_EQ(node_delete_one(&b->call, 10, (struct chunk_id){100, 0}), 0);
-	box_bring_back(b, M1);
-	await_down(b, 10, 0);
-	CHECK_EQ(node_pool_rebuild(&b->call, 10, true), 0);
-	CHECK_EQ(box_get(b, 10, (struct chunk_id){100, 0}, 0, 0, 20000), -ENOENT);
-	CHECK_EQ(box_count_bad(b, 10, N + MORE), 1);
-	box_take_away(b, M3);
-	CHECK_EQ(box_count_bad(b, 10, N + MORE), 1);
+		CHECK_EQ(fixture_put(fx, 10, (struct chunk_id){100 + i, i}, i, 20000 + i, false, 0),
+			 0);
+	CHECK_EQ(node_delete_one(&fx->call, 10, (struct chunk_id){100, 0}), 0);
+	fixture_bring_back(fx, M1);
+	await_down(fx, 10, 0);
+	CHECK_EQ(node_pool_rebuild(&fx->call, 10, true), 0);
+	CHECK_EQ(fixture_get(fx, 10, (struct chunk_id){100, 0}, 0, 0, 20000), -ENOENT);
+	CHECK_EQ(fixture_count_bad(fx, 10, N + MORE), 1);
+	fixture_take_away(fx, M3);
+	CHECK_EQ(fixture_count_bad(fx, 10, N + MORE), 1);
 }
 
 static void a_member_given_up_while_it_was_away_returns(void **state)
 {
 	(void)state;
-	box_run_everywhere(given_up_and_back);
+	node_fixture_run_everywhere(given_up_and_back);
 }
 
-static void order_members(struct node_box *b)
+static void order_members(struct node_fixture *fx)
 {
 	enum { N = 30 };
 	enum store_state after;
-	box_fill(b, 10, N);
-	CHECK_EQ(node_pool_fail(&b->call, 10, 2), 0);
-	CHECK_EQ(node_pool_fail(&b->call, 10, 4), 0);
+	fixture_fill(fx, 10, N);
+	CHECK_EQ(node_pool_fail(&fx->call, 10, 2), 0);
+	CHECK_EQ(node_pool_fail(&fx->call, 10, 4), 0);
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
 	/* What an operator gave up stays so, until an operator says otherwise. */
-	CHECK_EQ(box_look(b, 10).down, 2);
-	CHECK_EQ(node_control(&b->call, 10, STORE_ONLINE, &after), 0);
+	CHECK_EQ(fixture_look(fx, 10).down, 2);
+	CHECK_EQ(node_control(&fx->call, 10, STORE_ONLINE, &after), 0);
 	CHECK_EQ(after, STORE_ONLINE);
-	await_down(b, 10, 0);
-	CHECK_EQ(node_pool_rebuild(&b->call, 10, true), 0);
-	CHECK_EQ(box_count_bad(b, 10, N), 0);
+	await_down(fx, 10, 0);
+	CHECK_EQ(node_pool_rebuild(&fx->call, 10, true), 0);
+	CHECK_EQ(fixture_count_bad(fx, 10, N), 0);
 }
 
 static void a_pool_ordered_online_takes_its_members_back(void **state)
 {
 	(void)state;
-	box_run(BOX_SIM, order_members);
+	node_fixture_run(FIXTURE_SIM, order_members);
 }
 
 /* A spare took its place. Then it is found in a drawer, and the spare is not there. */
 static void old_disk(const char *path)
 {
 	enum { N = 12 };
-	struct node_box b;
-	box_init(&b, path, "n1:7000");
-	box_make_folders(&b);
-	CHECK_EQ(box_start(&b), 0);
-	box_fill(&b, 11, N);
-	box_take_away(&b, C1);
-	struct box_pool l = box_await_rebuild(&b, 11, 0);
+	struct node_fixture fx;
+	fixture_init(&fx, path, "n1:7000");
+	fixture_make_folders(&fx);
+	CHECK_EQ(fixture_start(&fx), 0);
+	fixture_fill(&fx, 11, N);
+	fixture_take_away(&fx, C1);
+	struct fixture_pool l = fixture_await_rebuild(&fx, 11, 0);
 	CHECK(l.down == 0 && l.lost == 0);
-	CHECK_EQ(node_delete_one(&b.call, 11, (struct chunk_id){100, 0}), 0);
-	box_stop(&b);
-	box_bring_back(&b, C1);
-	box_take_away(&b, S0);
-	CHECK_EQ(box_start(&b), 0);
+	CHECK_EQ(node_delete_one(&fx.call, 11, (struct chunk_id){100, 0}), 0);
+	fixture_stop(&fx);
+	fixture_bring_back(&fx, C1);
+	fixture_take_away(&fx, S0);
+	CHECK_EQ(fixture_start(&fx), 0);
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
-	CHECK_EQ(box_look(&b, 11).down, 1);
-	CHECK_EQ(box_count_bad(&b, 11, N), 1);
+	CHECK_EQ(fixture_look(&fx, 11).down, 1);
+	CHECK_EQ(fixture_count_bad(&fx, 11, N), 1);
 	/* The one that has its place is known when it comes. */
-	box_bring_back(&b, S0);
-	await_down(&b, 11, 0);
-	CHECK_EQ(box_count_bad(&b, 11, N), 1);
-	box_take_away(&b, C0);
-	CHECK_EQ(box_count_bad(&b, 11, N), 1);
-	box_stop(&b);
+	fixture_bring_back(&fx, S0);
+	await_down(&fx, 11, 0);
+	CHECK_EQ(fixture_count_bad(&fx, 11, N), 1);
+	fixture_take_away(&fx, C0);
+	CHECK_EQ(fixture_count_bad(&fx, 11, N), 1);
+	fixture_stop(&fx);
 }
 
 static void a_disk_that_was_replaced_is_not_taken_back(void **state)
@@ -257,27 +258,27 @@ static void a_disk_that_was_replaced_is_not_taken_back(void **state)
 static void mount_points(const char *path)
 {
 	enum { N = 12 };
-	struct node_box b;
+	struct node_fixture fx;
 	char away[300];
-	box_init(&b, path, "n1:7000");
-	box_make_folders(&b);
-	CHECK_EQ(box_start(&b), 0);
-	box_fill(&b, 10, N);
+	fixture_init(&fx, path, "n1:7000");
+	fixture_make_folders(&fx);
+	CHECK_EQ(fixture_start(&fx), 0);
+	fixture_fill(&fx, 10, N);
 	/* It comes while the node runs. */
-	CHECK_EQ(rt_mkdir(b.paths[GONE]), 0);
+	CHECK_EQ(rt_mkdir(fx.paths[GONE]), 0);
 	/* A member is unmounted: an empty folder is left. */
 	snprintf(away, sizeof(away), "%s/away", path);
-	CHECK_EQ(rt_rename(b.paths[M1], away), 0);
-	CHECK_EQ(rt_mkdir(b.paths[M1]), 0);
+	CHECK_EQ(rt_rename(fx.paths[M1], away), 0);
+	CHECK_EQ(rt_mkdir(fx.paths[M1]), 0);
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
-	CHECK(!has_superblock(b.paths[GONE]) && !has_superblock(b.paths[M1]));
-	box_stop(&b);
+	CHECK(!has_superblock(fx.paths[GONE]) && !has_superblock(fx.paths[M1]));
+	fixture_stop(&fx);
 	/* Nor at the next start, with leave to format. */
-	CHECK_EQ(box_start(&b), 0);
+	CHECK_EQ(fixture_start(&fx), 0);
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
-	CHECK(!has_superblock(b.paths[M1]));
-	CHECK_EQ(box_count_bad(&b, 10, N), 0);
-	box_stop(&b);
+	CHECK(!has_superblock(fx.paths[M1]));
+	CHECK_EQ(fixture_count_bad(&fx, 10, N), 0);
+	fixture_stop(&fx);
 }
 
 static void an_empty_folder_of_a_pool_that_exists_is_never_formatted(void **state)
@@ -288,71 +289,71 @@ static void an_empty_folder_of_a_pool_that_exists_is_never_formatted(void **stat
 
 /* --- reservations ------------------------------------------------------------------------------ */
 
-static uint64_t reserved_bytes(struct node_box *b, uint64_t disk)
+static uint64_t reserved_bytes(struct node_fixture *fx, uint64_t disk)
 {
 	AUTO_REPLY struct rpc_reply reply;
-	CHECK_EQ(node_disks(&b->call, disk, &reply), 0);
+	CHECK_EQ(node_disks(&fx->call, disk, &reply), 0);
 	return NODE_DISKS(&reply)->disks[0]->reserved_bytes;
 }
 
-static void reserve_and_reopen(struct node_box *b)
+static void reserve_and_reopen(struct node_fixture *fx)
 {
 	uint64_t old, new;
 	enum store_state after;
-	CHECK_EQ(node_reserve(&b->call, 1, 1 * MIB, 0, &old), 0);
-	CHECK_EQ(reserved_bytes(b, 1), 1 * MIB);
-	CHECK_EQ(node_control(&b->call, 1, STORE_FAILED, &after), 0);
-	CHECK_EQ(node_control(&b->call, 1, STORE_ONLINE, &after), 0);
-	CHECK_EQ(reserved_bytes(b, 1), 0);
-	CHECK_EQ(node_reserve(&b->call, 1, 2 * MIB, 0, &new), 0);
-	CHECK_EQ(node_release(&b->call, 1, old), -ENOENT);
-	CHECK_EQ(reserved_bytes(b, 1), 2 * MIB);
+	CHECK_EQ(node_reserve(&fx->call, 1, 1 * MIB, 0, &old), 0);
+	CHECK_EQ(reserved_bytes(fx, 1), 1 * MIB);
+	CHECK_EQ(node_control(&fx->call, 1, STORE_FAILED, &after), 0);
+	CHECK_EQ(node_control(&fx->call, 1, STORE_ONLINE, &after), 0);
+	CHECK_EQ(reserved_bytes(fx, 1), 0);
+	CHECK_EQ(node_reserve(&fx->call, 1, 2 * MIB, 0, &new), 0);
+	CHECK_EQ(node_release(&fx->call, 1, old), -ENOENT);
+	CHECK_EQ(reserved_bytes(fx, 1), 2 * MIB);
 	CHECK_EQ(rt_sleep_ns(60 * NS_PER_S), 0);
-	CHECK_EQ(reserved_bytes(b, 1), 0);
+	CHECK_EQ(reserved_bytes(fx, 1), 0);
 }
 
 static void reservations_end_when_a_disk_is_opened_anew(void **state)
 {
 	(void)state;
-	box_run(BOX_SIM, reserve_and_reopen);
+	node_fixture_run(FIXTURE_SIM, reserve_and_reopen);
 }
 
 /* --- while others close it --------------------------------------------------------------------- */
 
 static void ask_on(void *arg)
 {
-	struct node_box *b = arg;
-	while (b->arg != NULL) {
-		(void)box_look(b, 10);
+	struct node_fixture *fx = arg;
+	while (fx->arg != NULL) {
+		(void)fixture_look(fx, 10);
 		AUTO_STRBUF struct strbuf text;
 		strbuf_init(&text, 1 * MIB);
-		CHECK_EQ(node_metrics(b->node, &text), 0);
+		CHECK_EQ(node_metrics(fx->node, &text), 0);
 	}
 }
 
-static void ask_meanwhile(struct node_box *b)
+static void ask_meanwhile(struct node_fixture *fx)
 {
 	struct rt_group g;
 	enum store_state after;
-	b->arg = b;
+	fx->arg = fx;
 	rt_group_init(&g);
 	for (int i = 0; i < 8; i++)
-		CHECK_EQ(rt_group_spawn(&g, "ask", ask_on, b), 0);
+		CHECK_EQ(rt_group_spawn(&g, "ask", ask_on, fx), 0);
 	for (uint32_t i = 0; i < 6; i++) {
-		CHECK_EQ(node_pool_fail(&b->call, 10, i % 5), 0);
-		CHECK_EQ(node_control(&b->call, 10, STORE_FAILED, &after), 0);
-		CHECK_EQ(node_control(&b->call, 10, STORE_ONLINE, &after), 0);
-		CHECK_EQ(node_control(&b->call, 10, STORE_ONLINE, &after), 0);
-		await_down(b, 10, 0);
+		CHECK_EQ(node_pool_fail(&fx->call, 10, i % 5), 0);
+		CHECK_EQ(node_control(&fx->call, 10, STORE_FAILED, &after), 0);
+		CHECK_EQ(node_control(&fx->call, 10, STORE_ONLINE, &after), 0);
+		CHECK_EQ(node_control(&fx->call, 10, STORE_ONLINE, &after), 0);
+		await_down(fx, 10, 0);
 	}
-	b->arg = NULL;
+	fx->arg = NULL;
 	rt_group_join(&g);
 }
 
 static void states_can_be_asked_while_members_are_closed(void **state)
 {
 	(void)state;
-	box_run(BOX_SIM, ask_meanwhile);
+	node_fixture_run(FIXTURE_SIM, ask_meanwhile);
 }
 
 static void reopen_main(void *arg)
@@ -362,13 +363,13 @@ static void reopen_main(void *arg)
 
 static void rebuild_late(const char *path)
 {
-	struct node_box b;
+	struct node_fixture fx;
 	struct node_disks set;
 	struct node_disk *d;
 	struct rt_fiber *f;
-	box_init(&b, path, "n1:7000");
-	box_make_folders(&b);
-	CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+	fixture_init(&fx, path, "n1:7000");
+	fixture_make_folders(&fx);
+	CHECK_EQ(node_disks_open(&set, &fx.options.disks), 0);
 	CHECK_EQ(node_disk_use(&set, 10, &d), 0);
 	CHECK_EQ(rt_spawn(&f, "reopen", reopen_main, d), 0);
 	while (!d->closing)
@@ -412,14 +413,14 @@ static void await_records(struct node_disk *d)
 
 static void rot_records(const char *path)
 {
-	struct node_box b;
+	struct node_fixture fx;
 	struct node_disks set;
 	struct node_disk *d;
-	box_init(&b, path, "n1:7000");
-	box_make_folders(&b);
+	fixture_init(&fx, path, "n1:7000");
+	fixture_make_folders(&fx);
 	/* Of all members in turn, of one just before the node ends, and nothing. */
 	for (int life = 0; life < 3; life++) {
-		CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+		CHECK_EQ(node_disks_open(&set, &fx.options.disks), 0);
 		CHECK_EQ(node_disk_use(&set, 10, &d), 0);
 		await_records(d);
 		for (uint32_t m = 0; life == 0 && m < 5; m++) {
@@ -472,24 +473,24 @@ static void await_look(struct node_disk *d)
 
 static void renew_slowly(const char *path)
 {
-	struct node_box b;
+	struct node_fixture fx;
 	struct node_disks set;
 	struct node_disk *d;
 	struct rt_fiber *f;
 	struct store_info info;
 	struct slow_close k = {.hangs = true};
-	box_init(&b, path, "n1:7000");
-	b.options.disks.give_up_ns = 3600 * NS_PER_S;
-	b.options.disks.probe_ns = NS_PER_S;
-	box_make_folders(&b);
-	CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+	fixture_init(&fx, path, "n1:7000");
+	fx.options.disks.give_up_ns = 3600 * NS_PER_S;
+	fx.options.disks.probe_ns = NS_PER_S;
+	fixture_make_folders(&fx);
+	CHECK_EQ(node_disks_open(&set, &fx.options.disks), 0);
 	CHECK_EQ(node_disk_use(&set, 11, &d), 0);
 	struct store *old = store_pool_member(d->pool, 1);
 	k.below = old->ops;
 	k.ops = *old->ops;
 	k.ops.close = slow_close;
 	old->ops = &k.ops;
-	box_take_away(&b, C1);
+	fixture_take_away(&fx, C1);
 	/* The keeper's round has ended: in the next it looks before it waits for the lock. */
 	while (d->slots[1].down_ns == 0 || d->members.owner != NULL)
 		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
@@ -519,29 +520,29 @@ static void a_spare_is_not_taken_for_the_disk_whose_place_it_takes(void **state)
  * place. */
 static void swap_under_look(const char *path)
 {
-	struct node_box b;
+	struct node_fixture fx;
 	struct node_disks set;
 	struct node_disk *d;
-	box_init(&b, path, "n1:7000");
-	b.options.disks.give_up_ns = 3600 * NS_PER_S;
-	b.options.disks.probe_ns = NS_PER_S;
-	box_make_folders(&b);
-	CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+	fixture_init(&fx, path, "n1:7000");
+	fx.options.disks.give_up_ns = 3600 * NS_PER_S;
+	fx.options.disks.probe_ns = NS_PER_S;
+	fixture_make_folders(&fx);
+	CHECK_EQ(node_disks_open(&set, &fx.options.disks), 0);
 	CHECK_EQ(node_disk_use(&set, 11, &d), 0);
-	box_take_away(&b, C1);
+	fixture_take_away(&fx, C1);
 	while (d->slots[1].down_ns == 0 || d->members.owner != NULL)
 		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
 	CHECK_EQ(node_pool_renew(d, 1), 0);
 	node_disk_done(d);
 	node_disks_close(&set);
-	box_take_away(&b, S0);
-	b.options.disks.probe_ns = 3600 * NS_PER_S;
-	CHECK_EQ(node_disks_open(&set, &b.options.disks), 0);
+	fixture_take_away(&fx, S0);
+	fx.options.disks.probe_ns = 3600 * NS_PER_S;
+	CHECK_EQ(node_disks_open(&set, &fx.options.disks), 0);
 	CHECK_EQ(node_disk_use(&set, 11, &d), 0);
 	node_disk_done(d);
 	CHECK_EQ(d->slots[1].folder->disk, 111);
 	d->slots[1].checking = true;
-	box_bring_back(&b, S0);
+	fixture_bring_back(&fx, S0);
 	CHECK_EQ(disk_reopen(d), 0);
 	CHECK_EQ(d->slots[1].folder->disk, 119);
 	/* The fiber ends at the place: nobody would take the mark from the other one. */

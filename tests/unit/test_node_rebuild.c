@@ -13,22 +13,22 @@
 #include "base/log.h"
 #include "check.h"
 #include "node/disks.h"
-#include "rebuild_lab.h"
+#include "rebuild_fixture.h"
 
-/* A node whose disk is the pool of the lab. */
-static int rebuild_in_node(struct rebuild_lab *lab, struct store *pool,
+/* A node whose disk is the pool of the fixture. */
+static int rebuild_in_node(struct rebuild_fixture *fx, struct store *pool,
 			   struct store_pool_progress *progress)
 {
-	static const struct node_folder folders[REBUILD_LAB_MEMBERS];
+	static const struct node_folder folders[REBUILD_FIXTURE_MEMBERS];
 	struct node_disk_spec spec = {
 		.disk = 1,
 		.mem = true,
 		.mem_bytes = 1 * MIB,
 		.pool = true,
 		.folders = folders,
-		.folder_count = REBUILD_LAB_MEMBERS,
+		.folder_count = REBUILD_FIXTURE_MEMBERS,
 		.sched = &sched_hdd,
-		.shape = {.k = REBUILD_LAB_K, .p = REBUILD_LAB_P, .place = lab->place}};
+		.shape = {.k = REBUILD_FIXTURE_K, .p = REBUILD_FIXTURE_P, .place = fx->place}};
 	struct node_disks_options o = {.node = 1, .disks = &spec, .disk_count = 1};
 	struct node_disks set;
 	CHECK_EQ(node_disks_open(&set, &o), 0);
@@ -48,21 +48,22 @@ static int rebuild_in_node(struct rebuild_lab *lab, struct store *pool,
 static double rows_per_s(enum place_kind place, uint32_t rows, uint32_t alone)
 {
 	/* Rows of 2 MiB, as chunks of 8 MiB have them. */
-	struct rebuild_lab lab = {.place = place,
-				  .drive = &drive_hdd,
-				  .rows = rows,
-				  .row_bytes = 32768,
-				  .scale = 64,
-				  .parallel = alone,
-				  .rebuild = alone == 0 ? rebuild_in_node : NULL};
-	rebuild_lab_run(&lab);
-	return lab.rows_per_s;
+	struct rebuild_fixture fx = {.place = place,
+				     .drive = &drive_hdd,
+				     .rows = rows,
+				     .row_bytes = 32768,
+				     .scale = 64,
+				     .parallel = alone,
+				     .rebuild = alone == 0 ? rebuild_in_node : NULL};
+	rebuild_fixture_run(&fx);
+	return fx.rows_per_s;
 }
 
 static void a_declustered_rebuild_is_as_much_faster_as_predicted(void **state)
 {
 	(void)state;
-	double predicted = (REBUILD_LAB_MEMBERS - 1.0) / (REBUILD_LAB_K + REBUILD_LAB_P);
+	double predicted =
+		(REBUILD_FIXTURE_MEMBERS - 1.0) / (REBUILD_FIXTURE_K + REBUILD_FIXTURE_P);
 	double clustered = rows_per_s(PLACE_CLUSTERED, 500, 24);
 	double alone = rows_per_s(PLACE_DECLUSTERED, 1500, 128);
 	double declustered = rows_per_s(PLACE_DECLUSTERED, 1500, 0);

@@ -13,8 +13,8 @@
 #include "check.h"
 #include "node/disk_sched.h"
 #include "rt/rt.h"
+#include "sched_fixture.h"
 #include "sched_job.h"
-#include "sched_lab.h"
 
 /* --- rule 1: quotas ----------------------------------------------------------------------------- */
 
@@ -59,7 +59,7 @@ static void quotas(void *arg)
 static void turns_follow_weights(void **state)
 {
 	(void)state;
-	lab_sim(quotas, NULL);
+	fixture_sim(quotas, NULL);
 }
 
 static void skipping_is_provisional(void *arg)
@@ -100,7 +100,7 @@ static void skipping_is_provisional(void *arg)
 static void a_group_beyond_its_quota_is_skipped_only_while_others_wait(void **state)
 {
 	(void)state;
-	lab_sim(skipping_is_provisional, NULL);
+	fixture_sim(skipping_is_provisional, NULL);
 }
 
 /* --- rule 2: turns -------------------------------------------------------------------------------- */
@@ -142,7 +142,7 @@ static void finishes_first(void *arg)
 static void what_has_begun_is_finished_before_the_turn_passes_on(void **state)
 {
 	(void)state;
-	lab_sim(finishes_first, NULL);
+	fixture_sim(finishes_first, NULL);
 }
 
 /* --- rule 3: ceding ------------------------------------------------------------------------------- */
@@ -181,7 +181,7 @@ static void ceding(void *arg)
 static void a_lower_class_cedes_its_turn_to_a_higher_one(void **state)
 {
 	(void)state;
-	lab_sim(ceding, NULL);
+	fixture_sim(ceding, NULL);
 }
 
 static void ceding_in_time(void *arg)
@@ -195,7 +195,7 @@ static void ceding_in_time(void *arg)
 static void it_does_not_cede_when_it_would_be_late(void **state)
 {
 	(void)state;
-	lab_sim(ceding_in_time, NULL);
+	fixture_sim(ceding_in_time, NULL);
 }
 
 /* --- rule 4: the cap ------------------------------------------------------------------------------ */
@@ -240,7 +240,7 @@ static void cap(void *arg)
 static void other_requests_at_the_disk_are_capped_while_gold_is_about(void **state)
 {
 	(void)state;
-	lab_sim(cap, NULL);
+	fixture_sim(cap, NULL);
 }
 
 static void ahead(void *arg)
@@ -276,7 +276,7 @@ static void ahead(void *arg)
 static void without_gold_disk_time_at_the_disk_is_what_is_bounded(void **state)
 {
 	(void)state;
-	lab_sim(ahead, NULL);
+	fixture_sim(ahead, NULL);
 }
 
 /* What may be there beside Gold may be there without it, however long each one takes. */
@@ -299,7 +299,7 @@ static void at_least(void *arg)
 static void without_gold_as_many_go_as_beside_it(void **state)
 {
 	(void)state;
-	lab_sim(at_least, NULL);
+	fixture_sim(at_least, NULL);
 }
 
 static void slices(void *arg)
@@ -341,7 +341,7 @@ static void slices(void *arg)
 static void long_requests_are_cut_at_round_places(void **state)
 {
 	(void)state;
-	lab_sim(slices, NULL);
+	fixture_sim(slices, NULL);
 }
 
 /* --- rule 5: patience ----------------------------------------------------------------------------- */
@@ -378,7 +378,7 @@ static void patience(void *arg)
 static void nothing_else_goes_once_gold_has_been_at_the_disk_for_long(void **state)
 {
 	(void)state;
-	lab_sim(patience, NULL);
+	fixture_sim(patience, NULL);
 }
 
 /* The turn is that of a Bronze request that would be late if it ceded; Gold has waited for ms. */
@@ -412,7 +412,7 @@ static void patience_here(void *arg)
 static void nothing_else_goes_once_gold_has_waited_for_long(void **state)
 {
 	(void)state;
-	lab_sim(patience_here, NULL);
+	fixture_sim(patience_here, NULL);
 }
 
 /* --- rule 6: Gold beyond its quota ---------------------------------------------------------------- */
@@ -450,7 +450,7 @@ static void gold_flood(void *arg)
 static void gold_beyond_its_quota_starves_nobody(void **state)
 {
 	(void)state;
-	lab_sim(gold_flood, NULL);
+	fixture_sim(gold_flood, NULL);
 }
 
 int main(void)

@@ -14,8 +14,8 @@
 #include "node/disk_sched.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
+#include "sched_fixture.h"
 #include "sched_job.h"
-#include "sched_lab.h"
 
 /* --- bounds, giving up -------------------------------------------------------------------------- */
 
@@ -57,7 +57,7 @@ static void full_queue(void *arg)
 static void a_full_queue_refuses(void **state)
 {
 	(void)state;
-	lab_sim(full_queue, NULL);
+	fixture_sim(full_queue, NULL);
 }
 
 static void giving_up(void *arg)
@@ -90,7 +90,7 @@ static void giving_up(void *arg)
 static void who_gives_up_waiting_leaves_nothing_behind(void **state)
 {
 	(void)state;
-	lab_sim(giving_up, NULL);
+	fixture_sim(giving_up, NULL);
 }
 
 static void giving_up_between(void *arg)
@@ -134,7 +134,7 @@ static void giving_up_between(void *arg)
 static void giving_up_between_slices_leaves_nothing_behind(void **state)
 {
 	(void)state;
-	lab_sim(giving_up_between, NULL);
+	fixture_sim(giving_up_between, NULL);
 }
 
 static void dropped(void *arg)
@@ -158,20 +158,20 @@ static void dropped(void *arg)
 static void a_turn_that_goes_out_of_scope_is_given_up(void **state)
 {
 	(void)state;
-	lab_sim(dropped, NULL);
+	fixture_sim(dropped, NULL);
 }
 
-struct crash_box {
+struct crash_fixture {
 	struct sched *sched;
 	struct rt_group group;
 };
 
 static void crash_request(void *arg)
 {
-	struct crash_box *b = arg;
+	struct crash_fixture *fx = arg;
 	struct sched_request r = {.group = "a", .class = SCHED_BRONZE, .bytes = 3 * MIB};
 	AUTO_SCHED_TURN struct sched_turn t = {0};
-	int rc = sched_begin(b->sched, &r, &t);
+	int rc = sched_begin(fx->sched, &r, &t);
 	while (rc == 0 && t.granted)
 		rc = sched_next(&t, rt_sleep_ns(10 * NS_PER_MS));
 }
@@ -179,16 +179,16 @@ static void crash_request(void *arg)
 /* Closing checks that nothing waits and nothing is at the disk. */
 static void crash_main(void *arg)
 {
-	struct crash_box b;
+	struct crash_fixture fx;
 	struct sched_config c = job_serial_config();
 	(void)arg;
 	c.run_bytes = c.slice_bytes;
-	b.sched = job_sched_open(&c);
-	rt_group_init(&b.group);
+	fx.sched = job_sched_open(&c);
+	rt_group_init(&fx.group);
 	for (int i = 0; i < 4; i++)
-		CHECK_EQ(rt_group_spawn(&b.group, "request", crash_request, &b), 0);
-	rt_group_join(&b.group);
-	sched_close(b.sched);
+		CHECK_EQ(rt_group_spawn(&fx.group, "request", crash_request, &fx), 0);
+	rt_group_join(&fx.group);
+	sched_close(fx.sched);
 }
 
 static void a_crash_at_any_wait_leaves_nothing_behind(void **state)
@@ -244,7 +244,7 @@ static void bad_requests(void *arg)
 static void requests_that_cannot_be_are_refused(void **state)
 {
 	(void)state;
-	lab_sim(bad_requests, NULL);
+	fixture_sim(bad_requests, NULL);
 }
 
 static void configurations_that_cannot_be_are_refused(void **state)
@@ -339,7 +339,7 @@ static void group_places(void *arg)
 static void groups_are_bounded_and_idle_ones_make_room(void **state)
 {
 	(void)state;
-	lab_sim(group_places, NULL);
+	fixture_sim(group_places, NULL);
 }
 
 /* --- statistics --------------------------------------------------------------------------------- */
@@ -383,7 +383,7 @@ static void counting(void *arg)
 static void what_happened_is_counted_by_group_and_class(void **state)
 {
 	(void)state;
-	lab_sim(counting, NULL);
+	fixture_sim(counting, NULL);
 }
 
 static void names_from_memory(void *arg)
@@ -409,7 +409,7 @@ static void names_from_memory(void *arg)
 static void names_answered_from_memory_do_not_spoil_estimates(void **state)
 {
 	(void)state;
-	lab_sim(names_from_memory, NULL);
+	fixture_sim(names_from_memory, NULL);
 }
 
 /* --- reservations --------------------------------------------------------------------------------- */
@@ -453,7 +453,7 @@ static void too_busy(void *arg)
 static void a_disk_that_has_enough_to_do_takes_no_reservations(void **state)
 {
 	(void)state;
-	lab_sim(too_busy, NULL);
+	fixture_sim(too_busy, NULL);
 }
 
 static void work_counts(void *arg)
@@ -478,7 +478,7 @@ static void work_counts(void *arg)
 static void what_waits_counts_against_reservations(void **state)
 {
 	(void)state;
-	lab_sim(work_counts, NULL);
+	fixture_sim(work_counts, NULL);
 }
 
 static void over_share(void *arg)
@@ -507,7 +507,7 @@ static void over_share(void *arg)
 static void a_group_over_its_share_gets_no_reservation(void **state)
 {
 	(void)state;
-	lab_sim(over_share, NULL);
+	fixture_sim(over_share, NULL);
 }
 
 static void expiry(void *arg)
@@ -565,13 +565,13 @@ static void expired_time(void *arg)
 static void an_expired_reservation_holds_no_disk_time(void **state)
 {
 	(void)state;
-	lab_sim(expired_time, NULL);
+	fixture_sim(expired_time, NULL);
 }
 
 static void reservations_expire_and_are_bounded(void **state)
 {
 	(void)state;
-	lab_sim(expiry, NULL);
+	fixture_sim(expiry, NULL);
 }
 
 static void bad_reservations(void *arg)
@@ -597,7 +597,7 @@ static void bad_reservations(void *arg)
 static void reservations_that_cannot_be_are_refused(void **state)
 {
 	(void)state;
-	lab_sim(bad_reservations, NULL);
+	fixture_sim(bad_reservations, NULL);
 }
 
 int main(void)

@@ -11,12 +11,12 @@
 #include <cmocka.h>
 
 #include "check.h"
-#include "sched_lab.h"
+#include "sched_fixture.h"
 
-static struct lab lab_of(const struct drive_spec *spec, const struct sched_config *config,
-			 uint64_t seconds)
+static struct sched_fixture fixture_of(const struct drive_spec *spec,
+				       const struct sched_config *config, uint64_t seconds)
 {
-	return (struct lab){
+	return (struct sched_fixture){
 		.spec = spec,
 		.config = config,
 		.seed = 1,
@@ -25,11 +25,12 @@ static struct lab lab_of(const struct drive_spec *spec, const struct sched_confi
 	};
 }
 
-static struct lab_client *add(struct lab *l, const char *group, enum sched_class class,
-			      uint64_t bytes, uint32_t fibers)
+static struct fixture_client *add(struct sched_fixture *fx, const char *group,
+				  enum sched_class class, uint64_t bytes, uint32_t fibers)
 {
-	struct lab_client *c = &l->client[l->clients++];
-	*c = (struct lab_client){.group = group, .class = class, .bytes = bytes, .fibers = fibers};
+	struct fixture_client *c = &fx->client[fx->clients++];
+	*c = (struct fixture_client){
+		.group = group, .class = class, .bytes = bytes, .fibers = fibers};
 	return c;
 }
 
@@ -46,15 +47,15 @@ static double ratio(uint64_t a, uint64_t b)
 
 /* --- the target ----------------------------------------------------------------------------------- */
 
-static struct lab gold_under(const struct sched_config *config, double gold_per_s,
-			     uint32_t bronze_fibers)
+static struct sched_fixture gold_under(const struct sched_config *config, double gold_per_s,
+				       uint32_t bronze_fibers)
 {
-	struct lab l = lab_of(&drive_hdd, config, 900);
-	add(&l, "gold", SCHED_GOLD, 64 * KIB, 1000)->per_s = gold_per_s;
+	struct sched_fixture fx = fixture_of(&drive_hdd, config, 900);
+	add(&fx, "gold", SCHED_GOLD, 64 * KIB, 1000)->per_s = gold_per_s;
 	if (bronze_fibers > 0)
-		add(&l, "bronze", SCHED_BRONZE, 8 * MIB, bronze_fibers);
-	lab_run(&l);
-	return l;
+		add(&fx, "bronze", SCHED_BRONZE, 8 * MIB, bronze_fibers);
+	fixture_run(&fx);
+	return fx;
 }
 
 static void gold_keeps_its_p99_under_a_flood_of_bronze(void **state)
@@ -62,11 +63,11 @@ static void gold_keeps_its_p99_under_a_flood_of_bronze(void **state)
 	(void)state;
 	static const double rates[] = {1, 5, 8};
 	for (size_t i = 0; i < ARRAY_LEN(rates); i++) {
-		struct lab alone = gold_under(&sched_hdd, rates[i], 0);
-		struct lab both = gold_under(&sched_hdd, rates[i], 16);
-		double before = lab_quantile_ms(&alone.client[0], 0.99);
-		double after = lab_quantile_ms(&both.client[0], 0.99);
-		double share = lab_bytes_per_s(&both, &both.client[1]) /
+		struct sched_fixture alone = gold_under(&sched_hdd, rates[i], 0);
+		struct sched_fixture both = gold_under(&sched_hdd, rates[i], 16);
+		double before = fixture_quantile_ms(&alone.client[0], 0.99);
+		double after = fixture_quantile_ms(&both.client[0], 0.99);
+		double share = fixture_bytes_per_s(&both, &both.client[1]) /
 			       (double)drive_hdd.read_bytes_per_s;
 		print_message("  %.0f/s: p99 %.1f ms alone, %.1f under load (%.2f times), bronze "
 			      "%.0f%% of the bandwidth\n",
@@ -74,8 +75,8 @@ static void gold_keeps_its_p99_under_a_flood_of_bronze(void **state)
 		assert_true(after <= 2 * before);
 		assert_true(share >= 0.6);
 		assert_int_equal(both.client[0].failed + both.client[1].failed, 0);
-		lab_free(&alone);
-		lab_free(&both);
+		fixture_free(&alone);
+		fixture_free(&both);
 	}
 }
 
@@ -87,21 +88,21 @@ static void without_the_rules_gold_would_wait(void **state)
 	c.other_depth = 4;
 	c.slice_bytes = c.run_bytes;
 	c.gold_patience_ns = NS_PER_S;
-	struct lab alone = gold_under(&c, 5, 0);
-	struct lab both = gold_under(&c, 5, 16);
-	assert_true(lab_quantile_ms(&both.client[0], 0.99) >
-		    5 * lab_quantile_ms(&alone.client[0], 0.99));
-	lab_free(&alone);
-	lab_free(&both);
+	struct sched_fixture alone = gold_under(&c, 5, 0);
+	struct sched_fixture both = gold_under(&c, 5, 16);
+	assert_true(fixture_quantile_ms(&both.client[0], 0.99) >
+		    5 * fixture_quantile_ms(&alone.client[0], 0.99));
+	fixture_free(&alone);
+	fixture_free(&both);
 }
 
 /* --- fairness ------------------------------------------------------------------------------------- */
 
-static void weigh_three(struct lab *l)
+static void weigh_three(struct sched_fixture *fx)
 {
-	CHECK_EQ(sched_weigh(l->sched, "a", 100), 0);
-	CHECK_EQ(sched_weigh(l->sched, "b", 200), 0);
-	CHECK_EQ(sched_weigh(l->sched, "c", 500), 0);
+	CHECK_EQ(sched_weigh(fx->sched, "a", 100), 0);
+	CHECK_EQ(sched_weigh(fx->sched, "b", 200), 0);
+	CHECK_EQ(sched_weigh(fx->sched, "c", 500), 0);
 }
 
 static void disk_time_follows_weights(void **state)
@@ -109,12 +110,13 @@ static void disk_time_follows_weights(void **state)
 	(void)state;
 	const struct drive_spec *specs[] = {&drive_hdd, &drive_sata, &drive_nvme};
 	for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
-		struct lab l = lab_of(specs[i], sched_preset(specs[i]->name), i == 0 ? 300 : 5);
-		l.prepare = weigh_three;
-		struct lab_client *a = add(&l, "a", SCHED_BRONZE, MIB, 8);
-		struct lab_client *b = add(&l, "b", SCHED_BRONZE, MIB, 8);
-		struct lab_client *c = add(&l, "c", SCHED_BRONZE, MIB, 8);
-		lab_run(&l);
+		struct sched_fixture fx =
+			fixture_of(specs[i], sched_preset(specs[i]->name), i == 0 ? 300 : 5);
+		fx.prepare = weigh_three;
+		struct fixture_client *a = add(&fx, "a", SCHED_BRONZE, MIB, 8);
+		struct fixture_client *b = add(&fx, "b", SCHED_BRONZE, MIB, 8);
+		struct fixture_client *c = add(&fx, "c", SCHED_BRONZE, MIB, 8);
+		fixture_run(&fx);
 		print_message(" %s\n", specs[i]->name);
 		assert_ratio("disk time of weight 200 to 100", ratio(b->disk_ns, a->disk_ns), 2,
 			     0.05);
@@ -123,7 +125,7 @@ static void disk_time_follows_weights(void **state)
 		assert_ratio("bytes of weight 200 to 100", ratio(b->bytes_done, a->bytes_done), 2,
 			     0.08);
 		assert_ratio("of weight 500 to 100", ratio(c->bytes_done, a->bytes_done), 5, 0.08);
-		lab_free(&l);
+		fixture_free(&fx);
 	}
 }
 
@@ -134,48 +136,48 @@ static void disk_time_is_shared_not_bytes(void **state)
 	serial.depth = serial.other_depth = 1;
 	const struct sched_config *configs[] = {&serial, &sched_hdd};
 	for (size_t i = 0; i < ARRAY_LEN(configs); i++) {
-		struct lab l = lab_of(&drive_hdd, configs[i], 300);
-		struct lab_client *small = add(&l, "small", SCHED_BRONZE, 16 * KIB, 8);
-		struct lab_client *large = add(&l, "large", SCHED_BRONZE, 8 * MIB, 4);
+		struct sched_fixture fx = fixture_of(&drive_hdd, configs[i], 300);
+		struct fixture_client *small = add(&fx, "small", SCHED_BRONZE, 16 * KIB, 8);
+		struct fixture_client *large = add(&fx, "large", SCHED_BRONZE, 8 * MIB, 4);
 		large->follows = true;
-		lab_run(&l);
+		fixture_run(&fx);
 		print_message(" depth %u\n", configs[i]->depth);
 		assert_ratio("disk time of small random to large sequential",
 			     ratio(small->disk_ns, large->disk_ns), 1, 0.05);
 		assert_ratio("the same as the disk saw it", ratio(small->true_ns, large->true_ns),
 			     1, 0.05);
 		assert_true(large->bytes_done > 50 * small->bytes_done);
-		lab_free(&l);
+		fixture_free(&fx);
 	}
 }
 
 static void bronze_has_its_share_under_a_flood_of_gold(void **state)
 {
 	(void)state;
-	struct lab l = lab_of(&drive_hdd, &sched_hdd, 300);
-	struct lab_client *gold = add(&l, "gold", SCHED_GOLD, 64 * KIB, 64);
-	struct lab_client *silver = add(&l, "silver", SCHED_SILVER, MIB, 16);
-	struct lab_client *bronze = add(&l, "bronze", SCHED_BRONZE, 8 * MIB, 16);
-	lab_run(&l);
+	struct sched_fixture fx = fixture_of(&drive_hdd, &sched_hdd, 300);
+	struct fixture_client *gold = add(&fx, "gold", SCHED_GOLD, 64 * KIB, 64);
+	struct fixture_client *silver = add(&fx, "silver", SCHED_SILVER, MIB, 16);
+	struct fixture_client *bronze = add(&fx, "bronze", SCHED_BRONZE, 8 * MIB, 16);
+	fixture_run(&fx);
 	assert_ratio("disk time of bronze to gold", ratio(bronze->disk_ns, gold->disk_ns), 1, 0.05);
 	assert_ratio("of silver to gold", ratio(silver->disk_ns, gold->disk_ns), 1, 0.05);
 	assert_ratio("of bronze to gold, as the disk saw it", ratio(bronze->true_ns, gold->true_ns),
 		     1, 0.05);
 	assert_true(bronze->count > 1000 && silver->count > 1000);
-	lab_free(&l);
+	fixture_free(&fx);
 }
 
 static void a_disk_with_work_is_never_idle(void **state)
 {
 	(void)state;
-	struct lab l = lab_of(&drive_hdd, &sched_hdd, 60);
-	add(&l, "gold", SCHED_GOLD, 64 * KIB, 3);
-	add(&l, "bronze", SCHED_BRONZE, 8 * MIB, 3);
-	lab_run(&l);
-	double busy = (double)l.drive.stats.busy_ns;
-	assert_ratio("of the time the drive worked", busy / (double)(l.measured_ns + l.warm_ns), 1,
-		     0.001);
-	lab_free(&l);
+	struct sched_fixture fx = fixture_of(&drive_hdd, &sched_hdd, 60);
+	add(&fx, "gold", SCHED_GOLD, 64 * KIB, 3);
+	add(&fx, "bronze", SCHED_BRONZE, 8 * MIB, 3);
+	fixture_run(&fx);
+	double busy = (double)fx.drive.stats.busy_ns;
+	assert_ratio("of the time the drive worked", busy / (double)(fx.measured_ns + fx.warm_ns),
+		     1, 0.001);
+	fixture_free(&fx);
 }
 
 static void without_gold_bronze_has_all_of_the_disk(void **state)
@@ -184,24 +186,24 @@ static void without_gold_bronze_has_all_of_the_disk(void **state)
 	/* As fast as if it had the drive to itself: whole reads, and small ones many at a time. */
 	static const uint64_t sizes[] = {8 * MIB, 4096};
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
-		struct lab ours = lab_of(&drive_hdd, &sched_hdd, 100), bare = ours;
-		struct lab_client *a = add(&ours, "b", SCHED_BRONZE, sizes[i], 8);
-		struct lab_client *b = add(&bare, "b", SCHED_BRONZE, sizes[i], i == 0 ? 1 : 8);
+		struct sched_fixture ours = fixture_of(&drive_hdd, &sched_hdd, 100), bare = ours;
+		struct fixture_client *a = add(&ours, "b", SCHED_BRONZE, sizes[i], 8);
+		struct fixture_client *b = add(&bare, "b", SCHED_BRONZE, sizes[i], i == 0 ? 1 : 8);
 		bare.unscheduled = true;
-		lab_run(&ours);
-		lab_run(&bare);
+		fixture_run(&ours);
+		fixture_run(&bare);
 		assert_ratio("throughput to that of the bare drive",
-			     lab_bytes_per_s(&ours, a) / lab_bytes_per_s(&bare, b), 1, 0.1);
-		lab_free(&ours);
-		lab_free(&bare);
+			     fixture_bytes_per_s(&ours, a) / fixture_bytes_per_s(&bare, b), 1, 0.1);
+		fixture_free(&ours);
+		fixture_free(&bare);
 	}
 }
 
 static struct sched_disk_stats learnt;
 
-static void note_learnt(struct lab *l)
+static void note_learnt(struct sched_fixture *fx)
 {
-	sched_disk_stats(l->sched, &learnt);
+	sched_disk_stats(fx->sched, &learnt);
 }
 
 static void estimates_follow_the_disk(void **state)
@@ -213,40 +215,40 @@ static void estimates_follow_the_disk(void **state)
 	spec.read_bytes_per_s = 90000000;
 	spec.seek_max_ns = spec.seek_min_ns; /* 0.8 ms, and half a turn: 4.97 ms */
 	config.depth = config.other_depth = 1;
-	struct lab l = lab_of(&spec, &config, 100);
-	add(&l, "a", SCHED_BRONZE, 4096, 4);
-	add(&l, "b", SCHED_BRONZE, 4 * MIB, 4);
-	l.watch = note_learnt;
-	lab_run(&l);
+	struct sched_fixture fx = fixture_of(&spec, &config, 100);
+	add(&fx, "a", SCHED_BRONZE, 4096, 4);
+	add(&fx, "b", SCHED_BRONZE, 4 * MIB, 4);
+	fx.watch = note_learnt;
+	fixture_run(&fx);
 	assert_ratio("position in ms", (double)learnt.position_ns / 1e6, 4.97, 0.2);
 	assert_ratio("reading in MB/s", (double)learnt.read_bytes_per_s / 1e6, 90, 0.1);
 	/* Of what there was none nothing is learnt. */
 	assert_int_equal(learnt.write_position_ns, sched_hdd.position_ns);
 	assert_int_equal(learnt.names_ns, sched_hdd.position_ns);
 	assert_int_equal(learnt.write_bytes_per_s, sched_hdd.write_bytes_per_s);
-	lab_free(&l);
+	fixture_free(&fx);
 }
 
 /* --- invariants under random load ------------------------------------------------------------------ */
 
-static void invariants(struct lab *l)
+static void invariants(struct sched_fixture *fx)
 {
 	struct sched_disk_stats st;
 	struct sched_group_stats g;
 	uint64_t claimed = 0, queued = 0, at_disk = 0, by_class[SCHED_CLASSES] = {0};
-	sched_disk_stats(l->sched, &st);
-	for (uint32_t i = 0; sched_group_stats(l->sched, i, &g); i++) {
+	sched_disk_stats(fx->sched, &st);
+	for (uint32_t i = 0; sched_group_stats(fx->sched, i, &g); i++) {
 		for (int c = 0; c < SCHED_CLASSES; c++) {
 			queued += g.classes[c].queued;
 			at_disk += g.classes[c].at_disk;
 			by_class[c] += g.classes[c].at_disk;
 			/* Those that have begun come back whatever waits. */
-			CHECK(g.classes[c].queued <= l->config->queue_max + l->config->depth);
+			CHECK(g.classes[c].queued <= fx->config->queue_max + fx->config->depth);
 		}
 	}
 	for (int c = 0; c < SCHED_CLASSES; c++) {
-		CHECK_EQ(by_class[c], sched_class_stats(l->sched, c)->at_disk);
-		claimed += sched_class_stats(l->sched, c)->disk_ns;
+		CHECK_EQ(by_class[c], sched_class_stats(fx->sched, c)->at_disk);
+		claimed += sched_class_stats(fx->sched, c)->disk_ns;
 	}
 	CHECK_EQ(queued, st.queued);
 	CHECK_EQ(at_disk, st.at_disk);
@@ -255,16 +257,16 @@ static void invariants(struct lab *l)
 	/* Rule 7. */
 	CHECK(st.queued == 0 || st.at_disk > 0);
 	/* Rule 4: Gold comes first in these runs, and is about for ever after. */
-	CHECK(st.at_disk <= l->config->depth);
-	CHECK(st.at_disk - by_class[SCHED_GOLD] <= l->config->other_depth);
-	CHECK(st.groups <= l->config->groups_max);
+	CHECK(st.at_disk <= fx->config->depth);
+	CHECK(st.at_disk - by_class[SCHED_GOLD] <= fx->config->other_depth);
+	CHECK(st.groups <= fx->config->groups_max);
 }
 
-static void gold_first(struct lab *l)
+static void gold_first(struct sched_fixture *fx)
 {
 	struct sched_request r = {.group = "first", .class = SCHED_GOLD};
 	struct sched_turn t;
-	CHECK_EQ(sched_begin(l->sched, &r, &t), 0);
+	CHECK_EQ(sched_begin(fx->sched, &r, &t), 0);
 	CHECK_EQ(sched_next(&t, 0), 0);
 }
 
@@ -281,11 +283,11 @@ static void random_config(struct rng *r, struct sched_config *c)
 	c->queue_max = 1 + (uint32_t)rng_below(r, 30);
 }
 
-static void random_client(struct rng *r, struct lab *l)
+static void random_client(struct rng *r, struct sched_fixture *fx)
 {
 	static const char *const names[] = {"", "a", "b", "c", "d", "e", "f"};
-	struct lab_client *c =
-		add(l, names[rng_below(r, ARRAY_LEN(names))], (enum sched_class)rng_below(r, 3),
+	struct fixture_client *c =
+		add(fx, names[rng_below(r, ARRAY_LEN(names))], (enum sched_class)rng_below(r, 3),
 		    rng_below(r, 2 * MIB) << rng_below(r, 3), 1 + (uint32_t)rng_below(r, 20));
 	c->kind = rng_chance(r, 0.3) ? SCHED_WRITE : SCHED_READ;
 	c->whole = rng_chance(r, 0.2);
@@ -302,15 +304,15 @@ static void random_load(uint64_t seed)
 	const struct drive_spec *spec = specs[rng_below(&r, ARRAY_LEN(specs))];
 	struct sched_config c = *sched_preset(spec->name);
 	random_config(&r, &c);
-	struct lab l = lab_of(spec, &c, 20);
-	l.seed = seed;
-	l.warm_ns = 0;
-	l.prepare = gold_first;
-	l.watch = invariants;
+	struct sched_fixture fx = fixture_of(spec, &c, 20);
+	fx.seed = seed;
+	fx.warm_ns = 0;
+	fx.prepare = gold_first;
+	fx.watch = invariants;
 	for (uint64_t n = 1 + rng_below(&r, 8); n > 0; n--)
-		random_client(&r, &l);
-	lab_run(&l);
-	lab_free(&l);
+		random_client(&r, &fx);
+	fixture_run(&fx);
+	fixture_free(&fx);
 }
 
 static void invariants_hold_under_random_load(void **state)

@@ -15,7 +15,7 @@
 #include "base/crc.h"
 #include "base/log.h"
 #include "node/service_impl.h"
-#include "node_box.h"
+#include "node_fixture.h"
 #include "rpc/frame.h"
 #include "rt/net.h"
 
@@ -25,7 +25,7 @@ enum { CLIENTS = 1000, ASKS = 3 };
 static const struct chunk_id one = {.block = 7, .index = 1};
 
 struct crowd {
-	struct node_box *b;
+	struct node_fixture *fx;
 	bool sends; /* puts that do not come; else gets that are not read */
 	uint32_t connected;
 	uint32_t hung_up;
@@ -85,7 +85,7 @@ static void slow_client(void *arg)
 	uint8_t bytes[512];
 	static const uint8_t some[8192];
 	struct rt_sock *s = NULL;
-	if (rt_connect(&s, c->b->addr) != 0)
+	if (rt_connect(&s, c->fx->addr) != 0)
 		return;
 	uint64_t id = ++c->connected;
 	int rc = 0;
@@ -103,9 +103,9 @@ static void slow_client(void *arg)
 	rt_sock_close(s);
 }
 
-static void check_bounds(struct node_box *b)
+static void check_bounds(struct node_fixture *fx)
 {
-	struct node *n = b->node;
+	struct node *n = fx->node;
 	struct buf_stats mem;
 	struct rpc_server_stats rpc;
 	buf_pool_stats(&n->pool.bufs, &mem);
@@ -119,14 +119,14 @@ static void check_bounds(struct node_box *b)
 
 static void with_crowd(const char *path, bool sends)
 {
-	struct node_box b;
+	struct node_fixture fx;
 	struct rt_group g;
-	box_init(&b, path, "n1:7000");
-	box_make_folders(&b);
-	b.options.pool_bytes = NODE_POOL_MIN;
-	CHECK_EQ(box_start(&b), 0);
-	CHECK_EQ(box_put(&b, 1, one, 1, CHUNK, false, 0), 0);
-	struct crowd c = {.b = &b, .sends = sends};
+	fixture_init(&fx, path, "n1:7000");
+	fixture_make_folders(&fx);
+	fx.options.pool_bytes = NODE_POOL_MIN;
+	CHECK_EQ(fixture_start(&fx), 0);
+	CHECK_EQ(fixture_put(&fx, 1, one, 1, CHUNK, false, 0), 0);
+	struct crowd c = {.fx = &fx, .sends = sends};
 	rt_group_init(&g);
 	for (unsigned i = 0; i < CLIENTS; i++)
 		CHECK_EQ(rt_group_spawn(&g, "slow", slow_client, &c), 0);
@@ -135,10 +135,10 @@ static void with_crowd(const char *path, bool sends)
 	/* They want ten times the memory there is; who sends and reads is served all the same. */
 	for (unsigned i = 0; i < 5; i++) {
 		uint64_t start = rt_now_ns();
-		CHECK_EQ(box_put(&b, 1, (struct chunk_id){50 + i, 0}, i, CHUNK, false, 0), 0);
-		CHECK_EQ(box_get(&b, 1, (struct chunk_id){50 + i, 0}, i, 0, CHUNK), 0);
+		CHECK_EQ(fixture_put(&fx, 1, (struct chunk_id){50 + i, 0}, i, CHUNK, false, 0), 0);
+		CHECK_EQ(fixture_get(&fx, 1, (struct chunk_id){50 + i, 0}, i, 0, CHUNK), 0);
 		CHECK(rt_now_ns() - start < 30 * NS_PER_S);
-		check_bounds(&b);
+		check_bounds(&fx);
 	}
 	rt_group_cancel(&g);
 	rt_group_join(&g);
@@ -147,11 +147,11 @@ static void with_crowd(const char *path, bool sends)
 	for (unsigned i = 0; i < 100 && in_use > 0; i++) {
 		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
 		struct buf_stats mem;
-		buf_pool_stats(&b.node->pool.bufs, &mem);
+		buf_pool_stats(&fx.node->pool.bufs, &mem);
 		in_use = mem.in_use_bytes;
 	}
 	CHECK_EQ(in_use, 0);
-	box_stop(&b);
+	fixture_stop(&fx);
 }
 
 static void deaf(const char *path)

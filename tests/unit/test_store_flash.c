@@ -74,14 +74,14 @@ struct fixture {
 static const struct store_flash_options ample = {
 	.capacity_bytes = 10 * MIB, .write_bytes_per_s = 100 * MIB, .chunks_max = 64};
 
-static void fixture_open(struct fixture *r, const struct store_flash_options *options)
+static void fixture_open(struct fixture *fx, const struct store_flash_options *options)
 {
 	struct store *mem;
 	CHECK_EQ(store_mem_open(256 * MIB, &mem), 0);
-	CHECK_EQ(store_fault_open_take(mem, &r->slow), 0);
+	CHECK_EQ(store_fault_open_take(mem, &fx->slow), 0);
 	CHECK_EQ(store_mem_open(256 * MIB, &mem), 0);
-	CHECK_EQ(store_fault_open_take(mem, &r->fast), 0);
-	CHECK_EQ(store_flash_open_take(r->slow, r->fast, options, &r->s), 0);
+	CHECK_EQ(store_fault_open_take(mem, &fx->fast), 0);
+	CHECK_EQ(store_flash_open_take(fx->slow, fx->fast, options, &fx->s), 0);
 	/* The token bucket fills. */
 	CHECK_EQ(rt_sleep_ns(60 * NS_PER_S), 0);
 }
@@ -92,49 +92,49 @@ static void fault_set(struct store *s, unsigned calls, int rc)
 	store_fault_set(s, &f);
 }
 
-static struct store_flash_stats stats_of(struct fixture *r)
+static struct store_flash_stats stats_of(struct fixture *fx)
 {
 	struct store_flash_stats st;
-	store_flash_settle(r->s);
-	store_flash_stats(r->s, &st);
+	store_flash_settle(fx->s);
+	store_flash_stats(fx->s, &st);
 	return st;
 }
 
-static void visit(struct fixture *r, uint64_t number, uint64_t text, int times)
+static void visit(struct fixture *fx, uint64_t number, uint64_t text, int times)
 {
 	for (int i = 0; i < times; i++) {
-		CHECK_EQ(text_get(r->s, block(number), text, 0, CHUNK, 0), 0);
-		store_flash_settle(r->s);
+		CHECK_EQ(text_get(fx->s, block(number), text, 0, CHUNK, 0), 0);
+		store_flash_settle(fx->s);
 	}
 }
 
 static void serve_hot(const char *path)
 {
-	struct fixture r;
+	struct fixture fx;
 	(void)path;
-	fixture_open(&r, &ample);
-	CHECK_EQ(text_put(r.s, block(1), 1, CHUNK, false, 0), 0);
-	CHECK_EQ(text_put(r.s, block(2), 2, CHUNK, true, 2 * CHUNK), 0);
-	visit(&r, 1, 1, 2);
-	CHECK_EQ(stats_of(&r).fills, 0);
-	visit(&r, 1, 1, 1);
-	CHECK_EQ(stats_of(&r).fills, 1);
+	fixture_open(&fx, &ample);
+	CHECK_EQ(text_put(fx.s, block(1), 1, CHUNK, false, 0), 0);
+	CHECK_EQ(text_put(fx.s, block(2), 2, CHUNK, true, 2 * CHUNK), 0);
+	visit(&fx, 1, 1, 2);
+	CHECK_EQ(stats_of(&fx).fills, 0);
+	visit(&fx, 1, 1, 1);
+	CHECK_EQ(stats_of(&fx).fills, 1);
 	/* From now on the slow store fails. */
-	fault_set(r.slow, STORE_CALL_GET, -EIO);
-	visit(&r, 1, 1, 5);
-	CHECK_EQ(text_get(r.s, block(1), 1, 777, 5000, 3), 0);
-	CHECK_EQ(text_get(r.s, block(1), 1, CHUNK - 1, 2, 0), -EIO);
-	CHECK_EQ(stats_of(&r).hits, 6);
-	fault_set(r.slow, STORE_CALL_GET, 0);
-	CHECK_EQ(text_get(r.s, block(1), 1, CHUNK - 1, 2, 0), -ERANGE);
+	fault_set(fx.slow, STORE_CALL_GET, -EIO);
+	visit(&fx, 1, 1, 5);
+	CHECK_EQ(text_get(fx.s, block(1), 1, 777, 5000, 3), 0);
+	CHECK_EQ(text_get(fx.s, block(1), 1, CHUNK - 1, 2, 0), -EIO);
+	CHECK_EQ(stats_of(&fx).hits, 6);
+	fault_set(fx.slow, STORE_CALL_GET, 0);
+	CHECK_EQ(text_get(fx.s, block(1), 1, CHUNK - 1, 2, 0), -ERANGE);
 	/* An open chunk still grows, and is not cached before it is sealed. */
-	visit(&r, 2, 2, 10);
-	CHECK_EQ(stats_of(&r).chunks, 1);
-	CHECK_EQ(text_append(r.s, block(2), 1, 2, CHUNK, 100), 0);
-	CHECK_EQ(store_seal(r.s, block(2), 1, CHUNK), 0);
-	visit(&r, 2, 2, 1);
-	CHECK_EQ(stats_of(&r).chunks, 2);
-	store_close(r.s);
+	visit(&fx, 2, 2, 10);
+	CHECK_EQ(stats_of(&fx).chunks, 1);
+	CHECK_EQ(text_append(fx.s, block(2), 1, 2, CHUNK, 100), 0);
+	CHECK_EQ(store_seal(fx.s, block(2), 1, CHUNK), 0);
+	visit(&fx, 2, 2, 1);
+	CHECK_EQ(stats_of(&fx).chunks, 2);
+	store_close(fx.s);
 }
 
 static void a_chunk_that_is_visited_often_comes_from_flash(void **state)
@@ -145,29 +145,29 @@ static void a_chunk_that_is_visited_often_comes_from_flash(void **state)
 
 static void scan_all(const char *path)
 {
-	struct fixture r;
+	struct fixture fx;
 	(void)path;
-	fixture_open(&r, &ample);
+	fixture_open(&fx, &ample);
 	for (uint64_t i = 0; i < 400; i++)
-		CHECK_EQ(text_put(r.s, block(i), i, CHUNK, false, 0), 0);
+		CHECK_EQ(text_put(fx.s, block(i), i, CHUNK, false, 0), 0);
 	for (uint64_t i = 0; i < 60; i++)
-		visit(&r, i, i, 4);
-	struct store_flash_stats before = stats_of(&r);
+		visit(&fx, i, i, 4);
+	struct store_flash_stats before = stats_of(&fx);
 	CHECK_EQ(before.chunks, 60);
 	CHECK(before.used_bytes <= ample.capacity_bytes);
 	for (uint64_t i = 0; i < 400; i++)
-		visit(&r, i, i, 1);
-	struct store_flash_stats after = stats_of(&r);
+		visit(&fx, i, i, 1);
+	struct store_flash_stats after = stats_of(&fx);
 	CHECK_EQ(after.fills, before.fills);
 	CHECK_EQ(after.evicted, 0);
 	CHECK_EQ(after.hits - before.hits, 60);
 	/* Chunks that become hotter replace them. */
 	for (uint64_t i = 100; i < 120; i++)
-		visit(&r, i, i, 12);
-	after = stats_of(&r);
+		visit(&fx, i, i, 12);
+	after = stats_of(&fx);
 	CHECK(after.fills >= before.fills + 20);
 	CHECK(after.chunks <= ample.chunks_max && after.used_bytes <= ample.capacity_bytes);
-	store_close(r.s);
+	store_close(fx.s);
 }
 
 static void a_scan_does_not_evict_hot_chunks(void **state)
@@ -179,26 +179,26 @@ static void a_scan_does_not_evict_hot_chunks(void **state)
 static void write_little(const char *path)
 {
 	struct store_flash_options o = ample;
-	struct fixture r;
+	struct fixture fx;
 	(void)path;
 	o.write_bytes_per_s = 20000;
 	o.burst_bytes = 400000;
 	o.visits = 1;
-	fixture_open(&r, &o);
+	fixture_open(&fx, &o);
 	for (uint64_t i = 0; i < 300; i++)
-		CHECK_EQ(text_put(r.s, block(i), i, CHUNK, false, 0), 0);
-	uint64_t start = rt_now_ns(), before = stats_of(&r).fill_bytes;
+		CHECK_EQ(text_put(fx.s, block(i), i, CHUNK, false, 0), 0);
+	uint64_t start = rt_now_ns(), before = stats_of(&fx).fill_bytes;
 	for (uint64_t i = 0; i < 300; i++) {
-		visit(&r, i, i, 1);
+		visit(&fx, i, i, 1);
 		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
 		double earned = (double)(rt_now_ns() - start) / 1e9 * 20000 + 400000;
-		CHECK((double)(stats_of(&r).fill_bytes - before) <= earned);
+		CHECK((double)(stats_of(&fx).fill_bytes - before) <= earned);
 	}
 	/* The budget was used, except for a rest that was too small for the last chunk. */
-	struct store_flash_stats st = stats_of(&r);
+	struct store_flash_stats st = stats_of(&fx);
 	CHECK(st.over_budget > 100);
 	CHECK(st.fill_bytes - before > 300 * 20000 + 400000 - 3 * (CHUNK + 20000));
-	store_close(r.s);
+	store_close(fx.s);
 }
 
 static void no_more_is_written_than_the_budget_allows(void **state)
@@ -253,38 +253,38 @@ static void no_read_waits_for_a_fill(void **state)
 
 static void fall_through(const char *path)
 {
-	struct fixture r;
+	struct fixture fx;
 	(void)path;
-	fixture_open(&r, &ample);
+	fixture_open(&fx, &ample);
 	for (uint64_t i = 0; i < 10; i++)
-		CHECK_EQ(text_put(r.s, block(i), i, CHUNK, false, 0), 0);
+		CHECK_EQ(text_put(fx.s, block(i), i, CHUNK, false, 0), 0);
 	for (uint64_t i = 0; i < 10; i++)
-		visit(&r, i, i, 3);
-	CHECK_EQ(stats_of(&r).chunks, 10);
+		visit(&fx, i, i, 3);
+	CHECK_EQ(stats_of(&fx).chunks, 10);
 	/* A damaged chunk is read from the slow store, and may be cached again later. */
 	struct store_fault once = {.calls = STORE_CALL_GET, .nth = 1, .rc = -EBADMSG};
-	store_fault_set(r.fast, &once);
-	visit(&r, 0, 0, 1);
-	struct store_flash_stats st = stats_of(&r);
+	store_fault_set(fx.fast, &once);
+	visit(&fx, 0, 0, 1);
+	struct store_flash_stats st = stats_of(&fx);
 	CHECK(st.failures == 1 && st.evicted == 1 && st.fills == 11 && !st.suspended);
-	visit(&r, 0, 0, 1);
-	CHECK_EQ(stats_of(&r).hits, st.hits + 1);
+	visit(&fx, 0, 0, 1);
+	CHECK_EQ(stats_of(&fx).hits, st.hits + 1);
 	/* A device that fails repeatedly is suspended, and reads continue. */
-	fault_set(r.fast, STORE_CALL_ALL, -EIO);
+	fault_set(fx.fast, STORE_CALL_ALL, -EIO);
 	for (uint64_t i = 0; i < 10; i++)
-		visit(&r, i, i, 3);
-	st = stats_of(&r);
+		visit(&fx, i, i, 3);
+	st = stats_of(&fx);
 	CHECK(st.suspended && st.failures < 10);
-	CHECK_EQ(store_delete(r.s, block(9)), 0);
-	CHECK_EQ(text_put(r.s, block(9), 99, CHUNK, false, 0), 0);
+	CHECK_EQ(store_delete(fx.s, block(9)), 0);
+	CHECK_EQ(text_put(fx.s, block(9), 99, CHUNK, false, 0), 0);
 	/* It is tried again later. Chunks that were deleted in between are not there. */
-	fault_set(r.fast, STORE_CALL_ALL, 0);
+	fault_set(fx.fast, STORE_CALL_ALL, 0);
 	CHECK_EQ(rt_sleep_ns(61 * NS_PER_S), 0);
 	for (uint64_t i = 0; i < 9; i++)
-		visit(&r, i, i, 3);
-	visit(&r, 9, 99, 3);
-	CHECK(stats_of(&r).hits > st.hits && !stats_of(&r).suspended);
-	store_close(r.s);
+		visit(&fx, i, i, 3);
+	visit(&fx, 9, 99, 3);
+	CHECK(stats_of(&fx).hits > st.hits && !stats_of(&fx).suspended);
+	store_close(fx.s);
 }
 
 static void damage_and_failures_of_flash_are_hidden_from_readers(void **state)
@@ -312,11 +312,11 @@ static void read_late(void *arg)
 static void delete_while_filling(const char *path)
 {
 	struct store_flash_options o = ample;
-	struct fixture r;
+	struct fixture fx;
 	struct chunk_stat st;
 	(void)path;
 	o.visits = 1;
-	fixture_open(&r, &o);
+	fixture_open(&fx, &o);
 	/* Deletes at every moment of a fill, which takes 2 ms to read and 3 ms to write. */
 	struct store_fault slow_get = {.calls = STORE_CALL_GET | STORE_CALL_DELETE,
 				       .nth = 1,
@@ -325,43 +325,43 @@ static void delete_while_filling(const char *path)
 	struct store_fault fast_put = slow_get;
 	fast_put.calls = STORE_CALL_PUT;
 	fast_put.delay_ns = 3 * NS_PER_MS;
-	store_fault_set(r.slow, &slow_get);
-	store_fault_set(r.fast, &fast_put);
+	store_fault_set(fx.slow, &slow_get);
+	store_fault_set(fx.fast, &fast_put);
 	for (uint64_t i = 0; i < 80; i++) {
-		CHECK_EQ(text_put(r.s, block(i), i, CHUNK, false, 0), 0);
-		CHECK_EQ(text_get(r.s, block(i), i, 0, CHUNK, 0), 0);
+		CHECK_EQ(text_put(fx.s, block(i), i, CHUNK, false, 0), 0);
+		CHECK_EQ(text_get(fx.s, block(i), i, 0, CHUNK, 0), 0);
 		CHECK_EQ(rt_sleep_ns(i * NS_PER_MS / 10), 0);
-		CHECK_EQ(store_delete(r.s, block(i)), 0);
-		CHECK_EQ(text_get(r.s, block(i), i, 0, CHUNK, 0), -ENOENT);
-		CHECK_EQ(text_put(r.s, block(i), i + 1000, CHUNK, false, 0), 0);
-		CHECK_EQ(text_get(r.s, block(i), i + 1000, 0, CHUNK, 0), 0);
-		store_flash_settle(r.s);
-		CHECK_EQ(text_get(r.s, block(i), i + 1000, 0, CHUNK, 0), 0);
-		CHECK_EQ(store_delete(r.s, block(i)), 0);
-		store_flash_settle(r.s);
-		CHECK_EQ(store_stat(r.s, block(i), &st), -ENOENT);
+		CHECK_EQ(store_delete(fx.s, block(i)), 0);
+		CHECK_EQ(text_get(fx.s, block(i), i, 0, CHUNK, 0), -ENOENT);
+		CHECK_EQ(text_put(fx.s, block(i), i + 1000, CHUNK, false, 0), 0);
+		CHECK_EQ(text_get(fx.s, block(i), i + 1000, 0, CHUNK, 0), 0);
+		store_flash_settle(fx.s);
+		CHECK_EQ(text_get(fx.s, block(i), i + 1000, 0, CHUNK, 0), 0);
+		CHECK_EQ(store_delete(fx.s, block(i)), 0);
+		store_flash_settle(fx.s);
+		CHECK_EQ(store_stat(fx.s, block(i), &st), -ENOENT);
 		/* Nothing is left on flash, even if no reader could reach it. */
-		CHECK_EQ(store_stat(r.fast, block(i), &st), -ENOENT);
+		CHECK_EQ(store_stat(fx.fast, block(i), &st), -ENOENT);
 	}
-	CHECK_EQ(stats_of(&r).used_bytes, 0);
+	CHECK_EQ(stats_of(&fx).used_bytes, 0);
 	/* The same while the slow store is slow to delete: a concurrent read starts a fill. */
 	struct store_fault slow_delete = slow_get;
 	slow_delete.calls = STORE_CALL_DELETE;
 	slow_delete.delay_ns = 10 * NS_PER_MS;
-	store_fault_set(r.slow, &slow_delete);
+	store_fault_set(fx.slow, &slow_delete);
 	for (uint64_t i = 0; i < 12; i++) {
-		struct late_reader late = {.s = r.s, .id = block(i), .wait_ns = i * NS_PER_MS};
+		struct late_reader late = {.s = fx.s, .id = block(i), .wait_ns = i * NS_PER_MS};
 		struct rt_fiber *reader;
-		CHECK_EQ(text_put(r.s, block(i), i, CHUNK, false, 0), 0);
+		CHECK_EQ(text_put(fx.s, block(i), i, CHUNK, false, 0), 0);
 		CHECK_EQ(rt_spawn(&reader, "reader", read_late, &late), 0);
-		CHECK_EQ(store_delete(r.s, block(i)), 0);
-		CHECK_EQ(text_get(r.s, block(i), i, 0, CHUNK, 0), -ENOENT);
+		CHECK_EQ(store_delete(fx.s, block(i)), 0);
+		CHECK_EQ(text_get(fx.s, block(i), i, 0, CHUNK, 0), -ENOENT);
 		rt_join(reader);
-		store_flash_settle(r.s);
-		CHECK_EQ(text_get(r.s, block(i), i, 0, CHUNK, 0), -ENOENT);
-		CHECK_EQ(store_stat(r.fast, block(i), &st), -ENOENT);
+		store_flash_settle(fx.s);
+		CHECK_EQ(text_get(fx.s, block(i), i, 0, CHUNK, 0), -ENOENT);
+		CHECK_EQ(store_stat(fx.fast, block(i), &st), -ENOENT);
 	}
-	store_close(r.s);
+	store_close(fx.s);
 }
 
 static void a_delete_at_any_moment_of_a_fill_leaves_nothing_cached(void **state)
@@ -488,18 +488,18 @@ static void live_failing(struct script *sc, uint64_t life)
 {
 	struct trouble *t = sc->ctx;
 	struct store_flash_options o = ample;
-	struct fixture r;
+	struct fixture fx;
 	(void)life;
 	o.visits = 1;
-	fixture_open(&r, &o);
-	store_fault_set(t->slow ? r.slow : r.fast, &t->fault);
-	play(sc, r.s);
-	t->hit = store_fault_hits(t->slow ? r.slow : r.fast) > 0;
-	fault_set(r.slow, STORE_CALL_ALL, 0);
-	fault_set(r.fast, STORE_CALL_ALL, 0);
+	fixture_open(&fx, &o);
+	store_fault_set(t->slow ? fx.slow : fx.fast, &t->fault);
+	play(sc, fx.s);
+	t->hit = store_fault_hits(t->slow ? fx.slow : fx.fast) > 0;
+	fault_set(fx.slow, STORE_CALL_ALL, 0);
+	fault_set(fx.fast, STORE_CALL_ALL, 0);
 	sc->may_fail = t->slow;
-	script_look(sc, r.s);
-	store_close(r.s);
+	script_look(sc, fx.s);
+	store_close(fx.s);
 }
 
 static void every_call_of_both_stores_fails_once(void **state)

@@ -15,7 +15,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "rebuild_lab.h"
+#include "rebuild_fixture.h"
 #include "rt/file.h"
 #include "rt/rt.h"
 #include "store/fault.h"
@@ -40,7 +40,7 @@ static const struct store_pool_shape shape = {.id = 1,
 					      .place = PLACE_DECLUSTERED,
 					      .piece_bytes = 8192};
 
-static void open_rig(struct store **fault, struct store **pool)
+static void open_fixture(struct store **fault, struct store **pool)
 {
 	for (uint32_t m = 0; m < MEMBERS; m++) {
 		struct store *mem;
@@ -86,7 +86,7 @@ static void live_member_fails(struct script *sc, uint64_t life)
 	struct store_pool_progress pr;
 	struct store *fault[MEMBERS], *pool;
 	(void)life;
-	open_rig(fault, &pool);
+	open_fixture(fault, &pool);
 	store_fault_set(fault[sw->member], &sw->fault);
 	script_play(sc, pool);
 	sw->hit = store_fault_hits(fault[sw->member]) > 0;
@@ -424,13 +424,13 @@ static const struct drive_spec counting_drive = {
 
 static double rebuild_speed(enum place_kind place, uint32_t rows, uint32_t parallel)
 {
-	struct rebuild_lab lab = {.place = place,
-				  .drive = &counting_drive,
-				  .rows = rows,
-				  .row_bytes = 4096,
-				  .parallel = parallel};
-	rebuild_lab_run(&lab);
-	return lab.rows_per_s;
+	struct rebuild_fixture fx = {.place = place,
+				     .drive = &counting_drive,
+				     .rows = rows,
+				     .row_bytes = 4096,
+				     .parallel = parallel};
+	rebuild_fixture_run(&fx);
+	return fx.rows_per_s;
 }
 
 /*

@@ -17,30 +17,30 @@
 static void code_without(void *arg)
 {
 	(void)arg;
-	struct pool_fixture r;
+	struct pool_fixture fx;
 	struct chunk_stat st;
 	struct store_pool_progress pr;
-	fixture_open(&r, PLACE_DECLUSTERED, 8, 3, 2);
-	CHECK_EQ(text_put(r.pool, fixture_id(1), 5, 3000, true, 50000), 0);
-	uint32_t away = fixture_row_member(&r, 1, 0);
-	fixture_fault(&r, away, STORE_CALL_ALL, -EIO);
-	CHECK_EQ(text_append(r.pool, fixture_id(1), 1, 5, 3000, 2000), 0);
-	CHECK_EQ(store_seal(r.pool, fixture_id(1), 1, 5000), 0);
-	CHECK_EQ(fixture_stat(&r, 1, COPY), 0);
+	fixture_open(&fx, PLACE_DECLUSTERED, 8, 3, 2);
+	CHECK_EQ(text_put(fx.pool, fixture_id(1), 5, 3000, true, 50000), 0);
+	uint32_t away = fixture_row_member(&fx, 1, 0);
+	fixture_fault(&fx, away, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_append(fx.pool, fixture_id(1), 1, 5, 3000, 2000), 0);
+	CHECK_EQ(store_seal(fx.pool, fixture_id(1), 1, 5000), 0);
+	CHECK_EQ(fixture_stat(&fx, 1, COPY), 0);
 	/* As long as its copy cannot be deleted, the member stays behind. */
-	fixture_fault(&r, away, STORE_CALL_DELETE, -EIO);
-	store_pool_rebuild(r.pool, 1, &pr);
-	CHECK_EQ(store_pool_behind_count(r.pool), 1);
-	fixture_clear_faults(&r);
-	CHECK_EQ(store_pool_rebuild(r.pool, 1, &pr), 0);
-	CHECK_EQ(store_pool_behind_count(r.pool), 0);
-	CHECK_EQ(fixture_stat(&r, 1, COPY), -ENOENT);
-	CHECK_EQ(text_get(r.pool, fixture_id(1), 5, 0, 5000, 0), 0);
+	fixture_fault(&fx, away, STORE_CALL_DELETE, -EIO);
+	store_pool_rebuild(fx.pool, 1, &pr);
+	CHECK_EQ(store_pool_behind_count(fx.pool), 1);
+	fixture_clear_faults(&fx);
+	CHECK_EQ(store_pool_rebuild(fx.pool, 1, &pr), 0);
+	CHECK_EQ(store_pool_behind_count(fx.pool), 0);
+	CHECK_EQ(fixture_stat(&fx, 1, COPY), -ENOENT);
+	CHECK_EQ(text_get(fx.pool, fixture_id(1), 5, 0, 5000, 0), 0);
 	/* One row too few, and another member of the copies is unreachable. */
 	for (uint32_t row = 1; row < 5; row += row == 1 ? 2 : 1)
-		fixture_fault(&r, fixture_row_member(&r, 1, row), STORE_CALL_ALL, -EIO);
-	CHECK_EQ(store_stat(r.pool, fixture_id(1), &st), -ENODATA);
-	fixture_close(&r);
+		fixture_fault(&fx, fixture_row_member(&fx, 1, row), STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_stat(fx.pool, fixture_id(1), &st), -ENODATA);
+	fixture_close(&fx);
 }
 
 static void a_rebuild_leaves_no_copy_of_a_coded_chunk(void **state)
@@ -53,7 +53,7 @@ static void a_rebuild_leaves_no_copy_of_a_coded_chunk(void **state)
  * Only member y stores the record that a rebuild is complete, and it misses that this record was
  * rolled back.
  */
-static void rebuild_for(struct pool_fixture *r, uint32_t y, bool says_so)
+static void rebuild_for(struct pool_fixture *fx, uint32_t y, bool says_so)
 {
 	struct store_pool_progress pr;
 	struct store_fault takes = {
@@ -64,48 +64,48 @@ static void rebuild_for(struct pool_fixture *r, uint32_t y, bool says_so)
 		takes.after = true;
 	}
 	for (uint32_t m = 0; m < 6; m++)
-		fixture_fault(r, m, STORE_CALL_PUT, -EIO);
-	store_fault_set(r->fault[y], &takes);
-	CHECK_EQ(store_pool_rebuild(r->pool, 1, &pr), -EIO);
-	CHECK_EQ(store_pool_behind_count(r->pool), 1);
-	fixture_clear_faults(r);
+		fixture_fault(fx, m, STORE_CALL_PUT, -EIO);
+	store_fault_set(fx->fault[y], &takes);
+	CHECK_EQ(store_pool_rebuild(fx->pool, 1, &pr), -EIO);
+	CHECK_EQ(store_pool_behind_count(fx->pool), 1);
+	fixture_clear_faults(fx);
 }
 
 /* After a crash y is down; or y reported that it has no new record, but has one. */
 static void record_comes_back(void *arg)
 {
 	const bool *crash = arg;
-	struct pool_fixture r;
+	struct pool_fixture fx;
 	struct chunk_stat st;
 	uint64_t n = 2;
 	uint32_t y = 0;
-	fixture_open(&r, PLACE_DECLUSTERED, 6, 3, 2);
-	CHECK_EQ(text_put(r.pool, fixture_id(1), 5, 3000, true, 50000), 0);
-	uint32_t away = fixture_row_member(&r, 1, 0);
-	while (fixture_row_member(&r, n, 0) != away)
+	fixture_open(&fx, PLACE_DECLUSTERED, 6, 3, 2);
+	CHECK_EQ(text_put(fx.pool, fixture_id(1), 5, 3000, true, 50000), 0);
+	uint32_t away = fixture_row_member(&fx, 1, 0);
+	while (fixture_row_member(&fx, n, 0) != away)
 		n++;
-	while (fixture_holds(&r, 1, y))
+	while (fixture_holds(&fx, 1, y))
 		y++;
-	CHECK_EQ(text_put(r.pool, fixture_id(n), 6, 1000, true, 5000), 0);
-	fixture_fault(&r, away, STORE_CALL_ALL, -EIO);
-	CHECK_EQ(store_delete(r.pool, fixture_id(n)), 0);
-	fixture_clear_faults(&r);
-	rebuild_for(&r, y, *crash);
-	fixture_fault(&r, y, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_put(fx.pool, fixture_id(n), 6, 1000, true, 5000), 0);
+	fixture_fault(&fx, away, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_delete(fx.pool, fixture_id(n)), 0);
+	fixture_clear_faults(&fx);
+	rebuild_for(&fx, y, *crash);
+	fixture_fault(&fx, y, STORE_CALL_ALL, -EIO);
 	if (*crash)
-		CHECK_EQ(fixture_reopen(&r), 0);
-	CHECK_EQ(store_pool_behind_count(r.pool), 1);
+		CHECK_EQ(fixture_reopen(&fx), 0);
+	CHECK_EQ(store_pool_behind_count(fx.pool), 1);
 	/* Generations are times. */
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
-	fixture_fault(&r, away, STORE_CALL_ALL, -EIO);
-	CHECK_EQ(text_append(r.pool, fixture_id(1), 1, 5, 3000, 2000), 0);
-	fixture_clear_faults(&r);
-	CHECK_EQ(fixture_reopen(&r), 0);
-	CHECK_EQ(store_pool_behind_count(r.pool), 1);
-	fixture_fault(&r, fixture_row_member(&r, 1, 1), STORE_CALL_ALL, -EIO);
-	fixture_fault(&r, fixture_row_member(&r, 1, 2), STORE_CALL_ALL, -EIO);
-	CHECK(store_stat(r.pool, fixture_id(1), &st) != 0);
-	fixture_close(&r);
+	fixture_fault(&fx, away, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(text_append(fx.pool, fixture_id(1), 1, 5, 3000, 2000), 0);
+	fixture_clear_faults(&fx);
+	CHECK_EQ(fixture_reopen(&fx), 0);
+	CHECK_EQ(store_pool_behind_count(fx.pool), 1);
+	fixture_fault(&fx, fixture_row_member(&fx, 1, 1), STORE_CALL_ALL, -EIO);
+	fixture_fault(&fx, fixture_row_member(&fx, 1, 2), STORE_CALL_ALL, -EIO);
+	CHECK(store_stat(fx.pool, fixture_id(1), &st) != 0);
+	fixture_close(&fx);
 }
 
 static void a_missed_change_outdates_a_record_without_quorum(void **state)

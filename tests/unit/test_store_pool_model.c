@@ -51,7 +51,7 @@ struct model_chunk {
 };
 
 struct world {
-	struct pool_fixture r;
+	struct pool_fixture fx;
 	struct rng rng;
 	uint64_t seed;
 	uint64_t step;
@@ -82,9 +82,9 @@ static bool one_in(struct world *w, uint64_t n)
 static uint32_t faulty(const struct world *w)
 {
 	uint32_t n = 0;
-	for (uint32_t m = 0; m < w->r.shape.members; m++)
-		n += w->struck[m] || (store_pool_member(w->r.pool, m) == NULL &&
-				      !store_pool_given_up(w->r.pool, m));
+	for (uint32_t m = 0; m < w->fx.shape.members; m++)
+		n += w->struck[m] || (store_pool_member(w->fx.pool, m) == NULL &&
+				      !store_pool_given_up(w->fx.pool, m));
 	return n;
 }
 
@@ -111,7 +111,7 @@ static struct may_be *state_that(struct model_chunk *c, bool exists)
 
 static bool within(const struct world *w)
 {
-	return w->clean && faulty(w) <= w->r.shape.p;
+	return w->clean && faulty(w) <= w->fx.shape.p;
 }
 
 /* Reads a chunk completely. It must be in one of its possible states, and stays in that. */
@@ -119,7 +119,7 @@ static int see(struct world *w, uint64_t number)
 {
 	struct model_chunk *c = &w->chunks[number];
 	struct chunk_stat st;
-	int rc = store_stat(w->r.pool, fixture_id(number), &st);
+	int rc = store_stat(w->fx.pool, fixture_id(number), &st);
 	if (rc == -ENOENT) {
 		WORLD_CHECK(w, state_that(c, false) != NULL);
 		now_is(c, &(struct may_be){0});
@@ -137,7 +137,7 @@ static int see(struct world *w, uint64_t number)
 		now_is(c, &s);
 		c->epoch = max_u64(c->epoch, st.epoch);
 		/* Checks the bytes if it returns 0. */
-		rc = text_get(w->r.pool, fixture_id(number), s.text, 0, s.len, 0);
+		rc = text_get(w->fx.pool, fixture_id(number), s.text, 0, s.len, 0);
 		WORLD_CHECK(w, rc == 0 || !within(w));
 		WORLD_CHECK(w, rc != -ENOENT && rc != -ERANGE);
 		return rc;
@@ -162,7 +162,7 @@ static void do_put(struct world *w, uint64_t number)
 	struct may_be s = {.exists = true, .sealed = !open, .text = ++w->texts};
 	s.len = some_len(w);
 	w->doing = "put";
-	int rc = text_put(w->r.pool, fixture_id(number), s.text, s.len, open, 2UL * LEN_MAX);
+	int rc = text_put(w->fx.pool, fixture_id(number), s.text, s.len, open, 2UL * LEN_MAX);
 	if (rc == 0) {
 		WORLD_CHECK(w, state_that(c, false) != NULL);
 		now_is(c, &s);
@@ -188,11 +188,11 @@ static void do_change(struct world *w, uint64_t number, bool seal)
 	if (seal) {
 		s.len = one_in(w, 2) ? s.len : rng_below(&w->rng, s.len + 1);
 		s.sealed = true;
-		rc = store_seal(w->r.pool, fixture_id(number), c->epoch, s.len);
+		rc = store_seal(w->fx.pool, fixture_id(number), c->epoch, s.len);
 	} else {
 		uint64_t more = 1 + rng_below(&w->rng, 20000);
 		s.len += more;
-		rc = text_append(w->r.pool, fixture_id(number), c->epoch, s.text, is->len, more);
+		rc = text_append(w->fx.pool, fixture_id(number), c->epoch, s.text, is->len, more);
 	}
 	WORLD_CHECK(w, rc != -ENOENT);
 	if (rc == 0 && is->sealed)
@@ -208,7 +208,7 @@ static void do_delete(struct world *w, uint64_t number)
 	struct model_chunk *c = &w->chunks[number];
 	struct may_be none = {0};
 	w->doing = "delete";
-	int rc = store_delete(w->r.pool, fixture_id(number));
+	int rc = store_delete(w->fx.pool, fixture_id(number));
 	if (rc == 0 || rc == -ENOENT) {
 		WORLD_CHECK(w, rc == 0 || state_that(c, false) != NULL);
 		now_is(c, &none);
@@ -235,30 +235,30 @@ static void do_fault(struct world *w)
 		 .rc = -EIO,
 		 .after = true},
 	};
-	uint32_t m = (uint32_t)rng_below(&w->rng, w->r.shape.members);
+	uint32_t m = (uint32_t)rng_below(&w->rng, w->fx.shape.members);
 	struct store_fault f = kinds[rng_below(&w->rng, ARRAY_LEN(kinds))];
 	f.nth = 1 + rng_below(&w->rng, one_in(w, 2) ? 1 : 12);
 	f.from_there = !one_in(w, 4);
 	w->doing = "fault";
-	store_fault_set(w->r.fault[m], &f);
+	store_fault_set(w->fx.fault[m], &f);
 	w->struck[m] = true;
 }
 
 static void unstrike(struct world *w, uint32_t m)
 {
-	fixture_fault(&w->r, m, 0, 0);
+	fixture_fault(&w->fx, m, 0, 0);
 	w->struck[m] = false;
 }
 
 static void do_reopen(struct world *w)
 {
 	w->doing = "reopen";
-	if (fixture_reopen(&w->r) == 0)
+	if (fixture_reopen(&w->fx) == 0)
 		return;
 	/* Too few members could be asked. */
-	for (uint32_t m = 0; m < w->r.shape.members; m++)
+	for (uint32_t m = 0; m < w->fx.shape.members; m++)
 		unstrike(w, m);
-	WORLD_CHECK(w, store_pool_open_take(&w->r.shape, w->r.fault, &w->r.pool) == 0);
+	WORLD_CHECK(w, store_pool_open_take(&w->fx.shape, w->fx.fault, &w->fx.pool) == 0);
 }
 
 static void do_rebuild(struct world *w)
@@ -266,12 +266,12 @@ static void do_rebuild(struct world *w)
 	struct store_pool_progress pr;
 	uint32_t before = faulty(w);
 	w->doing = "rebuild";
-	int rc = store_pool_rebuild(w->r.pool, 1 + (uint32_t)rng_below(&w->rng, 3), &pr);
+	int rc = store_pool_rebuild(w->fx.pool, 1 + (uint32_t)rng_below(&w->rng, 3), &pr);
 	if (getenv("STORE_POOL_TRACE") != NULL)
 		fprintf(stderr, "rebuild: %s failed %llu lost %llu due %d\n", err_name(rc),
 			(unsigned long long)pr.failed, (unsigned long long)pr.lost,
-			store_pool_rebuild_due(w->r.pool));
-	if (rc == 0 && !store_pool_rebuild_due(w->r.pool) && before == faulty(w)) {
+			store_pool_rebuild_due(w->fx.pool));
+	if (rc == 0 && !store_pool_rebuild_due(w->fx.pool) && before == faulty(w)) {
 		w->clean = true;
 		w->losses = 0;
 		memset(w->failed, 0, sizeof(w->failed));
@@ -281,10 +281,10 @@ static void do_rebuild(struct world *w)
 /* Gives up a member, or replaces a given-up one with an empty store. */
 static void do_member(struct world *w)
 {
-	uint32_t m = (uint32_t)rng_below(&w->rng, w->r.shape.members), out = 0;
-	for (uint32_t i = 0; i < w->r.shape.members; i++)
-		out += store_pool_given_up(w->r.pool, i);
-	if (store_pool_given_up(w->r.pool, m)) {
+	uint32_t m = (uint32_t)rng_below(&w->rng, w->fx.shape.members), out = 0;
+	for (uint32_t i = 0; i < w->fx.shape.members; i++)
+		out += store_pool_given_up(w->fx.pool, i);
+	if (store_pool_given_up(w->fx.pool, m)) {
 		/*
 		 * Its rows that had moved elsewhere are missing at home again, which is another
 		 * loss.
@@ -293,19 +293,19 @@ static void do_member(struct world *w)
 			return;
 		w->losses += w->clean;
 		w->doing = "replace";
-		fixture_member_end(&w->r, m);
-		fixture_member_new(&w->r, m);
+		fixture_member_end(&w->fx, m);
+		fixture_member_new(&w->fx, m);
 		w->struck[m] = false;
-		store_pool_replace_take(w->r.pool, m, w->r.fault[m]);
+		store_pool_replace_take(w->fx.pool, m, w->fx.fault[m]);
 		w->clean = false;
 		return;
 	}
-	bool spare = w->r.shape.members - out > w->r.shape.k + w->r.shape.p ||
-		     w->r.shape.place == PLACE_CLUSTERED;
-	if (!w->clean || w->losses >= w->r.shape.p || !spare)
+	bool spare = w->fx.shape.members - out > w->fx.shape.k + w->fx.shape.p ||
+		     w->fx.shape.place == PLACE_CLUSTERED;
+	if (!w->clean || w->losses >= w->fx.shape.p || !spare)
 		return;
 	w->doing = "fail";
-	store_pool_give_up(w->r.pool, m);
+	store_pool_give_up(w->fx.pool, m);
 	w->losses++;
 	w->failed[m] = true;
 	w->clean = false;
@@ -315,7 +315,7 @@ static void do_scan(struct world *w, uint64_t number)
 {
 	struct store_range bad[4];
 	w->doing = "scan";
-	int64_t n = store_scan(w->r.pool, fixture_id(number), bad, 4);
+	int64_t n = store_scan(w->fx.pool, fixture_id(number), bad, 4);
 	WORLD_CHECK(w, n <= 0 || !within(w));
 	if (n == -ENOENT)
 		WORLD_CHECK(w, state_that(&w->chunks[number], false) != NULL);
@@ -326,7 +326,7 @@ static void do_losses(struct world *w)
 	struct store_cursor at = {0};
 	struct store_pool_loss losses[POOL_CHUNK_LOSSES_MAX];
 	w->doing = "losses";
-	while (store_pool_losses(w->r.pool, &at, losses, ARRAY_LEN(losses)) > 0)
+	while (store_pool_losses(w->fx.pool, &at, losses, ARRAY_LEN(losses)) > 0)
 		WORLD_CHECK(w, !within(w));
 }
 
@@ -335,7 +335,7 @@ static void do_patch(struct world *w, uint64_t number)
 {
 	struct model_chunk *c = &w->chunks[number];
 	struct may_be *s = &c->states[0];
-	uint32_t k = w->r.shape.k, row = (uint32_t)rng_below(&w->rng, k);
+	uint32_t k = w->fx.shape.k, row = (uint32_t)rng_below(&w->rng, k);
 	w->doing = "patch";
 	if (c->n != 1 || !s->exists || !s->sealed || s->len == 0)
 		return;
@@ -356,16 +356,16 @@ static void do_patch(struct world *w, uint64_t number)
 	}
 	struct store_pool_piece_run run = {.row = row, .stripes = stripes};
 	run.data = store_data_of(&piece, bytes, len, crc);
-	int rc = store_pool_patch(w->r.pool, fixture_id(number), &run, 1);
+	int rc = store_pool_patch(w->fx.pool, fixture_id(number), &run, 1);
 	WORLD_CHECK(w, rc != -ENOENT);
 	fixture_free(bytes);
 }
 
 static bool has_rows(struct world *w, uint64_t number)
 {
-	for (uint32_t row = 0; row < w->r.shape.k + w->r.shape.p; row++)
-		if (store_pool_row_member(w->r.pool, fixture_id(number), row) >= 0 &&
-		    fixture_stat(&w->r, number, row) == 0)
+	for (uint32_t row = 0; row < w->fx.shape.k + w->fx.shape.p; row++)
+		if (store_pool_row_member(w->fx.pool, fixture_id(number), row) >= 0 &&
+		    fixture_stat(&w->fx, number, row) == 0)
 			return true;
 	return false;
 }
@@ -374,19 +374,19 @@ static bool has_rows(struct world *w, uint64_t number)
 static void settle(struct world *w)
 {
 	w->doing = "settle";
-	for (uint32_t m = 0; m < w->r.shape.members; m++)
+	for (uint32_t m = 0; m < w->fx.shape.members; m++)
 		unstrike(w, m);
-	WORLD_CHECK(w, fixture_reopen(&w->r) == 0 && w->r.pool != NULL);
+	WORLD_CHECK(w, fixture_reopen(&w->fx) == 0 && w->fx.pool != NULL);
 	for (uint64_t i = 0; i < CHUNKS; i++) {
 		int rc = see(w, i);
 		/*
 		 * While rows are being moved, the remains of a failed put may look like a chunk.
 		 * Copies are lost when some members are given up and the others are behind.
 		 */
-		bool beyond = w->losses + store_pool_behind_count(w->r.pool) > w->r.shape.p &&
+		bool beyond = w->losses + store_pool_behind_count(w->fx.pool) > w->fx.shape.p &&
 			      !has_rows(w, i);
 		if (rc == -ENODATA && (beyond || state_that(&w->chunks[i], false) != NULL)) {
-			rc = store_delete(w->r.pool, fixture_id(i));
+			rc = store_delete(w->fx.pool, fixture_id(i));
 			now_is(&w->chunks[i], &(struct may_be){0});
 		}
 		if (rc != 0)
@@ -396,29 +396,29 @@ static void settle(struct world *w)
 	/* While rows are being moved, garbage may look like a lost chunk. */
 	for (uint64_t i = 0; i < CHUNKS; i++)
 		if (!w->chunks[i].states[0].exists) {
-			int rc = store_delete(w->r.pool, fixture_id(i));
+			int rc = store_delete(w->fx.pool, fixture_id(i));
 			WORLD_CHECK(w, rc == 0 || rc == -ENOENT);
 		}
 	/* One member after the other: rows that had moved elsewhere are missing at home again. */
-	bool beyond = w->losses + store_pool_behind_count(w->r.pool) > w->r.shape.p;
+	bool beyond = w->losses + store_pool_behind_count(w->fx.pool) > w->fx.shape.p;
 	do_rebuild(w);
-	for (uint32_t m = 0; m < w->r.shape.members; m++) {
-		bool gone = store_pool_given_up(w->r.pool, m) &&
-			    (w->r.shape.place == PLACE_CLUSTERED || one_in(w, 2));
+	for (uint32_t m = 0; m < w->fx.shape.members; m++) {
+		bool gone = store_pool_given_up(w->fx.pool, m) &&
+			    (w->fx.shape.place == PLACE_CLUSTERED || one_in(w, 2));
 		/* Or a store that was to replace it, whose replacement was interrupted. */
-		if (!gone &&
-		    (store_pool_given_up(w->r.pool, m) || store_pool_member(w->r.pool, m) != NULL))
+		if (!gone && (store_pool_given_up(w->fx.pool, m) ||
+			      store_pool_member(w->fx.pool, m) != NULL))
 			continue;
-		fixture_member_end(&w->r, m);
-		fixture_member_new(&w->r, m);
-		WORLD_CHECK(w, store_pool_replace_take(w->r.pool, m, w->r.fault[m]) == 0);
+		fixture_member_end(&w->fx, m);
+		fixture_member_new(&w->fx, m);
+		WORLD_CHECK(w, store_pool_replace_take(w->fx.pool, m, w->fx.fault[m]) == 0);
 		do_rebuild(w);
 	}
 	do_rebuild(w);
 	for (uint64_t i = 0; i < CHUNKS && beyond && !w->clean; i++) {
 		if (see(w, i) != -ENODATA || has_rows(w, i))
 			continue;
-		WORLD_CHECK(w, store_delete(w->r.pool, fixture_id(i)) == 0);
+		WORLD_CHECK(w, store_delete(w->fx.pool, fixture_id(i)) == 0);
 		now_is(&w->chunks[i], &(struct may_be){0});
 	}
 	if (!w->clean)
@@ -428,52 +428,52 @@ static void settle(struct world *w)
 		see(w, i);
 	w->doing = "settled";
 	/* Also without any p of the members. */
-	for (uint32_t i = 0; i < w->r.shape.p; i++) {
-		uint32_t m = (uint32_t)rng_below(&w->rng, w->r.shape.members);
-		fixture_fault(&w->r, m, STORE_CALL_ALL, -EIO);
+	for (uint32_t i = 0; i < w->fx.shape.p; i++) {
+		uint32_t m = (uint32_t)rng_below(&w->rng, w->fx.shape.members);
+		fixture_fault(&w->fx, m, STORE_CALL_ALL, -EIO);
 		w->struck[m] = true;
 	}
 	for (uint64_t i = 0; i < CHUNKS; i++)
 		see(w, i);
-	for (uint32_t m = 0; m < w->r.shape.members; m++)
+	for (uint32_t m = 0; m < w->fx.shape.members; m++)
 		unstrike(w, m);
 }
 
 /* Damages up to p rows of each stripe; scans that cannot write, then scans that can. */
 static void do_rot(struct world *w, uint64_t number)
 {
-	const struct store_pool_shape *shape = &w->r.shape;
+	const struct store_pool_shape *shape = &w->fx.shape;
 	struct model_chunk *c = &w->chunks[number];
 	struct store_range bad[4];
 	if (!w->clean || faulty(w) > 0 || c->n != 1 || !c->states[0].exists)
 		return;
 	w->doing = "rot";
-	bool coded = fixture_stat(&w->r, number, 0) == 0;
+	bool coded = fixture_stat(&w->fx, number, 0) == 0;
 	uint32_t width = coded ? shape->k + shape->p : shape->p;
 	uint64_t from = coded ? 0 : 4096 + rng_below(&w->rng, 9000);
 	for (uint64_t s = 0; s < 4; s++) {
 		for (uint32_t i = 0; i < shape->p; i++) {
 			uint32_t row = (uint32_t)rng_below(&w->rng, width);
-			uint32_t m = fixture_row_member(&w->r, number, row);
+			uint32_t m = fixture_row_member(&w->fx, number, row);
 			struct chunk_id id = {.block = number, .index = coded ? row : COPY + row};
-			int rc = store_mem_flip(w->r.mem[m], id, from + s * PIECE, 3);
+			int rc = store_mem_flip(w->fx.mem[m], id, from + s * PIECE, 3);
 			if (rc == 0 && one_in(w, 2))
-				fixture_fault(&w->r, m, STORE_CALL_PUT, -EROFS);
+				fixture_fault(&w->fx, m, STORE_CALL_PUT, -EROFS);
 		}
 	}
 	see(w, number);
-	store_scan(w->r.pool, fixture_id(number), bad, 4);
+	store_scan(w->fx.pool, fixture_id(number), bad, 4);
 	see(w, number);
-	fixture_clear_faults(&w->r);
+	fixture_clear_faults(&w->fx);
 	see(w, number);
-	int64_t n = store_scan(w->r.pool, fixture_id(number), bad, 4);
+	int64_t n = store_scan(w->fx.pool, fixture_id(number), bad, 4);
 	if (n != 0)
 		fprintf(stderr, "scan %lld coded %d\n", (long long)n, coded);
 	WORLD_CHECK(w, n == 0);
 	see(w, number);
-	if (store_pool_rebuild_due(w->r.pool))
+	if (store_pool_rebuild_due(w->fx.pool))
 		do_rebuild(w);
-	WORLD_CHECK(w, w->clean && !store_pool_rebuild_due(w->r.pool));
+	WORLD_CHECK(w, w->clean && !store_pool_rebuild_due(w->fx.pool));
 }
 
 static void trace(const struct world *w)
@@ -481,9 +481,9 @@ static void trace(const struct world *w)
 	if (getenv("STORE_POOL_TRACE") == NULL)
 		return;
 	fprintf(stderr, "%llu %s clean %d faulty", (unsigned long long)w->step, w->doing, w->clean);
-	for (uint32_t m = 0; m < w->r.shape.members; m++)
+	for (uint32_t m = 0; m < w->fx.shape.members; m++)
 		fprintf(stderr, " %d%s", w->struck[m],
-			store_pool_given_up(w->r.pool, m) ? "x" : "");
+			store_pool_given_up(w->fx.pool, m) ? "x" : "");
 	for (uint32_t i = 0; i < CHUNKS; i++) {
 		const struct model_chunk *c = &w->chunks[i];
 		fprintf(stderr, " |");
@@ -516,7 +516,7 @@ static void one_step(struct world *w)
 	else if (what < 52)
 		do_fault(w);
 	else if (what < 64)
-		unstrike(w, (uint32_t)rng_below(&w->rng, w->r.shape.members));
+		unstrike(w, (uint32_t)rng_below(&w->rng, w->fx.shape.members));
 	else if (what < 78)
 		w->doing = "see", see(w, number);
 	else if (what < 82)
@@ -547,7 +547,7 @@ static void run_world(void *arg)
 	struct world *w = arg;
 	size_t shape = w->seed % ARRAY_LEN(shapes);
 	rng_init(&w->rng, w->seed);
-	fixture_open(&w->r, shapes[shape].place, shapes[shape].members, shapes[shape].k,
+	fixture_open(&w->fx, shapes[shape].place, shapes[shape].members, shapes[shape].k,
 		     shapes[shape].p);
 	w->clean = true;
 	for (uint64_t i = 0; i < CHUNKS; i++)
@@ -562,7 +562,7 @@ static void run_world(void *arg)
 			settle(w);
 	}
 	settle(w);
-	fixture_close(&w->r);
+	fixture_close(&w->fx);
 }
 
 static void random_faults_lose_no_acknowledged_change(void **state)

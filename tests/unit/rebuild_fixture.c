@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rebuild_lab.h"
+#include "rebuild_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +14,16 @@
 
 #define GONE 3 /* the lost member */
 
-static struct store *member(const struct rebuild_lab *lab)
+static struct store *member(const struct rebuild_fixture *fx)
 {
 	struct store *mem, *s;
-	struct drive_spec spec = *lab->drive;
-	if (lab->scale > 1) {
+	struct drive_spec spec = *fx->drive;
+	if (fx->scale > 1) {
 		uint64_t head = CHUNK_SLOTS_BYTES + STORE_LABEL_BYTES;
-		spec.read_bytes_per_s /= lab->scale;
+		spec.read_bytes_per_s /= fx->scale;
 		/* The size of a row's header does not depend on the scale. */
-		spec.write_bytes_per_s /= lab->scale;
-		spec.write_bytes_per_s += spec.write_bytes_per_s * head / lab->row_bytes;
+		spec.write_bytes_per_s /= fx->scale;
+		spec.write_bytes_per_s += spec.write_bytes_per_s * head / fx->row_bytes;
 	}
 	CHECK_EQ(store_mem_open((uint64_t)64 * GIB, &mem), 0);
 	CHECK_EQ(store_throttle_open_take(mem, &spec, &s), 0);
@@ -31,7 +31,7 @@ static struct store *member(const struct rebuild_lab *lab)
 }
 
 struct putter {
-	struct rebuild_lab *lab;
+	struct rebuild_fixture *fx;
 	struct store *pool;
 	const uint8_t *bytes;
 	uint64_t next_block;
@@ -42,7 +42,7 @@ struct putter {
 static void put_chunks(void *arg)
 {
 	struct putter *p = arg;
-	uint64_t len = (uint64_t)p->lab->row_bytes * REBUILD_LAB_K;
+	uint64_t len = (uint64_t)p->fx->row_bytes * REBUILD_FIXTURE_K;
 	struct iovec piece;
 	struct store_put put = {
 		.data = store_data_of(&piece, p->bytes, len, crc32c(0, p->bytes, len))};
@@ -50,7 +50,7 @@ static void put_chunks(void *arg)
 	while (p->left > 0) {
 		struct chunk_id id = {.block = p->next_block++};
 		bool on_it = false;
-		for (uint32_t r = 0; r < REBUILD_LAB_K + REBUILD_LAB_P; r++)
+		for (uint32_t r = 0; r < REBUILD_FIXTURE_K + REBUILD_FIXTURE_P; r++)
 			on_it = on_it || store_pool_row_member(p->pool, id, r) == GONE;
 		if (!on_it)
 			continue;
@@ -59,26 +59,26 @@ static void put_chunks(void *arg)
 	}
 }
 
-static void lab_main(void *arg)
+static void fixture_main(void *arg)
 {
-	struct rebuild_lab *lab = arg;
+	struct rebuild_fixture *fx = arg;
 	struct store_pool_shape shape = {.id = 5,
-					 .k = REBUILD_LAB_K,
-					 .p = REBUILD_LAB_P,
-					 .members = REBUILD_LAB_MEMBERS,
-					 .place = lab->place,
-					 .piece_bytes = lab->row_bytes};
-	struct store *m[REBUILD_LAB_MEMBERS];
-	struct putter p = {.lab = lab, .left = lab->rows};
-	uint8_t *bytes = calloc(REBUILD_LAB_K, lab->row_bytes);
+					 .k = REBUILD_FIXTURE_K,
+					 .p = REBUILD_FIXTURE_P,
+					 .members = REBUILD_FIXTURE_MEMBERS,
+					 .place = fx->place,
+					 .piece_bytes = fx->row_bytes};
+	struct store *m[REBUILD_FIXTURE_MEMBERS];
+	struct putter p = {.fx = fx, .left = fx->rows};
+	uint8_t *bytes = calloc(REBUILD_FIXTURE_K, fx->row_bytes);
 	struct store_pool_progress pr;
 	struct rt_group g;
 
 	CHECK(bytes != NULL);
-	memset(bytes, 0x5a, (size_t)REBUILD_LAB_K * lab->row_bytes);
+	memset(bytes, 0x5a, (size_t)REBUILD_FIXTURE_K * fx->row_bytes);
 	p.bytes = bytes;
-	for (uint32_t i = 0; i < REBUILD_LAB_MEMBERS; i++)
-		m[i] = member(lab);
+	for (uint32_t i = 0; i < REBUILD_FIXTURE_MEMBERS; i++)
+		m[i] = member(fx);
 	CHECK_EQ(store_pool_format(&shape, m), 0);
 	CHECK_EQ(store_pool_open_take(&shape, m, &p.pool), 0);
 	rt_group_init(&g);
@@ -86,28 +86,28 @@ static void lab_main(void *arg)
 		CHECK_EQ(rt_group_spawn(&g, "putter", put_chunks, &p), 0);
 	rt_group_join(&g);
 	CHECK_EQ(store_pool_give_up(p.pool, GONE), 0);
-	if (lab->place == PLACE_CLUSTERED)
-		CHECK_EQ(store_pool_replace_take(p.pool, GONE, member(lab)), 0);
+	if (fx->place == PLACE_CLUSTERED)
+		CHECK_EQ(store_pool_replace_take(p.pool, GONE, member(fx)), 0);
 	uint64_t start_ns = rt_now_ns();
-	if (lab->rebuild != NULL)
-		CHECK_EQ(lab->rebuild(lab, p.pool, &pr), 0);
+	if (fx->rebuild != NULL)
+		CHECK_EQ(fx->rebuild(fx, p.pool, &pr), 0);
 	else
-		CHECK_EQ(store_pool_rebuild(p.pool, lab->parallel, &pr), 0);
-	CHECK_EQ(pr.rebuilt, lab->rows);
-	lab->seconds = (double)(rt_now_ns() - start_ns) / 1e9;
-	lab->rows_per_s = (double)pr.rebuilt / lab->seconds;
+		CHECK_EQ(store_pool_rebuild(p.pool, fx->parallel, &pr), 0);
+	CHECK_EQ(pr.rebuilt, fx->rows);
+	fx->seconds = (double)(rt_now_ns() - start_ns) / 1e9;
+	fx->rows_per_s = (double)pr.rebuilt / fx->seconds;
 	store_close(p.pool);
 	free(bytes);
 }
 
-void rebuild_lab_run(struct rebuild_lab *lab)
+void rebuild_fixture_run(struct rebuild_fixture *fx)
 {
 	struct sim_config config;
 	sim_config_init(&config, 1, 0);
 	struct sim *sim = sim_open(&config);
 	CHECK(sim != NULL);
 	struct sim_node *node = sim_node_add(sim, "n1", 0);
-	sim_node_start(node, lab_main, lab);
+	sim_node_start(node, fixture_main, fx);
 	sim_run(sim, NS_PER_S * 3600 * 24 * 30);
 	CHECK(!sim_node_running(node));
 	sim_close(sim);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "real_box.h"
+#include "real_fixture.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -151,18 +151,18 @@ static void world_main(void *arg)
 	kv_mem_free(mem);
 }
 
-void real_box_start(struct real_box *b, unsigned nodes)
+void real_fixture_start(struct real_fixture *fx, unsigned nodes)
 {
 	CHECK(nodes <= NODES_MAX);
 	int ends[2];
 	CHECK_EQ(pipe(ends), 0);
-	snprintf(b->dir, sizeof(b->dir), "/tmp/terrane-client-XXXXXX");
-	CHECK(mkdtemp(b->dir) != NULL);
-	snprintf(b->cluster_file, sizeof(b->cluster_file), "%s/cluster.ini", b->dir);
+	snprintf(fx->dir, sizeof(fx->dir), "/tmp/terrane-client-XXXXXX");
+	CHECK(mkdtemp(fx->dir) != NULL);
+	snprintf(fx->cluster_file, sizeof(fx->cluster_file), "%s/cluster.ini", fx->dir);
 	fflush(NULL);
-	b->pid = fork();
-	CHECK(b->pid >= 0);
-	if (b->pid == 0) {
+	fx->pid = fork();
+	CHECK(fx->pid >= 0);
+	if (fx->pid == 0) {
 		close(ends[0]);
 		log_set_level(LOG_ERROR);
 		struct world *w = calloc(1, sizeof(*w));
@@ -178,17 +178,17 @@ void real_box_start(struct real_box *b, unsigned nodes)
 	ssize_t n = read(ends[0], addr, sizeof(addr) - 1);
 	CHECK(n > 0);
 	close(ends[0]);
-	FILE *f = fopen(b->cluster_file, "w");
+	FILE *f = fopen(fx->cluster_file, "w");
 	CHECK(f != NULL);
 	fprintf(f, "[cluster]\nid = 0000000000000abc0000000000000def\nmetadata = %s\n", addr);
 	fclose(f);
 }
 
-void real_box_stop(struct real_box *b)
+void real_fixture_stop(struct real_fixture *fx)
 {
 	int status;
-	kill(b->pid, SIGKILL);
-	CHECK_EQ(waitpid(b->pid, &status, 0), b->pid);
-	unlink(b->cluster_file);
-	rmdir(b->dir);
+	kill(fx->pid, SIGKILL);
+	CHECK_EQ(waitpid(fx->pid, &status, 0), fx->pid);
+	unlink(fx->cluster_file);
+	rmdir(fx->dir);
 }

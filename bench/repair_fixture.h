@@ -7,60 +7,60 @@
  * 16 MiB. Times are those of the large one, bytes a thousandth of its. Drives have no seek, which would not
  * shrink with the rows.
  */
-#ifndef BENCH_REPAIR_RIG_H
-#define BENCH_REPAIR_RIG_H
+#ifndef BENCH_REPAIR_FIXTURE_H
+#define BENCH_REPAIR_FIXTURE_H
 
 #include "client/engine.h"
 #include "janitor/janitor.h"
 #include "node/service.h"
 
-#define RIG_NODES_MAX 8
-#define RIG_MEMBERS_MAX 24
-#define RIG_SPARES 2
-#define RIG_ROW_BYTES ((uint64_t)(16 * KIB))
-#define RIG_DISK_RATE 200000 /* bytes a second of a drive */
-#define RIG_RACK_RATE 100000 /* and of the uplink of a rack */
-#define RIG_PERCENT 20
+#define FIXTURE_NODES_MAX 8
+#define FIXTURE_MEMBERS_MAX 24
+#define FIXTURE_SPARES 2
+#define FIXTURE_ROW_BYTES ((uint64_t)(16 * KIB))
+#define FIXTURE_DISK_RATE 200000 /* bytes a second of a drive */
+#define FIXTURE_RACK_RATE 100000 /* and of the uplink of a rack */
+#define FIXTURE_PERCENT 20
 
-struct rig;
+struct repair_fixture;
 
-struct rig_node {
-	struct rig *rig;
+struct fixture_node {
+	struct repair_fixture *fx;
 	unsigned index;
 };
 
-struct rig {
+struct repair_fixture {
 	/* What is asked for. */
 	const char *scheme; /* "c/d": the network's placement, the pools' */
 	unsigned nodes, members, k, p;
 	unsigned net_k, net_p;
 	unsigned blocks;
 	enum janitor_method method;
-	void (*body)(struct rig *r);
+	void (*body)(struct repair_fixture *fx);
 	void *ctx;
 	/* The body's: */
 	struct engine *engine;
-	struct rig_node node[RIG_NODES_MAX];
+	struct fixture_node node[FIXTURE_NODES_MAX];
 	bool done;
 };
 
 /* Runs the body beside the cluster, in simulated time. */
-void rig_run(struct rig *r);
+void fixture_run(struct repair_fixture *fx);
 
 /* The disk whose pool is to be hurt. */
-#define RIG_DISK 11
+#define FIXTURE_DISK 11
 
 /* Blocks in one file. */
-void rig_write(struct rig *r);
-uint64_t rig_block_bytes(const struct rig *r);
+void fixture_write(struct repair_fixture *fx);
+uint64_t fixture_block_bytes(const struct repair_fixture *fx);
 
 /* Gives up so many members of the pool at once, and replaces them where it is clustered. */
-void rig_fail(struct rig *r, unsigned members);
+void fixture_fail(struct repair_fixture *fx, unsigned members);
 /* How many stripes of the pool have lost 0, 1, ... rows: count[k + p + 1]. */
-void rig_count(struct rig *r, double *count);
+void fixture_count(struct repair_fixture *fx, double *count);
 /* Waits until the pool has rebuilt what it can: as node_pool_rebuild. */
-int rig_settle(struct rig *r);
+int fixture_settle(struct repair_fixture *fx);
 
-struct janitor *rig_janitor(const struct rig *r);
+struct janitor *fixture_janitor(const struct repair_fixture *fx);
 
 #endif

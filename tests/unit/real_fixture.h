@@ -4,19 +4,19 @@
  * with disks in memory, on loopback. For tests of the public library, which has its own thread and
  * may fork.
  */
-#ifndef UNIT_REAL_BOX_H
-#define UNIT_REAL_BOX_H
+#ifndef UNIT_REAL_FIXTURE_H
+#define UNIT_REAL_FIXTURE_H
 
 #include <sys/types.h>
 
-struct real_box {
+struct real_fixture {
 	pid_t pid;
 	char dir[64];
 	char cluster_file[96];
 };
 
 /* Starts it and waits until all nodes are registered. The caller must have no other threads yet. */
-void real_box_start(struct real_box *b, unsigned nodes);
-void real_box_stop(struct real_box *b);
+void real_fixture_start(struct real_fixture *fx, unsigned nodes);
+void real_fixture_stop(struct real_fixture *fx);
 
 #endif

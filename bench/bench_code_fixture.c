@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench_code_rig.h"
+#include "bench_code_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * that the address sanitizer sees every step outside, and at odd addresses. The segments over it
  * are cut at random places, or not at all.
  */
-#ifndef TESTS_UNIT_CODE_RIG_H
-#define TESTS_UNIT_CODE_RIG_H
+#ifndef TESTS_UNIT_CODE_FIXTURE_H
+#define TESTS_UNIT_CODE_FIXTURE_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,21 +22,21 @@
 #include "code/codec.h"
 #include "code/gf.h"
 
-#define RIG_SEGMENTS 6
+#define FIXTURE_SEGMENTS 6
 
-struct rig {
+struct code_fixture {
 	struct codec *codec;
 	const struct encoding *e;
 	int data, total;
 	size_t len;
 	uint8_t **memory; /* as allocated */
 	uint8_t **chunk;  /* len bytes each */
-	uint8_t **truth;  /* copies made by rig_remember() */
+	uint8_t **truth;  /* copies made by fixture_remember() */
 	struct iovec *iov;
 	struct sg *sg;
 };
 
-static inline struct encoding rig_parse(const char *text)
+static inline struct encoding fixture_parse(const char *text)
 {
 	struct encoding e;
 	char why[ENCODING_WHY_MAX];
@@ -46,103 +46,104 @@ static inline struct encoding rig_parse(const char *text)
 }
 
 /* The segments of a chunk. */
-static inline struct iovec *rig_iov(const struct rig *r, int chunk)
+static inline struct iovec *fixture_iov(const struct code_fixture *fx, int chunk)
 {
-	return r->iov + (ptrdiff_t)chunk * RIG_SEGMENTS;
+	return fx->iov + (ptrdiff_t)chunk * FIXTURE_SEGMENTS;
 }
 
 /* One segment for each chunk. */
-static inline void rig_flat(struct rig *r)
+static inline void fixture_flat(struct code_fixture *fx)
 {
-	for (int i = 0; i < r->total; i++) {
-		struct iovec *iov = rig_iov(r, i);
-		*iov = (struct iovec){r->chunk[i], r->len};
-		r->sg[i] = (struct sg){iov, 1};
+	for (int i = 0; i < fx->total; i++) {
+		struct iovec *iov = fixture_iov(fx, i);
+		*iov = (struct iovec){fx->chunk[i], fx->len};
+		fx->sg[i] = (struct sg){iov, 1};
 	}
 }
 
-/* Up to RIG_SEGMENTS segments for each, some of them empty. */
-static inline void rig_cut(struct rig *r, struct rng *rng)
+/* Up to FIXTURE_SEGMENTS segments for each, some of them empty. */
+static inline void fixture_cut(struct code_fixture *fx, struct rng *rng)
 {
-	for (int i = 0; i < r->total; i++) {
-		struct iovec *iov = rig_iov(r, i);
-		int n = 1 + (int)rng_below(rng, RIG_SEGMENTS);
+	for (int i = 0; i < fx->total; i++) {
+		struct iovec *iov = fixture_iov(fx, i);
+		int n = 1 + (int)rng_below(rng, FIXTURE_SEGMENTS);
 		size_t off = 0;
 		for (int s = 0; s < n; s++) {
-			size_t left = r->len - off;
+			size_t left = fx->len - off;
 			size_t take = s == n - 1 ? left : rng_below(rng, left + 1);
-			iov[s] = (struct iovec){r->chunk[i] + off, take};
+			iov[s] = (struct iovec){fx->chunk[i] + off, take};
 			off += take;
 		}
-		r->sg[i] = (struct sg){iov, n};
+		fx->sg[i] = (struct sg){iov, n};
 	}
 }
 
 /* Random data, random bytes in the parities; flat. */
-static inline void rig_init(struct rig *r, const struct encoding *e, const struct kernel *kernel,
-			    size_t len, struct rng *rng)
+static inline void fixture_init(struct code_fixture *fx, const struct encoding *e,
+				const struct kernel *kernel, size_t len, struct rng *rng)
 {
-	*r = (struct rig){.len = len};
-	assert_int_equal(codec_open_with(e, kernel, &r->codec), 0);
-	r->e = codec_encoding(r->codec);
-	r->data = encoding_data_chunks(e);
-	r->total = encoding_total_chunks(e);
-	size_t n = (size_t)r->total;
-	r->memory = calloc(n, sizeof(*r->memory));
-	r->chunk = calloc(n, sizeof(*r->chunk));
-	r->truth = calloc(n, sizeof(*r->truth));
-	r->iov = calloc(n * RIG_SEGMENTS, sizeof(*r->iov));
-	r->sg = calloc(n, sizeof(*r->sg));
-	assert_true(r->memory && r->chunk && r->truth && r->iov && r->sg);
+	*fx = (struct code_fixture){.len = len};
+	assert_int_equal(codec_open_with(e, kernel, &fx->codec), 0);
+	fx->e = codec_encoding(fx->codec);
+	fx->data = encoding_data_chunks(e);
+	fx->total = encoding_total_chunks(e);
+	size_t n = (size_t)fx->total;
+	fx->memory = calloc(n, sizeof(*fx->memory));
+	fx->chunk = calloc(n, sizeof(*fx->chunk));
+	fx->truth = calloc(n, sizeof(*fx->truth));
+	fx->iov = calloc(n * FIXTURE_SEGMENTS, sizeof(*fx->iov));
+	fx->sg = calloc(n, sizeof(*fx->sg));
+	assert_true(fx->memory && fx->chunk && fx->truth && fx->iov && fx->sg);
 	for (size_t i = 0; i < n; i++) {
 		size_t odd = rng_below(rng, 16);
-		r->memory[i] = malloc(odd + len);
-		r->truth[i] = malloc(len);
-		assert_true(r->memory[i] && r->truth[i]);
-		r->chunk[i] = r->memory[i] + odd;
-		rng_fill(rng, r->chunk[i], len);
+		fx->memory[i] = malloc(odd + len);
+		fx->truth[i] = malloc(len);
+		assert_true(fx->memory[i] && fx->truth[i]);
+		fx->chunk[i] = fx->memory[i] + odd;
+		rng_fill(rng, fx->chunk[i], len);
 	}
-	rig_flat(r);
+	fixture_flat(fx);
 }
 
-static inline void rig_open(struct rig *r, const char *text, size_t len, struct rng *rng)
+static inline void fixture_open(struct code_fixture *fx, const char *text, size_t len,
+				struct rng *rng)
 {
-	struct encoding e = rig_parse(text);
-	rig_init(r, &e, &kernel_fast, len, rng);
+	struct encoding e = fixture_parse(text);
+	fixture_init(fx, &e, &kernel_fast, len, rng);
 }
 
-static inline void rig_fini(struct rig *r)
+static inline void fixture_fini(struct code_fixture *fx)
 {
-	for (int i = 0; i < r->total; i++) {
-		free(r->memory[i]);
-		free(r->truth[i]);
+	for (int i = 0; i < fx->total; i++) {
+		free(fx->memory[i]);
+		free(fx->truth[i]);
 	}
-	free(r->memory);
-	free(r->chunk);
-	free(r->truth);
-	free(r->iov);
-	free(r->sg);
-	codec_close(r->codec);
+	free(fx->memory);
+	free(fx->chunk);
+	free(fx->truth);
+	free(fx->iov);
+	free(fx->sg);
+	codec_close(fx->codec);
 }
 
-static inline void rig_remember(struct rig *r)
+static inline void fixture_remember(struct code_fixture *fx)
 {
-	for (int i = 0; i < r->total; i++)
-		memcpy(r->truth[i], r->chunk[i], r->len);
+	for (int i = 0; i < fx->total; i++)
+		memcpy(fx->truth[i], fx->chunk[i], fx->len);
 }
 
-static inline void rig_encode(struct rig *r)
+static inline void fixture_encode(struct code_fixture *fx)
 {
-	assert_int_equal(codec_encode(r->codec, r->len, r->sg), 0);
-	rig_remember(r);
+	assert_int_equal(codec_encode(fx->codec, fx->len, fx->sg), 0);
+	fixture_remember(fx);
 }
 
-static inline void rig_assert_chunk(const struct rig *r, int chunk)
+static inline void fixture_assert_chunk(const struct code_fixture *fx, int chunk)
 {
-	if (memcmp(r->chunk[chunk], r->truth[chunk], r->len) != 0) {
+	if (memcmp(fx->chunk[chunk], fx->truth[chunk], fx->len) != 0) {
 		char text[ENCODING_TEXT_MAX];
-		encoding_print(r->e, text);
-		fail_msg("%s: chunk %d of %zu bytes is wrong", text, chunk, r->len);
+		encoding_print(fx->e, text);
+		fail_msg("%s: chunk %d of %zu bytes is wrong", text, chunk, fx->len);
 	}
 }
 
@@ -151,22 +152,22 @@ static inline void rig_assert_chunk(const struct rig *r, int chunk)
  * each chunk holds its own row of the generator matrix.
  */
 struct rank_oracle {
-	struct rig r;
+	struct code_fixture fx;
 	uint8_t mul[256][256];
 	uint8_t inverse[256];
 };
 
 static inline void oracle_open(struct rank_oracle *o, const char *text)
 {
-	struct encoding e = rig_parse(text);
+	struct encoding e = fixture_parse(text);
 	struct rng rng;
 	rng_init(&rng, 1);
-	rig_init(&o->r, &e, &kernel_plain, (size_t)encoding_data_chunks(&e), &rng);
-	for (int d = 0; d < o->r.data; d++) {
-		memset(o->r.chunk[encoding_data_chunk(&e, d)], 0, o->r.len);
-		o->r.chunk[encoding_data_chunk(&e, d)][d] = 1;
+	fixture_init(&o->fx, &e, &kernel_plain, (size_t)encoding_data_chunks(&e), &rng);
+	for (int d = 0; d < o->fx.data; d++) {
+		memset(o->fx.chunk[encoding_data_chunk(&e, d)], 0, o->fx.len);
+		o->fx.chunk[encoding_data_chunk(&e, d)][d] = 1;
 	}
-	rig_encode(&o->r);
+	fixture_encode(&o->fx);
 	for (int a = 0; a < 256; a++) {
 		for (int b = 0; b < 256; b++) {
 			o->mul[a][b] = gf_mul_plain((uint8_t)a, (uint8_t)b);
@@ -178,7 +179,7 @@ static inline void oracle_open(struct rank_oracle *o, const char *text)
 
 static inline void oracle_close(struct rank_oracle *o)
 {
-	rig_fini(&o->r);
+	fixture_fini(&o->fx);
 }
 
 /*
@@ -187,14 +188,14 @@ static inline void oracle_close(struct rank_oracle *o)
  */
 static inline int oracle_rank(struct rank_oracle *o, const bool *lost)
 {
-	int k = o->r.data, rank = 0, lead[ENCODING_STRIPE_MAX];
+	int k = o->fx.data, rank = 0, lead[ENCODING_STRIPE_MAX];
 	uint8_t *kept[ENCODING_STRIPE_MAX];
-	for (int i = 0; i < o->r.total && rank < k; i++) {
-		uint8_t *row = o->r.chunk[i];
+	for (int i = 0; i < o->fx.total && rank < k; i++) {
+		uint8_t *row = o->fx.chunk[i];
 		int at = 0;
 		if (lost[i])
 			continue;
-		memcpy(row, o->r.truth[i], o->r.len);
+		memcpy(row, o->fx.truth[i], o->fx.len);
 		for (int r = 0; r < rank; r++) {
 			uint8_t c = o->mul[row[lead[r]]][o->inverse[kept[r][lead[r]]]];
 			for (int j = 0; c != 0 && j < k; j++)
@@ -215,7 +216,7 @@ static inline bool oracle_tolerates(struct rank_oracle *o, const int *lost, int 
 	bool marks[1024] = {false};
 	for (int i = 0; i < n_lost; i++)
 		marks[lost[i]] = true;
-	return oracle_rank(o, marks) == o->r.data;
+	return oracle_rank(o, marks) == o->fx.data;
 }
 
 /* The next set of `n` numbers below `limit` in lexical order, in place; false after the last. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "repair_rig.h"
+#include "repair_fixture.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,16 +25,16 @@ static const char *const META_ADDRS[] = {META_ADDR};
 static const struct drive_spec slow_drive = {
 	.name = "hdd",
 	.size_bytes = (uint64_t)20 * GIB,
-	.read_bytes_per_s = RIG_DISK_RATE,
-	.write_bytes_per_s =
-		UINT64_C(2) * RIG_DISK_RATE, /* the head of a row, which is as long, is no row */
+	.read_bytes_per_s = FIXTURE_DISK_RATE,
+	.write_bytes_per_s = UINT64_C(2) *
+			     FIXTURE_DISK_RATE, /* the head of a row, which is as long, is no row */
 	.channels = 1,
 	.queue_depth = 32,
 };
 
-static bool clustered(const struct rig *r, int level)
+static bool clustered(const struct repair_fixture *fx, int level)
 {
-	return r->scheme[level == 0 ? 0 : 2] == 'c';
+	return fx->scheme[level == 0 ? 0 : 2] == 'c';
 }
 
 /* --- processes -------------------------------------------------------------------------------- */
@@ -56,15 +56,15 @@ static void meta_main(void *arg)
 
 static void beat_fiber(void *arg)
 {
-	struct rig_node *n = arg;
-	const struct rig *r = n->rig;
+	struct fixture_node *n = arg;
+	const struct repair_fixture *fx = n->fx;
 	char name[16], rack[16], addr[32];
 	snprintf(name, sizeof(name), "n%u", n->index);
 	snprintf(rack, sizeof(rack), "r%u", n->index);
 	snprintf(addr, sizeof(addr), "n%u:7000", n->index);
 	struct meta_map_disk disk = {.id = 10 * (uint64_t)n->index + 1,
-				     .capacity_bytes = MEMBER_BYTES * r->members,
-				     .local = {(int)r->k, (int)r->p}};
+				     .capacity_bytes = MEMBER_BYTES * fx->members,
+				     .local = {(int)fx->k, (int)fx->p}};
 	struct meta_map_node me = {.id = n->index + 1,
 				   .incarnation = rt_random_u64() | 1,
 				   .name = name,
@@ -97,13 +97,13 @@ static void beat_fiber(void *arg)
 
 static void node_main(void *arg)
 {
-	struct rig_node *n = arg;
-	const struct rig *r = n->rig;
+	struct fixture_node *n = arg;
+	const struct repair_fixture *fx = n->fx;
 	struct rt_fiber *beat = NULL;
-	char paths[RIG_MEMBERS_MAX + RIG_SPARES][32], listen[32];
-	struct node_folder folders[RIG_MEMBERS_MAX + RIG_SPARES];
+	char paths[FIXTURE_MEMBERS_MAX + FIXTURE_SPARES][32], listen[32];
+	struct node_folder folders[FIXTURE_MEMBERS_MAX + FIXTURE_SPARES];
 	CHECK_EQ(rt_spawn(&beat, "beat", beat_fiber, n), 0);
-	for (unsigned m = 0; m < r->members + RIG_SPARES; m++) {
+	for (unsigned m = 0; m < fx->members + FIXTURE_SPARES; m++) {
 		snprintf(paths[m], sizeof(paths[m]), "/m%u/s", m);
 		CHECK_EQ(rt_mkdir(paths[m]), 0);
 		folders[m] = (struct node_folder){1000 + 100 * (uint64_t)n->index + m, paths[m]};
@@ -116,14 +116,14 @@ static void node_main(void *arg)
 		.sched = &sched,
 		.emulate = &slow_drive,
 		.folders = folders,
-		.folder_count = r->members,
+		.folder_count = fx->members,
 		.pool = true,
-		.shape = {.k = r->k,
-			  .p = r->p,
-			  .place = clustered(r, 1) ? PLACE_CLUSTERED : PLACE_DECLUSTERED,
-			  .piece_bytes = RIG_ROW_BYTES},
-		.spares = folders + r->members,
-		.spare_count = clustered(r, 1) ? RIG_SPARES : 0,
+		.shape = {.k = fx->k,
+			  .p = fx->p,
+			  .place = clustered(fx, 1) ? PLACE_CLUSTERED : PLACE_DECLUSTERED,
+			  .piece_bytes = FIXTURE_ROW_BYTES},
+		.spares = folders + fx->members,
+		.spare_count = clustered(fx, 1) ? FIXTURE_SPARES : 0,
 	};
 	snprintf(listen, sizeof(listen), "n%u:7000", n->index);
 	struct node_serve_options o = {
@@ -135,8 +135,9 @@ static void node_main(void *arg)
 			  .format = true,
 			  .fan_bits = 4,
 			  .give_up_ns = SETTLE_NS,
-			  .rebuild_member_bytes_per_s = (uint64_t)RIG_DISK_RATE / 100 * RIG_PERCENT,
-			  .repair_outside = r->method >= JANITOR_R_FCO},
+			  .rebuild_member_bytes_per_s =
+				  (uint64_t)FIXTURE_DISK_RATE / 100 * FIXTURE_PERCENT,
+			  .repair_outside = fx->method >= JANITOR_R_FCO},
 		.pool_bytes = 256 * MIB,
 	};
 	CHECK_EQ(node_serve(&o), 0);
@@ -146,7 +147,7 @@ static void node_main(void *arg)
 
 static void client_main(void *arg)
 {
-	struct rig *r = arg;
+	struct repair_fixture *fx = arg;
 	char why[FABRIC_ERROR_MAX];
 	struct engine_options eo = {.metadata = META_ADDR,
 				    .tenant = "default",
@@ -155,72 +156,73 @@ static void client_main(void *arg)
 				    .fabric = {.chunk_timeout_ns = 60 * NS_PER_S}};
 	rt_background();
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	CHECK_EQ(engine_open(&r->engine, &eo, why), 0);
-	r->body(r);
+	CHECK_EQ(engine_open(&fx->engine, &eo, why), 0);
+	fx->body(fx);
 	rt_background();
-	engine_close(r->engine);
-	r->done = true;
+	engine_close(fx->engine);
+	fx->done = true;
 	rt_shutdown_wait();
 }
 
 static bool is_done(void *arg)
 {
-	const struct rig *r = arg;
-	return r->done;
+	const struct repair_fixture *fx = arg;
+	return fx->done;
 }
 
-void rig_run(struct rig *r)
+void fixture_run(struct repair_fixture *fx)
 {
 	struct sim_config config;
 	log_set_level(LOG_OFF);
-	CHECK(r->nodes <= RIG_NODES_MAX && r->members <= RIG_MEMBERS_MAX);
+	CHECK(fx->nodes <= FIXTURE_NODES_MAX && fx->members <= FIXTURE_MEMBERS_MAX);
 	sim_config_init(&config, 1, 0);
 	config.disk_latency_ns = 1000; /* the emulated drives are the slow ones */
 	config.disk_ns_per_mib = 1000;
 	struct sim *sim = sim_open(&config);
 	struct kv_mem *kv = kv_mem_new(&(struct kv_mem_options){.seed = 7});
 	CHECK(sim != NULL && kv != NULL);
-	r->done = false;
-	sim_node_start(sim_node_add(sim, "meta", r->nodes + 1), meta_main, kv);
-	for (unsigned i = 0; i < r->nodes; i++) {
+	fx->done = false;
+	sim_node_start(sim_node_add(sim, "meta", fx->nodes + 1), meta_main, kv);
+	for (unsigned i = 0; i < fx->nodes; i++) {
 		char name[16];
 		snprintf(name, sizeof(name), "n%u", i);
-		r->node[i] = (struct rig_node){r, i};
+		fx->node[i] = (struct fixture_node){fx, i};
 		struct sim_node *node = sim_node_add(sim, name, i);
-		for (unsigned m = 0; m < r->members + RIG_SPARES; m++) {
+		for (unsigned m = 0; m < fx->members + FIXTURE_SPARES; m++) {
 			snprintf(name, sizeof(name), "m%u", m);
 			sim_disk_add(node, name, MEMBER_BYTES);
 		}
-		sim_node_start(node, node_main, &r->node[i]);
+		sim_node_start(node, node_main, &fx->node[i]);
 	}
-	sim_node_start(sim_node_add(sim, "client", r->nodes), client_main, r);
-	CHECK(sim_run_until(sim, is_done, r, 1000000 * NS_PER_S));
+	sim_node_start(sim_node_add(sim, "client", fx->nodes), client_main, fx);
+	CHECK(sim_run_until(sim, is_done, fx, 1000000 * NS_PER_S));
 	sim_close(sim);
 	kv_mem_free(kv);
 }
 
 /* --- what bodies do --------------------------------------------------------------------------- */
 
-uint64_t rig_block_bytes(const struct rig *r)
+uint64_t fixture_block_bytes(const struct repair_fixture *fx)
 {
-	return RIG_ROW_BYTES * r->k * r->net_k;
+	return FIXTURE_ROW_BYTES * fx->k * fx->net_k;
 }
 
-void rig_write(struct rig *r)
+void fixture_write(struct repair_fixture *fx)
 {
 	char encoding[32];
-	snprintf(encoding, sizeof(encoding), "mlec:%u+%u/%u+%u", r->net_k, r->net_p, r->k, r->p);
+	snprintf(encoding, sizeof(encoding), "mlec:%u+%u/%u+%u", fx->net_k, fx->net_p, fx->k,
+		 fx->p);
 	struct terrane_options o = {.encoding = encoding,
-				    .block_bytes = (uint32_t)rig_block_bytes(r),
+				    .block_bytes = (uint32_t)fixture_block_bytes(fx),
 				    .timeout_ms = 100000 * 1000U};
 	struct call c;
-	engine_call(r->engine, &c, &o);
+	engine_call(fx->engine, &c, &o);
 	struct efile *f;
-	uint64_t len = rig_block_bytes(r);
+	uint64_t len = fixture_block_bytes(fx);
 	uint8_t *bytes = malloc(len);
 	CHECK(bytes != NULL);
 	CHECK_EQ(engine_create(&c, "/f", 0, &o, &f), 0);
-	for (unsigned i = 0; i < r->blocks; i++) {
+	for (unsigned i = 0; i < fx->blocks; i++) {
 		memset(bytes, (int)(i & 0xff), len);
 		memcpy(bytes, &i, sizeof(i));
 		struct iovec iov = {bytes, len};
@@ -232,31 +234,31 @@ void rig_write(struct rig *r)
 	CHECK_EQ(rt_sleep_ns(60 * NS_PER_S), 0);
 }
 
-static void pool_begin(struct rig *r, struct call *c, struct disk_use *u)
+static void pool_begin(struct repair_fixture *fx, struct call *c, struct disk_use *u)
 {
 	struct terrane_stat st;
 	/* The engine asks for the map when it is asked for something. */
-	engine_call(r->engine, c, NULL);
+	engine_call(fx->engine, c, NULL);
 	(void)engine_stat(c, "/", &st);
 	rt_background();
-	call_init(c, engine_fabric(r->engine));
-	CHECK_EQ(disk_begin(c, RIG_DISK, u), 0);
+	call_init(c, engine_fabric(fx->engine));
+	CHECK_EQ(disk_begin(c, FIXTURE_DISK, u), 0);
 	u->node.timeout_ns = SETTLE_NS;
 }
 
-void rig_fail(struct rig *r, unsigned members)
+void fixture_fail(struct repair_fixture *fx, unsigned members)
 {
 	struct call c;
 	struct disk_use u;
-	pool_begin(r, &c, &u);
+	pool_begin(fx, &c, &u);
 	for (uint32_t m = 0; m < members; m++)
-		CHECK_EQ(node_pool_fail(&u.node, RIG_DISK, m), 0);
-	for (uint32_t m = 0; clustered(r, 1) && m < members; m++)
-		CHECK_EQ(node_pool_replace(&u.node, RIG_DISK, m), 0);
+		CHECK_EQ(node_pool_fail(&u.node, FIXTURE_DISK, m), 0);
+	for (uint32_t m = 0; clustered(fx, 1) && m < members; m++)
+		CHECK_EQ(node_pool_replace(&u.node, FIXTURE_DISK, m), 0);
 	disk_end(&c, &u, 0, 0);
 }
 
-void rig_count(struct rig *r, double *count)
+void fixture_count(struct repair_fixture *fx, double *count)
 {
 	struct call c;
 	struct disk_use u;
@@ -266,40 +268,40 @@ void rig_count(struct rig *r, double *count)
 	double hurt = 0;
 	struct store_cursor all = {0};
 	struct chunk_id ids[256];
-	memset(count, 0, (r->k + r->p + 1) * sizeof(*count));
-	pool_begin(r, &c, &u);
-	while ((n = node_pool_failures(&u.node, RIG_DISK, &at, losses, ARRAY_LEN(losses))) > 0)
+	memset(count, 0, (fx->k + fx->p + 1) * sizeof(*count));
+	pool_begin(fx, &c, &u);
+	while ((n = node_pool_failures(&u.node, FIXTURE_DISK, &at, losses, ARRAY_LEN(losses))) > 0)
 		for (int64_t i = 0; i < n; i++) {
 			count[losses[i].lost_rows] += (double)losses[i].stripes;
 			hurt += (double)losses[i].stripes;
 		}
 	CHECK_EQ(n, 0);
 	double stripes = 0;
-	while ((n = node_list(&u.node, RIG_DISK, &all, ids, ARRAY_LEN(ids))) > 0)
+	while ((n = node_list(&u.node, FIXTURE_DISK, &all, ids, ARRAY_LEN(ids))) > 0)
 		stripes += (double)n;
 	count[0] = stripes - hurt;
 	disk_end(&c, &u, 0, 0);
 }
 
-int rig_settle(struct rig *r)
+int fixture_settle(struct repair_fixture *fx)
 {
 	struct call c;
 	struct disk_use u;
-	pool_begin(r, &c, &u);
-	int rc = node_pool_rebuild(&u.node, RIG_DISK, true);
+	pool_begin(fx, &c, &u);
+	int rc = node_pool_rebuild(&u.node, FIXTURE_DISK, true);
 	disk_end(&c, &u, rc, 0);
 	return rc;
 }
 
-struct janitor *rig_janitor(const struct rig *r)
+struct janitor *fixture_janitor(const struct repair_fixture *fx)
 {
 	struct janitor_options o = {.addrs = META_ADDRS,
 				    .addr_count = 1,
-				    .method = r->method,
+				    .method = fx->method,
 				    .grace_ns = GRACE_NS,
-				    .disk_bytes_per_s = RIG_DISK_RATE,
-				    .rack_bytes_per_s = RIG_RACK_RATE,
-				    .percent = RIG_PERCENT,
+				    .disk_bytes_per_s = FIXTURE_DISK_RATE,
+				    .rack_bytes_per_s = FIXTURE_RACK_RATE,
+				    .percent = FIXTURE_PERCENT,
 				    .parallel = 16};
 	struct janitor *j;
 	CHECK_EQ(janitor_open(&j, &o), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "janitor_lab.h"
+#include "janitor_fixture.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,30 +13,30 @@
 #include "kv/mem.h"
 #include "meta/meta.h"
 
-#define LAB_CHUNKS_MAX 16
+#define FIXTURE_CHUNKS_MAX 16
 
 static const char *const META_ADDRS[] = {"meta:7100"};
 
-void lab_open(struct lab *l, struct client_box *b)
+void janitor_fixture_open(struct janitor_fixture *jf, struct client_fixture *fx)
 {
-	*l = (struct lab){.box = b};
+	*jf = (struct janitor_fixture){.cluster = fx};
 	rt_background();
-	CHECK_EQ(cbox_engine_open(b, &(struct fabric_options){0}, &l->engine), 0);
-	rt_pool_init(&l->pool, 16 * MIB);
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){0}, &jf->engine), 0);
+	rt_pool_init(&jf->pool, 16 * MIB);
 	struct meta_client_options o = {.addrs = META_ADDRS,
 					.addr_count = 1,
 					.tenant = META_SYSTEM,
-					.channel = {.pool = &l->pool}};
-	CHECK_EQ(meta_client_open(&l->client, &o), 0);
-	l->root = (struct meta_call){.client = l->client};
+					.channel = {.pool = &jf->pool}};
+	CHECK_EQ(meta_client_open(&jf->client, &o), 0);
+	jf->root = (struct meta_call){.client = jf->client};
 }
 
-void lab_close(struct lab *l)
+void janitor_fixture_close(struct janitor_fixture *jf)
 {
 	rt_background();
-	meta_client_close(l->client);
-	rt_pool_fini(&l->pool);
-	engine_close(l->engine);
+	meta_client_close(jf->client);
+	rt_pool_fini(&jf->pool);
+	engine_close(jf->engine);
 }
 
 struct janitor_options quick(void)
@@ -67,22 +67,23 @@ struct janitor_stats stats_of(const struct janitor *j)
 	return s;
 }
 
-int write_text(struct lab *l, const char *path, uint64_t text, uint64_t len, const char *encoding)
+int write_text(struct janitor_fixture *jf, const char *path, uint64_t text, uint64_t len,
+	       const char *encoding)
 {
-	return write_text_on(l, path, text, len, encoding, TERRANE_MEDIA_DEFAULT);
+	return write_text_on(jf, path, text, len, encoding, TERRANE_MEDIA_DEFAULT);
 }
 
-int write_text_on(struct lab *l, const char *path, uint64_t text, uint64_t len,
+int write_text_on(struct janitor_fixture *jf, const char *path, uint64_t text, uint64_t len,
 		  const char *encoding, enum terrane_media media)
 {
 	struct terrane_options o = {.encoding = encoding, .block_bytes = 64 * KIB, .media = media};
 	struct call c;
-	engine_call(l->engine, &c, &o);
+	engine_call(jf->engine, &c, &o);
 	struct efile *f;
 	int rc = engine_create(&c, path, 0, &o, &f);
 	uint8_t *bytes = malloc(len);
 	CHECK(bytes != NULL);
-	cbox_fill(text, 0, bytes, len);
+	fixture_fill(text, 0, bytes, len);
 	struct iovec iov = {bytes, len};
 	if (rc == 0) {
 		rc = engine_append(&c, f, &iov, 1, NULL);
@@ -93,10 +94,10 @@ int write_text_on(struct lab *l, const char *path, uint64_t text, uint64_t len,
 	return rc;
 }
 
-int read_text(struct lab *l, const char *path, uint64_t text, uint64_t len)
+int read_text(struct janitor_fixture *jf, const char *path, uint64_t text, uint64_t len)
 {
 	struct call c;
-	engine_call(l->engine, &c, NULL);
+	engine_call(jf->engine, &c, NULL);
 	struct efile *f;
 	int64_t rc = engine_file_open(&c, path, &f);
 	if (rc == 0) {
@@ -105,7 +106,7 @@ int read_text(struct lab *l, const char *path, uint64_t text, uint64_t len)
 		struct iovec iov = {bytes, len};
 		uint32_t crc;
 		rc = engine_preadv(&c, f, &iov, 1, 0, &crc);
-		CHECK(rc < 0 || (rc == (int64_t)len && cbox_same(text, 0, bytes, len)));
+		CHECK(rc < 0 || (rc == (int64_t)len && fixture_same(text, 0, bytes, len)));
 		free(bytes);
 		CHECK_EQ(engine_file_close(&c, f), 0);
 	}
@@ -113,59 +114,59 @@ int read_text(struct lab *l, const char *path, uint64_t text, uint64_t len)
 	return rc < 0 ? (int)rc : 0;
 }
 
-int remove_path(struct lab *l, const char *path)
+int remove_path(struct janitor_fixture *jf, const char *path)
 {
 	struct call c;
-	engine_call(l->engine, &c, NULL);
+	engine_call(jf->engine, &c, NULL);
 	int rc = engine_remove(&c, path);
 	rt_background();
 	return rc;
 }
 
-static void use_begin(struct lab *l, uint64_t disk, struct call *c, struct disk_use *u)
+static void use_begin(struct janitor_fixture *jf, uint64_t disk, struct call *c, struct disk_use *u)
 {
-	call_init(c, engine_fabric(l->engine));
+	call_init(c, engine_fabric(jf->engine));
 	CHECK_EQ(disk_begin(c, disk, u), 0);
 	u->node.timeout_ns = 10 * NS_PER_S;
 }
 
-size_t chunks_on(struct lab *l, uint64_t disk, struct chunk_id *out, size_t max)
+size_t chunks_on(struct janitor_fixture *jf, uint64_t disk, struct chunk_id *out, size_t max)
 {
 	struct call c;
 	struct disk_use u;
 	struct store_cursor at = {0};
-	use_begin(l, disk, &c, &u);
+	use_begin(jf, disk, &c, &u);
 	int64_t n = node_list(&u.node, disk, &at, out, max);
 	disk_end(&c, &u, n < 0 ? (int)n : 0, 0);
 	CHECK(n >= 0);
 	return (size_t)n;
 }
 
-size_t chunks_everywhere(struct lab *l)
+size_t chunks_everywhere(struct janitor_fixture *jf)
 {
 	struct chunk_id ids[512];
 	size_t n = 0;
-	for (unsigned i = 0; i < l->box->node_count; i++)
-		n += chunks_on(l, 10 * i + 1, ids, ARRAY_LEN(ids));
+	for (unsigned i = 0; i < jf->cluster->node_count; i++)
+		n += chunks_on(jf, 10 * i + 1, ids, ARRAY_LEN(ids));
 	return n;
 }
 
-struct chunk_stat stat_of(struct lab *l, uint64_t disk, struct chunk_id id)
+struct chunk_stat stat_of(struct janitor_fixture *jf, uint64_t disk, struct chunk_id id)
 {
 	struct call c;
 	struct disk_use u;
 	struct chunk_stat st = {0};
-	use_begin(l, disk, &c, &u);
+	use_begin(jf, disk, &c, &u);
 	CHECK_EQ(node_stat_one(&u.node, disk, id, &st), 0);
 	disk_end(&c, &u, 0, 0);
 	return st;
 }
 
-void chunk_drop(struct lab *l, uint64_t disk, struct chunk_id id)
+void chunk_drop(struct janitor_fixture *jf, uint64_t disk, struct chunk_id id)
 {
 	struct call c;
 	struct disk_use u;
-	use_begin(l, disk, &c, &u);
+	use_begin(jf, disk, &c, &u);
 	CHECK_EQ(node_delete_one(&u.node, disk, id), 0);
 	disk_end(&c, &u, 0, 0);
 }
@@ -175,16 +176,16 @@ static struct chunk_id junk_id(size_t i)
 	return (struct chunk_id){0x6a756e6b00000000ULL + i, 0};
 }
 
-size_t fill_disk(struct lab *l, uint64_t disk)
+size_t fill_disk(struct janitor_fixture *jf, uint64_t disk)
 {
 	struct call c;
 	struct disk_use u;
 	struct node_put p = {0};
 	size_t n = 0;
-	use_begin(l, disk, &c, &u);
+	use_begin(jf, disk, &c, &u);
 	/* Ever smaller chunks, until less than a page is free. */
 	for (uint64_t len = MIB; len > 0; len /= 4) {
-		int rc = rt_pool_get(&l->pool, len, &p.data.buf);
+		int rc = rt_pool_get(&jf->pool, len, &p.data.buf);
 		CHECK_EQ(rc, 0);
 		memset(p.data.buf->data, 'j', len);
 		p.data.len = len;
@@ -198,20 +199,20 @@ size_t fill_disk(struct lab *l, uint64_t disk)
 	return n;
 }
 
-void empty_disk(struct lab *l, uint64_t disk, size_t n)
+void empty_disk(struct janitor_fixture *jf, uint64_t disk, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		chunk_drop(l, disk, junk_id(i));
+		chunk_drop(jf, disk, junk_id(i));
 }
 
 /* Returns the bytes of a chunk; the reference is the caller's. */
-static struct slice chunk_get(struct lab *l, uint64_t disk, struct chunk_id id,
+static struct slice chunk_get(struct janitor_fixture *jf, uint64_t disk, struct chunk_id id,
 			      struct chunk_stat *st)
 {
 	struct call c;
 	struct disk_use u;
 	struct slice data = {0};
-	use_begin(l, disk, &c, &u);
+	use_begin(jf, disk, &c, &u);
 	CHECK_EQ(node_stat_one(&u.node, disk, id, st), 0);
 	if (st->len > 0)
 		CHECK_EQ(node_get_one(&u.node, disk, id, 0, st->len, NULL, &data), 0);
@@ -220,10 +221,11 @@ static struct slice chunk_get(struct lab *l, uint64_t disk, struct chunk_id id,
 	return data;
 }
 
-void chunk_copy(struct lab *l, uint64_t from, uint64_t to, struct chunk_id id, uint64_t spoiler)
+void chunk_copy(struct janitor_fixture *jf, uint64_t from, uint64_t to, struct chunk_id id,
+		uint64_t spoiler)
 {
 	struct chunk_stat st;
-	struct slice data = chunk_get(l, from, id, &st);
+	struct slice data = chunk_get(jf, from, id, &st);
 	CHECK(data.len > 0);
 	struct node_put p = {.data = data, .epoch = st.epoch};
 	memcpy(p.label, st.label, sizeof(p.label));
@@ -240,30 +242,30 @@ void chunk_copy(struct lab *l, uint64_t from, uint64_t to, struct chunk_id id, u
 		label_make(p.label, 1, spoiler, 1);
 	}
 	if (from == to)
-		chunk_drop(l, to, id);
+		chunk_drop(jf, to, id);
 	struct call c;
 	struct disk_use u;
-	use_begin(l, to, &c, &u);
+	use_begin(jf, to, &c, &u);
 	CHECK_EQ(node_put(&u.node, to, id, &p), 0);
 	disk_end(&c, &u, 0, 0);
 	buf_unref(data.buf);
 }
 
-uint64_t used_bytes(struct lab *l)
+uint64_t used_bytes(struct janitor_fixture *jf)
 {
 	struct meta_tenant t;
 	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(NULL);
-	CHECK_EQ(meta_client_tenant_get(&l->root, 1, NULL, &t), 0);
+	CHECK_EQ(meta_client_tenant_get(&jf->root, 1, NULL, &t), 0);
 	return t.used_bytes;
 }
 
-size_t blocks_on(struct lab *l, uint64_t disk, struct meta_on_disk *first)
+size_t blocks_on(struct janitor_fixture *jf, uint64_t disk, struct meta_on_disk *first)
 {
 	size_t n = 0;
 	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(NULL);
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_on_disk on[32];
-		int64_t got = meta_client_disk_blocks(&l->root, disk, &w, on, ARRAY_LEN(on));
+		int64_t got = meta_client_disk_blocks(&jf->root, disk, &w, on, ARRAY_LEN(on));
 		CHECK(got >= 0);
 		if (n == 0 && got > 0 && first != NULL)
 			*first = on[0];
@@ -277,12 +279,12 @@ size_t blocks_on(struct lab *l, uint64_t disk, struct meta_on_disk *first)
 /* The chunks of a block, read from their disks. */
 struct block_bytes {
 	struct shape shape;
-	struct slice chunk[LAB_CHUNKS_MAX];
-	struct iovec iov[LAB_CHUNKS_MAX];
-	struct sg sg[LAB_CHUNKS_MAX];
+	struct slice chunk[FIXTURE_CHUNKS_MAX];
+	struct iovec iov[FIXTURE_CHUNKS_MAX];
+	struct sg sg[FIXTURE_CHUNKS_MAX];
 };
 
-static void check_chunk(struct lab *l, const struct meta_block_at *at, size_t k,
+static void check_chunk(struct janitor_fixture *jf, const struct meta_block_at *at, size_t k,
 			struct block_bytes *to)
 {
 	const struct meta_block *b = &at->block;
@@ -294,8 +296,8 @@ static void check_chunk(struct lab *l, const struct meta_block_at *at, size_t k,
 	struct call c;
 	struct disk_use u;
 	CHECK(b->chunks[k].disk != 0 && !b->chunks[k].damaged);
-	to->chunk[k] = chunk_get(l, b->chunks[k].disk, id, &st);
-	use_begin(l, b->chunks[k].disk, &c, &u);
+	to->chunk[k] = chunk_get(jf, b->chunks[k].disk, id, &st);
+	use_begin(jf, b->chunks[k].disk, &c, &u);
 	CHECK_EQ(node_scan(&u.node, u.disk, id, bad, 4), 0);
 	disk_end(&c, &u, 0, 0);
 	CHECK(b->state != META_BLOCK_SEALED || st.sealed);
@@ -357,17 +359,18 @@ static void check_apart(const struct cluster *map, const struct meta_block *b,
 	CHECK_EQ(used, min_u64(b->chunk_count, all));
 }
 
-static void check_block(struct lab *l, const struct cluster *map, const struct meta_block_at *at)
+static void check_block(struct janitor_fixture *jf, const struct cluster *map,
+			const struct meta_block_at *at)
 {
 	const struct meta_block *b = &at->block;
 	struct encoding enc;
 	struct block_bytes *w = calloc(1, sizeof(*w));
-	CHECK(w != NULL && b->chunk_count <= LAB_CHUNKS_MAX);
+	CHECK(w != NULL && b->chunk_count <= FIXTURE_CHUNKS_MAX);
 	CHECK_EQ(encoding_parse(b->encoding, &enc, NULL, 0), 0);
 	CHECK_EQ(shape_init(&w->shape, &enc), 0);
 	CHECK_EQ(b->chunk_count, w->shape.n);
 	for (size_t k = 0; k < b->chunk_count; k++)
-		check_chunk(l, at, k, w);
+		check_chunk(jf, at, k, w);
 	for (size_t k = 0; w->shape.copies && k < b->chunk_count; k++)
 		CHECK(w->chunk[k].len == b->length && w->chunk[k].crc == b->crc);
 	if (!w->shape.copies)
@@ -378,7 +381,7 @@ static void check_block(struct lab *l, const struct cluster *map, const struct m
 	free(w);
 }
 
-size_t check_whole(struct lab *l)
+size_t check_whole(struct janitor_fixture *jf)
 {
 	struct arena a;
 	arena_init(&a, 64 * MIB);
@@ -387,17 +390,17 @@ size_t check_whole(struct lab *l)
 	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(NULL);
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_block_at at[32];
-		int64_t n = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
+		int64_t n = meta_client_blocks(&jf->root, &w, &a, at, ARRAY_LEN(at));
 		CHECK(n >= 0);
-		CHECK_EQ(meta_client_map(&l->root, NS_PER_S, &map), 0);
+		CHECK_EQ(meta_client_map(&jf->root, NS_PER_S, &map), 0);
 		for (int64_t i = 0; i < n; i++, blocks++)
-			check_block(l, map, &at[i]);
+			check_block(jf, map, &at[i]);
 	}
 	arena_fini(&a);
 	return blocks;
 }
 
-struct media_count count_media(struct lab *l)
+struct media_count count_media(struct janitor_fixture *jf)
 {
 	struct media_count n = {0};
 	struct arena a;
@@ -406,9 +409,9 @@ struct media_count count_media(struct lab *l)
 	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(NULL);
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_block_at at[32];
-		int64_t got = meta_client_blocks(&l->root, &w, &a, at, ARRAY_LEN(at));
+		int64_t got = meta_client_blocks(&jf->root, &w, &a, at, ARRAY_LEN(at));
 		CHECK(got >= 0);
-		CHECK_EQ(meta_client_map(&l->root, 0, &map), 0);
+		CHECK_EQ(meta_client_map(&jf->root, 0, &map), 0);
 		for (int64_t i = 0; i < got; i++) {
 			const struct meta_block *b = &at[i].block;
 			if (b->state == META_BLOCK_PENDING)
@@ -424,20 +427,20 @@ struct media_count count_media(struct lab *l)
 	return n;
 }
 
-void record_spoil(struct lab *l, uint64_t partition, struct schema_key key)
+void record_spoil(struct janitor_fixture *jf, uint64_t partition, struct schema_key key)
 {
 	struct kv *kv;
 	struct kv_write spoil = {.kind = KV_PUT, .key = key_bytes(&key), .value = kv_bytes("?", 1)};
-	CHECK_EQ(kv_mem_open(&kv, l->box->kv), 0);
+	CHECK_EQ(kv_mem_open(&kv, jf->cluster->kv), 0);
 	CHECK_EQ(kv_txn(kv, partition, &(struct kv_txn){.writes = &spoil, .write_count = 1}, NULL),
 		 0);
 	kv_close(kv);
 }
 
-void block_spoil(struct lab *l, const struct meta_on_disk *on)
+void block_spoil(struct janitor_fixture *jf, const struct meta_on_disk *on)
 {
 	record_spoil(
-		l,
+		jf,
 		schema_partition(META_PARTITION_BITS, META_LAYER_BLOCK, on->tenant, on->block, 0),
 		key_id('b', on->tenant, on->block));
 }
@@ -451,15 +454,15 @@ void collect_for(struct janitor *j, uint64_t time_ns)
 	}
 }
 
-void fresh_map(struct lab *l)
+void fresh_map(struct janitor_fixture *jf)
 {
 	struct cluster *map;
 	rt_context_set(NULL);
-	CHECK_EQ(meta_client_map(&l->root, 0, &map), 0);
+	CHECK_EQ(meta_client_map(&jf->root, 0, &map), 0);
 	CHECK_EQ(rt_sleep_ns(3 * NS_PER_S), 0);
 	/* The engine refreshes its map with a request. */
 	struct call c;
-	engine_call(l->engine, &c, NULL);
+	engine_call(jf->engine, &c, NULL);
 	struct terrane_stat st;
 	(void)engine_stat(&c, "/", &st);
 	rt_background();
@@ -472,42 +475,42 @@ const struct context *act_for_tenant(void)
 	return rt_context_enter(system);
 }
 
-struct meta_block block_get(struct lab *l, uint64_t block, struct arena *a)
+struct meta_block block_get(struct janitor_fixture *jf, uint64_t block, struct arena *a)
 {
 	struct meta_block b;
-	struct meta_call c = {.client = l->client};
+	struct meta_call c = {.client = jf->client};
 	AUTO_RT_CONTEXT const struct context *before = act_for_tenant();
 	CHECK_EQ(meta_client_block_get(&c, &block, 1, a, &b), 0);
 	return b;
 }
 
-const char *const LAB_ENCODINGS[LAB_FILES] = {"r3", "rs:3+2", "lrc:2+2+1"};
+const char *const FIXTURE_ENCODINGS[FIXTURE_FILES] = {"r3", "rs:3+2", "lrc:2+2+1"};
 
-void write_all(struct lab *l)
+void write_all(struct janitor_fixture *jf)
 {
-	for (size_t i = 0; i < LAB_FILES; i++) {
+	for (size_t i = 0; i < FIXTURE_FILES; i++) {
 		char path[16];
 		snprintf(path, sizeof(path), "/f%zu", i);
-		CHECK_EQ(write_text(l, path, i, TEXT_BYTES, LAB_ENCODINGS[i]), 0);
+		CHECK_EQ(write_text(jf, path, i, TEXT_BYTES, FIXTURE_ENCODINGS[i]), 0);
 	}
 	/* Wait until the records name late chunks. */
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 }
 
-void read_all(struct lab *l)
+void read_all(struct janitor_fixture *jf)
 {
-	for (size_t i = 0; i < LAB_FILES; i++) {
+	for (size_t i = 0; i < FIXTURE_FILES; i++) {
 		char path[16];
 		snprintf(path, sizeof(path), "/f%zu", i);
-		CHECK_EQ(read_text(l, path, i, TEXT_BYTES), 0);
+		CHECK_EQ(read_text(jf, path, i, TEXT_BYTES), 0);
 	}
 }
 
-void lose_disk(struct lab *l, uint64_t disk)
+void lose_disk(struct janitor_fixture *jf, uint64_t disk)
 {
 	rt_context_set(NULL);
-	CHECK_EQ(meta_client_want_disk(&l->root, disk, CLUSTER_GONE), 0);
-	fresh_map(l);
+	CHECK_EQ(meta_client_want_disk(&jf->root, disk, CLUSTER_GONE), 0);
+	fresh_map(jf);
 }
 
 void repair_fiber(void *arg)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Blocks in memory and a stop-watch for the benchmark of codes. */
-#ifndef BENCH_BENCH_CODE_RIG_H
-#define BENCH_BENCH_CODE_RIG_H
+#ifndef BENCH_BENCH_CODE_FIXTURE_H
+#define BENCH_BENCH_CODE_FIXTURE_H
 
 #include <stdint.h>
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Measures how fast a pool of 40 emulated disks rebuilds one, in simulated time; used by a test
  * and a benchmark. */
-#ifndef TESTS_REBUILD_LAB_H
-#define TESTS_REBUILD_LAB_H
+#ifndef TESTS_REBUILD_FIXTURE_H
+#define TESTS_REBUILD_FIXTURE_H
 
 #include "store/drive.h"
 #include "store/pool.h"
 
-#define REBUILD_LAB_MEMBERS 40
-#define REBUILD_LAB_K 4
-#define REBUILD_LAB_P 1
+#define REBUILD_FIXTURE_MEMBERS 40
+#define REBUILD_FIXTURE_K 4
+#define REBUILD_FIXTURE_P 1
 
-struct rebuild_lab {
+struct rebuild_fixture {
 	enum place_kind place;
 	const struct drive_spec *drive;
 	uint32_t rows;      /* rows of the lost disk */
@@ -19,13 +19,13 @@ struct rebuild_lab {
 	uint32_t scale;     /* divisor of the drive's bandwidth; 0: 1 */
 	uint32_t parallel;
 	/* Rebuilds the disk; NULL: the pool rebuilds it. */
-	int (*rebuild)(struct rebuild_lab *lab, struct store *pool,
+	int (*rebuild)(struct rebuild_fixture *fx, struct store *pool,
 		       struct store_pool_progress *progress);
 	/* results */
 	double seconds;
 	double rows_per_s;
 };
 
-void rebuild_lab_run(struct rebuild_lab *lab);
+void rebuild_fixture_run(struct rebuild_fixture *fx);
 
 #endif

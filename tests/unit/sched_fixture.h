@@ -3,8 +3,8 @@
  * A disk, its scheduler and clients that load it, in simulated time: for the scheduler's tests and its
  * benchmark. The disk is the model of store/drive.h, without bytes.
  */
-#ifndef TESTS_UNIT_SCHED_LAB_H
-#define TESTS_UNIT_SCHED_LAB_H
+#ifndef TESTS_UNIT_SCHED_FIXTURE_H
+#define TESTS_UNIT_SCHED_FIXTURE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,12 +14,12 @@
 #include "rt/rt.h"
 #include "store/drive.h"
 
-#define LAB_CLIENTS_MAX 16
-#define LAB_SAMPLES_MAX 100000
+#define FIXTURE_CLIENTS_MAX 16
+#define FIXTURE_SAMPLES_MAX 100000
 
-struct lab;
+struct sched_fixture;
 
-struct lab_client {
+struct fixture_client {
 	const char *group;
 	enum sched_class class;
 	enum sched_kind kind;
@@ -40,13 +40,13 @@ struct lab_client {
 	uint64_t disk_ns; /* of its group and class */
 	uint64_t true_ns; /* what the disk really spent on it, when it does one thing at a time */
 	/* inside */
-	struct lab *lab;
+	struct sched_fixture *fx;
 	struct rng rng;
 	uint64_t next_at;
 	uint32_t running;
 };
 
-struct lab {
+struct sched_fixture {
 	const struct drive_spec *spec;
 	const struct sched_config *config;
 	bool unscheduled; /* straight to the disk */
@@ -54,11 +54,11 @@ struct lab {
 	uint64_t warm_ns;
 	uint64_t span_ns;
 	uint32_t clients;
-	struct lab_client client[LAB_CLIENTS_MAX];
+	struct fixture_client client[FIXTURE_CLIENTS_MAX];
 	/* Called in a fiber before the load starts, and whenever a slice goes or a request ends; may be
 	 * NULL. */
-	void (*prepare)(struct lab *l);
-	void (*watch)(struct lab *l);
+	void (*prepare)(struct sched_fixture *fx);
+	void (*watch)(struct sched_fixture *fx);
 	/* inside */
 	struct sched *sched;
 	struct drive drive;
@@ -69,14 +69,14 @@ struct lab {
 	uint64_t measured_ns;
 };
 
-/* Runs it in a simulation of its own. Free with lab_free. */
-void lab_run(struct lab *l);
-void lab_free(struct lab *l);
+/* Runs it in a simulation of its own. Free with fixture_free. */
+void fixture_run(struct sched_fixture *fx);
+void fixture_free(struct sched_fixture *fx);
 
 /* Runs body in a simulation. */
-void lab_sim(void (*body)(void *), void *arg);
+void fixture_sim(void (*body)(void *), void *arg);
 
-double lab_quantile_ms(const struct lab_client *c, double q);
-double lab_bytes_per_s(const struct lab *l, const struct lab_client *c);
+double fixture_quantile_ms(const struct fixture_client *c, double q);
+double fixture_bytes_per_s(const struct sched_fixture *fx, const struct fixture_client *c);
 
 #endif

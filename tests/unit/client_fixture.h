@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A simulated cluster for tests of the client: storage nodes with disks, each in a rack of its own,
+ * and a process that runs the test; with fixture_run_all a metadata server too. Disk d of node n has
+ * the number 10 * n + d + 1, in the folder /dD/s of the machine nN.
+ */
+#ifndef UNIT_CLIENT_FIXTURE_H
+#define UNIT_CLIENT_FIXTURE_H
+
+#include "check.h"
+#include "client/block_read.h"
+#include "client/block_write.h"
+#include "client/engine.h"
+#include "cluster/cluster.h"
+#include "node/service.h"
+#include "rt/sim.h"
+
+#define FIXTURE_NODES_MAX 12
+#define FIXTURE_DISKS_MAX 2
+
+struct client_fixture;
+
+struct fixture_node {
+	struct client_fixture *fx;
+	unsigned index;
+	struct sim_node *node;
+	struct sim_disk *disks[FIXTURE_DISKS_MAX];
+	unsigned drive; /* how often its drives were replaced */
+};
+
+struct client_fixture {
+	struct sim_config config;
+	struct sim *sim;
+	struct fixture_node nodes[FIXTURE_NODES_MAX];
+	unsigned node_count;
+	unsigned disk_count;  /* of each node */
+	unsigned rack_nodes;  /* in a rack */
+	unsigned flash_nodes; /* the second disk of so many nodes is flash */
+	uint64_t disk_bytes;
+	struct sim_node *client;
+	struct sim_node *meta;  /* NULL: there is none */
+	struct sim_node *other; /* a test's */
+	bool pools;             /* the first disk of each node is a pool 2+1 of three folders, */
+	bool wide;              /* or declustered over six, */
+	bool outside;           /* which leaves repair to others when it is beyond its code */
+	uint64_t sick;          /* a disk of which its node says this: */
+	enum cluster_state sick_health;
+	struct kv_mem *kv;
+	struct kv *store; /* the metadata server's, on it */
+	void (*body)(struct client_fixture *fx);
+	bool done;
+	/* What the body wants done to the world: see fixture_do. */
+	void (*act)(struct client_fixture *fx, uint64_t arg);
+	uint64_t act_arg;
+	/* The body's: */
+	struct cluster map;
+	struct fabric fabric;
+	struct engine *engine;
+};
+
+/* Runs the body beside a cluster of so many nodes. */
+void fixture_run(unsigned nodes, unsigned disks, void (*body)(struct client_fixture *fx));
+
+/* The same with metadata: nodes register themselves. */
+void fixture_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_fixture *fx));
+/* And with several nodes in each rack, in order; or with disks of that size. */
+void fixture_run_racks(unsigned nodes, unsigned rack_nodes,
+		       void (*body)(struct client_fixture *fx));
+void fixture_run_small(unsigned nodes, uint64_t disk_bytes,
+		       void (*body)(struct client_fixture *fx));
+/* And with two disks of that size (0: the usual) on each node, of which the second is flash on the first nodes. */
+void fixture_run_media(unsigned nodes, unsigned flash_nodes, uint64_t disk_bytes,
+		       void (*body)(struct client_fixture *fx));
+/* And with a store of metadata whose calls can be made to fail: fx->kv. */
+void fixture_run_faulty(unsigned nodes, void (*body)(struct client_fixture *fx));
+/*
+ * And under faults of the network, of processes and of disks, drawn from the seed; the metadata server and the client
+ * are spared, and nothing stored is lost for good. fixture_quiet ends them.
+ */
+void fixture_run_storm(unsigned nodes, uint64_t seed, void (*body)(struct client_fixture *fx));
+void fixture_quiet(struct client_fixture *fx, uint64_t unused); /* an act */
+/* And with a pool in place of each node's disk. */
+void fixture_run_pools(unsigned nodes, void (*body)(struct client_fixture *fx));
+/* And with a declustered pool 2+1 of six folders. */
+void fixture_run_wide_pools(unsigned nodes, void (*body)(struct client_fixture *fx));
+/* And with a pool 3+1 that, once it has lost more than its code bears, leaves all to the janitor. */
+void fixture_run_outside_pools(unsigned nodes, void (*body)(struct client_fixture *fx));
+int fixture_engine_open(struct client_fixture *fx, const struct fabric_options *o,
+			struct engine **out);
+
+/* From the body: act(b, arg) is called outside of every process. Waits until it was. */
+void fixture_do(struct client_fixture *fx, void (*act)(struct client_fixture *fx, uint64_t arg),
+		uint64_t arg);
+
+/* Acts. The argument is a disk, or the node of which any disk is named. */
+void fixture_kill_node(struct client_fixture *fx, uint64_t disk);  /* for good */
+void fixture_start_node(struct client_fixture *fx, uint64_t disk); /* one that was killed */
+void fixture_add_node(struct client_fixture *fx, uint64_t unused); /* one more */
+void fixture_new_drives(struct client_fixture *fx, uint64_t disk); /* the same, with empty drives */
+void fixture_cut_node(struct client_fixture *fx,
+		      uint64_t disk); /* silent from now on, until healed */
+void fixture_heal(struct client_fixture *fx, uint64_t unused);
+
+/* Flips a stored bit of a chunk. */
+void fixture_flip(struct client_fixture *fx, uint64_t disk, struct chunk_id id, uint64_t at);
+/* Both of its heads, so that nothing tells whose it is. */
+void fixture_ruin(struct client_fixture *fx, uint64_t disk, struct chunk_id id);
+/* The same with every row that a pool has of a chunk. */
+void fixture_ruin_rows(struct client_fixture *fx, uint64_t disk, struct chunk_id id);
+
+/* The fabric of the body, with a map of the whole cluster. */
+void fixture_fabric_open(struct client_fixture *fx, const struct fabric_options *o);
+void fixture_fabric_close(struct client_fixture *fx);
+
+/* Byte `at` of the endless text number `text`. */
+uint8_t fixture_byte(uint64_t text, uint64_t at);
+void fixture_fill(uint64_t text, uint64_t at, void *bytes, size_t len);
+/* Whether the bytes are that text's. */
+bool fixture_same(uint64_t text, uint64_t at, const void *bytes, size_t len);
+
+#endif

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Two metadata servers on one store and a client, over the network, in the real world and in the simulator. */
+#ifndef TESTS_META_SERVICE_FIXTURE_H
+#define TESTS_META_SERVICE_FIXTURE_H
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/base.h"
+#include "base/log.h"
+#include "check.h"
+#include "kv/mem.h"
+#include "meta/service.h"
+#include "meta_api/id.h"
+#include "meta_client/meta_client.h"
+#include "rt/net.h"
+#include "rt/pool.h"
+#include "rt/real.h"
+#include "rt/rt.h"
+#include "rt/sim.h"
+
+#define SERVERS 2
+
+struct server {
+	struct fixture *fixture;
+	unsigned index;
+	struct kv *kv;
+	struct rt_fiber *fiber;
+	char addr[RT_ADDR_MAX];
+	bool ready;
+	struct meta_service *service;
+	int health; /* meta_service_health when the server ended */
+	int rc;
+};
+
+struct fixture {
+	bool sim;
+	uint64_t rate;     /* partition_rate of the servers */
+	uint64_t watch_ns; /* of the second server; 0: as for the first */
+	uint64_t usage_ns;
+	struct kv_mem *mem;
+	struct server servers[SERVERS];
+	struct rt_pool pool;
+	struct meta_client *client; /* of tenant "default" */
+	struct meta_client *system;
+	struct meta_client *first_only; /* of "system"; knows only the first server */
+	struct meta_call call, root;    /* calls of client and of system */
+	struct arena arena;
+	void (*test)(struct fixture *fixture);
+};
+
+/* --- fixture ------------------------------------------------------------------------------------ */
+
+static inline int on_ready(void *ctx, const char *addr, struct meta_service *s)
+{
+	struct server *server = ctx;
+	server->service = s;
+	snprintf(server->addr, sizeof(server->addr), "%s", addr);
+	server->ready = true;
+	return 0;
+}
+
+static inline void on_ended(void *ctx)
+{
+	struct server *server = ctx;
+	server->health = meta_service_health(server->service);
+}
+
+static inline void serve(void *arg)
+{
+	struct server *s = arg;
+	struct meta_serve_options o = {
+		.listen = s->addr,
+		.map = {.beat_ns = 20 * NS_PER_MS, .watch_ns = 10 * NS_PER_MS},
+		.partition_rate = s->fixture->rate,
+		.partition_burst = 10,
+		.usage_ns = s->fixture->usage_ns,
+		.ready = on_ready,
+		.ended = on_ended,
+		.ctx = s,
+	};
+	if (s->index == 1 && s->fixture->watch_ns != 0)
+		o.map.watch_ns = s->fixture->watch_ns;
+	meta_options_init(&o.meta);
+	o.meta.partition_bits = 6;
+	rt_deadline_set(RT_NEVER);
+	s->rc = meta_serve(s->kv, &o);
+}
+
+static inline void server_start(struct server *s)
+{
+	s->ready = false;
+	CHECK_EQ(rt_spawn(&s->fiber, "server", serve, s), 0);
+	while (!s->ready)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+}
+
+static inline void server_stop(struct server *s)
+{
+	rt_cancel(s->fiber);
+	rt_join(s->fiber);
+	s->fiber = NULL;
+	CHECK_EQ(s->rc, -ECANCELED);
+}
+
+static inline struct meta_client *open_client(struct fixture *fixture, const char *tenant)
+{
+	struct meta_client *c = NULL;
+	const char *addrs[SERVERS] = {fixture->servers[0].addr, fixture->servers[1].addr};
+	CHECK_EQ(meta_client_open(&c,
+				  &(struct meta_client_options){.addrs = addrs,
+								.addr_count = SERVERS,
+								.tenant = tenant,
+								.channel = {.pool = &fixture->pool},
+								.timeout_ns = 20 * NS_PER_S,
+								.try_ns = NS_PER_S}),
+		 0);
+	return c;
+}
+
+static inline void fixture_main(void *arg)
+{
+	struct fixture *fixture = arg;
+	struct cluster_id id = {.high = 1, .low = 2};
+	struct meta_options o;
+	meta_options_init(&o);
+	o.partition_bits = 6;
+	fixture->mem = kv_mem_new(&(struct kv_mem_options){
+		.seed = 1, .latency_min_ns = NS_PER_US, .latency_max_ns = 2 * NS_PER_US});
+	rt_pool_init(&fixture->pool, 16 * MIB);
+	for (unsigned i = 0; i < SERVERS; i++) {
+		struct server *s = &fixture->servers[i];
+		*s = (struct server){.fixture = fixture, .index = i};
+		CHECK_EQ(kv_mem_open(&s->kv, fixture->mem), 0);
+		if (i == 0) {
+			CHECK_EQ(meta_format(s->kv, &o, &id, PLACE_CLUSTERED, "system:1"), -EINVAL);
+			CHECK_EQ(meta_format(s->kv, &o, &id, PLACE_CLUSTERED, "default"), 0);
+		}
+		snprintf(s->addr, sizeof(s->addr), fixture->sim ? "n:%u" : "127.0.0.1:0", 7000 + i);
+		server_start(s);
+	}
+	fixture->client = open_client(fixture, "default");
+	fixture->system = open_client(fixture, META_SYSTEM);
+	fixture->call = (struct meta_call){.client = fixture->client};
+	fixture->root = (struct meta_call){.client = fixture->system};
+	arena_init(&fixture->arena, 64 * MIB);
+	fixture->test(fixture);
+	arena_fini(&fixture->arena);
+	meta_client_close(fixture->client);
+	meta_client_close(fixture->system);
+	for (unsigned i = 0; i < SERVERS; i++) {
+		if (fixture->servers[i].fiber != NULL)
+			server_stop(&fixture->servers[i]);
+		kv_close(fixture->servers[i].kv);
+	}
+	rt_pool_fini(&fixture->pool);
+	kv_mem_free(fixture->mem);
+}
+
+struct fixture_test {
+	void (*fn)(struct fixture *fixture);
+	uint64_t rate;
+	uint64_t watch_ns;
+	uint64_t usage_ns;
+};
+
+static inline void fixture_run(void **state)
+{
+	const struct fixture_test *t = *state;
+	struct fixture fixture = {
+		.test = t->fn, .rate = t->rate, .watch_ns = t->watch_ns, .usage_ns = t->usage_ns};
+	assert_int_equal(rt_real_run(NULL, fixture_main, &fixture), 0);
+	struct sim_config c;
+	sim_config_init(&c, 1, 0);
+	struct sim *s = sim_open(&c);
+	struct sim_node *n = sim_node_add(s, "n", 0);
+	fixture = (struct fixture){.test = t->fn,
+				   .rate = t->rate,
+				   .watch_ns = t->watch_ns,
+				   .usage_ns = t->usage_ns,
+				   .sim = true};
+	sim_node_start(n, fixture_main, &fixture);
+	sim_run(s, 3600 * NS_PER_S);
+	assert_false(sim_node_running(n));
+	sim_close(s);
+}
+
+static inline uint64_t make_dir(struct meta_call *c, uint64_t dir, const char *name)
+{
+	uint64_t id = meta_id();
+	CHECK_EQ(meta_client_mkdir(c, dir, meta_name(name), id), 0);
+	return id;
+}
+
+static inline uint64_t make_file(struct meta_call *c, uint64_t dir, const char *name)
+{
+	int result = -1;
+	struct meta_create f = {.name = meta_name(name), .id = meta_id(), .mtime_ns = 5};
+	CHECK_EQ(meta_client_create(c, dir, &f, 1, 0, &result), 0);
+	CHECK_EQ(result, 0);
+	return f.id;
+}
+
+#define TEST_RATE(what, limit)                                                                   \
+	{                                                                                        \
+		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
+		{                                                                                \
+			.fn = what, .rate = limit                                                \
+		}                                                                                \
+	}
+#define TEST(what) TEST_RATE(what, 0)
+#define TEST_USAGE(what)                                                                         \
+	{                                                                                        \
+		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
+		{                                                                                \
+			.fn = what, .usage_ns = 20 * NS_PER_MS                                   \
+		}                                                                                \
+	}
+#define TEST_BEHIND(what)                                                                        \
+	{                                                                                        \
+		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
+		{                                                                                \
+			.fn = what, .watch_ns = 60 * NS_PER_S                                    \
+		}                                                                                \
+	}
+
+#endif

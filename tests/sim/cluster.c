@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rounds of faults and healing: see cluster.h. */
+/* Rounds of faults and healing: cluster.h has the theory. */
 #include "cluster.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "cluster_watch.h"
 
-#define QUIET_NS (120 * NS_PER_S)  /* until clients have come to rest */
-#define CHECK_NS (2000 * NS_PER_S) /* for all that the checker does */
-#define REFUSALS 5 /* times that, where reads are refused: each is asked for a dozen times */
-#define BEGIN_NS (3 * NS_PER_S) /* without faults, so that there is a cluster */
+#define QUIET_NS (120 * NS_PER_S)  /* time for clients to come to rest */
+#define CHECK_NS (2000 * NS_PER_S) /* time limit of the checker */
+#define REFUSALS \
+	5 /* factor for CHECK_NS where reads are refused: the checker retries each a dozen times */
+#define BEGIN_NS (3 * NS_PER_S) /* time without faults, in which the cluster starts */
 #define SLICE_NS (500 * NS_PER_MS)
-#define LOOK_NS (5 * NS_PER_S) /* how often processes are looked at while the checker is at it */
+#define LOOK_NS (5 * NS_PER_S) /* interval of the checks of processes while the checker runs */
 #define REQUESTED_MAX 5
 #define CUT_NODES 2
 #define CUT_NS (2 * NS_PER_S)
@@ -30,12 +32,12 @@ static void victim_set(struct world *w, struct node_place *n, unsigned disk, boo
 	for (unsigned i = 0; i < MEMBERS; i++)
 		if (n->members[i] != NULL)
 			sim_disk_spare(n->members[i], !on);
-	/* The node goes with all its disks: only when that is this one. */
+	/* Losing the node loses all its disks: allowed only if it has no other disk. */
 	if (w->plan.disks == 1)
 		sim_node_spare(n->node, !on);
 }
 
-/* One of the nodes that are left. */
+/* Draws a node that is not lost. */
 static struct node_place *any_node(struct world *w)
 {
 	for (;;) {
@@ -45,7 +47,7 @@ static struct node_place *any_node(struct world *w)
 	}
 }
 
-/* Everywhere at once; what was synced stays. */
+/* All nodes lose power at once; synced data stays. */
 static void blackout(struct world *w)
 {
 	for (unsigned i = 0; i < w->node_count; i++)
@@ -67,6 +69,8 @@ static void rack_outage(struct world *w)
 void world_request_fault(struct world *w, enum requested_fault fault, unsigned client,
 			 unsigned waits)
 {
+	assert(fault != REQUEST_NONE);
+	assert(client < w->plan.clients);
 	if (w->requested != REQUEST_NONE || w->requested_count >= REQUESTED_MAX)
 		return;
 	w->requested_count++;
@@ -91,8 +95,8 @@ static void cut_off(struct world *w)
 }
 
 /*
- * Requests that come now are done when it goes on, if the client cannot take them back: it is cut off meanwhile. Then
- * another server has done them, and more.
+ * Pauses a metadata server and, a little later, cuts the client off from it. Requests that the server received
+ * carry on after the pause, because the client cannot cancel them; by then another server has carried them out too.
  */
 static void freeze(struct world *w)
 {
@@ -103,7 +107,10 @@ static void freeze(struct world *w)
 	w->cut_ns = sim_now_ns(w->sim) + FREEZE_NS / 4;
 }
 
-/* It goes on where it was, with what it knew then: its leases are others', its chunks were taken for orphans. */
+/*
+ * Pauses a process for longer than two epochs. It continues with its old state: other janitors have its leases, and
+ * its chunks were deleted as orphans.
+ */
 static void put_to_sleep(struct world *w, struct sim_node *n)
 {
 	uint64_t left_ns = w->end_ns - min_u64(w->end_ns, sim_now_ns(w->sim));
@@ -142,7 +149,7 @@ static void request_carry_out(struct world *w, struct node_place *victim)
 	w->requested = REQUEST_NONE;
 }
 
-/* It comes back with what it had, which has been replaced, moved and deleted meanwhile. */
+/* Pauses a node for so long that janitors replace, move and delete its chunks in the meantime. */
 static void send_away(struct world *w, const struct node_place *victim)
 {
 	struct node_place *n = any_node(w);
@@ -161,7 +168,7 @@ static void put_one_to_sleep(struct world *w)
 	put_to_sleep(w, role->node);
 }
 
-/* More than any encoding bears. */
+/* Loses two to four nodes: more than any encoding tolerates. */
 static void lose_many(struct world *w)
 {
 	for (uint64_t n = 2 + rng_below(&w->rng, 3); n > 0; n--)
@@ -171,6 +178,7 @@ static void lose_many(struct world *w)
 
 static void faulty_time(struct world *w)
 {
+	assert(!w->working && w->requested == REQUEST_NONE);
 	struct node_place *victim = any_node(w);
 	unsigned disk = (unsigned)rng_below(&w->rng, w->plan.disks);
 	w->end_ns = sim_now_ns(w->sim) + w->plan.faulty_ns;
@@ -232,8 +240,10 @@ static bool check_ended(void *arg)
 	return w->rack_loss_requested || (w->checked && !sim_node_running(w->checker.node));
 }
 
-/* Machines that are gone, or may turn out to have lost a disk for good, get new ones beside them: without, there
- * could be too few for the widest stripe. */
+/*
+ * Adds a node for each node that is lost or has a damaged disk. Without the new nodes there could be too few disks
+ * for the widest stripe.
+ */
 static void replace_lost(struct world *w)
 {
 	unsigned n = w->node_count;
@@ -249,7 +259,7 @@ static void replace_lost(struct world *w)
 	}
 }
 
-/* All nodes of a rack with several. Every block has its chunks in different racks by now. */
+/* Loses all nodes of a rack. Every block has its chunks in different racks by now. */
 static void lose_rack(struct world *w)
 {
 	unsigned rack = any_node(w)->rack;
@@ -260,7 +270,7 @@ static void lose_rack(struct world *w)
 	w->rack_loss_requested = false;
 }
 
-/* Each life ends at some wait. They have more of them when they work. */
+/* Kills each life of each janitor at a wait that is drawn; a janitor waits more often while it works. */
 static void kill_janitors(struct world *w)
 {
 	uint64_t end_ns = sim_now_ns(w->sim) + KILLS_NS, lives[JANITORS_MAX] = {0};
@@ -286,7 +296,8 @@ void world_heal(struct world *w)
 	kv_mem_calm(w->kv);
 	replace_lost(w);
 	if (!sim_run_until(w->sim, clients_rest, w, QUIET_NS) && !model_violated(&w->model))
-		model_violation(&w->model, "I11", "clients do not come to rest");
+		model_violation(&w->model, "I11", "clients do not come to rest within %lu s",
+				(uint64_t)(QUIET_NS / NS_PER_S));
 	w->checked = false;
 	sim_node_start(w->checker.node, checker_main, &w->checker);
 	if (w->plan.kills)
@@ -300,7 +311,7 @@ void world_heal(struct world *w)
 			lose_rack(w);
 	}
 	if (!ended)
-		model_violation(&w->model, "I8", "the check does not end");
+		model_violation(&w->model, "I8", "the checker does not end");
 	bounds_rest(w);
 }
 
@@ -337,6 +348,7 @@ struct world *world_new(struct sim *sim, struct scenario_result *out, uint64_t s
 
 void world_free(struct world *w)
 {
+	assert(w->out->violation == w->model.violation);
 	w->out->operations = w->model.acknowledged;
 	w->out->refused = w->refused;
 	if (sim_node_running(w->checker.node))
@@ -372,14 +384,14 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 	world_free(w);
 }
 
-/* The times are short: what strikes by the hour strikes more often. */
+/* Rounds are short, so faults with a rate per hour strike more often. */
 static void prepare(const struct scenario_input *in, struct sim_config *c)
 {
 	(void)in;
 	for (int f = 0; f < SIM_FAULT_COUNT; f++)
 		if (sim_fault_table[f].unit == SIM_PER_HOUR)
 			c->rate[f] *= 2;
-	/* These have one disk or node to strike. */
+	/* These strike only one disk or node. */
 	static const struct {
 		enum sim_fault fault;
 		unsigned times;
@@ -438,7 +450,7 @@ static const enum bug bugs_found[] = {
 
 const struct scenario scenario_cluster = {
 	.name = "cluster",
-	.doc = "a whole cluster, all operations, damage within what the encodings bear",
+	.doc = "a complete cluster, all operations, damage within what the encodings tolerate",
 	.prepare = prepare,
 	.run = run_within,
 	.bugs = bugs_found,
@@ -447,7 +459,7 @@ const struct scenario scenario_cluster = {
 const struct scenario scenario_over = {
 	.name = "over",
 	.refuses = true,
-	.doc = "the same with damage everywhere: errors, but never wrong bytes",
+	.doc = "the same with damage to all disks: reads may fail, but never return wrong bytes",
 	.prepare = prepare_over,
 	.run = run_over,
 };

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * I11: what a process has at once is bounded, and so is what it does in a second. The bounds are some times what the
- * busiest of many seeds had: whoever tries again without a pause, or begins work without an end, is far beyond.
+ * I11: the resources that a process has at once are bounded, and so is the number of its waits in a second. The
+ * bounds are some times the highest values of many seeds. A process that retries without a pause, or starts work
+ * without a limit, exceeds them by far.
  */
+#include <assert.h>
+
 #include "client/fabric.h"
 #include "cluster.h"
 
-/* 195, 89, 5,825 and 1,367 are the most that a thousand seeds had. */
+/* The highest values of a thousand seeds were 195, 89, 5,825 and 1,367. */
 #define FIBERS_MAX 500
 #define SOCKS_MAX 250
 #define WAITS_PER_S_MAX 20000
 #define CLIENT_WAITS_PER_S_MAX 8000
-#define REST_NS (120 * NS_PER_S) /* until nobody holds memory: a chunk that is late is waited for */
+#define REST_NS (120 * NS_PER_S) /* time to release all memory: a client waits for late chunks */
 
-/* --- what processes have and do --------------------------------------------------------------- */
+/* --- resources of processes --------------------------------------------------------------- */
 
 static void node_look(struct world *w, struct sim_node *n, struct last_look *was,
 		      uint64_t waits_per_s)
@@ -24,6 +27,7 @@ static void node_look(struct world *w, struct sim_node *n, struct last_look *was
 		return;
 	sim_node_load(n, &load);
 	uint64_t waits = load.waits - (lives == was->lives ? was->waits : 0);
+	assert(now_ns >= was->at_ns);
 	uint64_t ns = now_ns - was->at_ns;
 	if (load.fibers > FIBERS_MAX || load.socks > SOCKS_MAX)
 		model_violation(&w->model, "I11", "%s has %zu fibers and %zu sockets",
@@ -46,7 +50,7 @@ void bounds_look(struct world *w)
 		node_look(w, w->clients[i].node, &w->clients[i].last, CLIENT_WAITS_PER_S_MAX);
 }
 
-/* --- what clients hold ------------------------------------------------------------------------ */
+/* --- memory of clients ------------------------------------------------------------------------ */
 
 static bool holds_nothing(const struct fabric *f)
 {
@@ -73,7 +77,8 @@ void bounds_rest(struct world *w)
 		for (size_t i = 0; i < ARRAY_LEN(gates); i++)
 			if (gates[i]->held_bytes > 0)
 				model_violation(&w->model, "I11",
-						"client %u rests and holds %lu bytes of %lu", c,
-						gates[i]->held_bytes, gates[i]->limit_bytes);
+						"client %u is at rest and still holds %lu bytes of "
+						"a gate of %lu",
+						c, gates[i]->held_bytes, gates[i]->limit_bytes);
 	}
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The checker: a process that faults spare, run when they have stopped. It is the operator too, as far as
- * machines that are gone need one.
+ * The checker: a process that no fault strikes. It runs after the faults have stopped, and also acts as the
+ * operator who removes lost machines and drives.
  *
- *   1  every file and log is read: what was acknowledged is there, at once, before anything is repaired
- *      and blocks under append that lack a copy are ended by writers that live, before logs are taken over
- *   2  the cluster is watched until it is whole: no garbage in the metadata, every chunk of every record on its
- *      disk and verified, no chunk that no record wants, all disks well
- *   3  parities are compared with an encoding anew, and everything is read again
+ *   1  Reads every file and log, before anything is repaired: acknowledged bytes are readable at once. Then checks
+ *      that writers that live end blocks under append that lack a copy, and takes over all logs.
+ *   2  Waits until the cluster has converged: no garbage in the metadata, every chunk of every record on its disk and
+ *      verified, no orphan, all disks online or gone.
+ *   3  Compares parities with a new encoding of the data, and reads everything again.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,24 +37,28 @@
 #define DEAD_PAGE 16
 #define WORSE_LOOKS 3
 #define CACHES_NS (2500 * NS_PER_MS)
-#define EMPTY_NS (60 * NS_PER_S)       /* that a node has to be emptied */
-#define HOPE_NS (60 * NS_PER_S)        /* for a damaged disk to come back */
-#define SHORT_POOL_NS (300 * NS_PER_S) /* without a new drive in a pool, */
-#define STUCK_NS (60 * NS_PER_S)       /* when that has been in the way for so long */
+#define EMPTY_NS (60 * NS_PER_S) /* time to drain a node; then it goes back online */
+#define HOPE_NS \
+	(60 * NS_PER_S) /* time for a damaged disk to come back online; then it is removed */
+#define SHORT_POOL_NS (300 * NS_PER_S) /* a pool without a new drive is removed after this time, */
+#define STUCK_NS \
+	(60 * NS_PER_S) /* if the same lack has kept the cluster from converging for this time */
 #define CHUNKS_MAX 100000
+#define RECODE_MOVED 1 /* a chunk was moved since the record was read */
 
+/* The good chunks that the checker has seen of a block. */
 struct block_seen {
-	uint32_t most;  /* good chunks, ever */
-	uint32_t worse; /* looks in a row at which there were fewer */
-	/* Where each chunk was seen, last time it was good. */
-	uint64_t chunk_block;
-	uint64_t disk[META_CHUNKS_MAX];
+	uint32_t most;        /* highest number of good chunks of all looks */
+	uint32_t worse;       /* number of the last looks in a row that found fewer */
+	uint64_t chunk_block; /* of the record, when the chunks were counted */
+	uint64_t disk
+		[META_CHUNKS_MAX]; /* of each chunk that was good at the last look; 0: it was not */
 };
 
 /* --- the operator ------------------------------------------------------------------------------ */
 
-/* Both copies of its superblock are damaged: no node opens it again. */
-static bool member_is_nobody(struct sim_disk *d, unsigned member)
+/* Returns whether both copies of the superblock of a member are damaged: no node opens it again. */
+static bool member_lost_superblock(struct sim_disk *d, unsigned member)
 {
 	AUTO_FREE uint8_t *bytes = malloc(SUPER_BYTES);
 	struct super is;
@@ -70,7 +75,7 @@ static unsigned members_lost(const struct node_place *n)
 	for (unsigned i = 0; i < MEMBERS; i++)
 		lost += n->members[i] != NULL &&
 			((sim_disk_damage(n->members[i]) & SIM_DAMAGE_LOST) != 0 ||
-			 member_is_nobody(n->members[i], i));
+			 member_lost_superblock(n->members[i], i));
 	return lost;
 }
 
@@ -93,8 +98,10 @@ static void order_online(struct checker *k, uint64_t disk)
 	disk_end(&c, &u, rc, 0);
 }
 
-/* Whether a pool that lacks a drive is what keeps the cluster from being whole, by the same lack all the time: when that
- * drive alone knew of a late change, chunks there cannot be deleted without it. */
+/*
+ * Returns whether a pool that lost a drive keeps the cluster from converging, with the same lack all the time: if
+ * that drive alone knew of a late change, the pool cannot delete the affected chunks without it.
+ */
 static bool pool_is_stuck(struct checker *k, const struct node_place *n)
 {
 	const struct short_pool *l = &k->short_pools[n->index];
@@ -106,6 +113,7 @@ static bool pool_is_stuck(struct checker *k, const struct node_place *n)
 static void pool_give_up(struct checker *k, const struct node_place *n)
 {
 	struct short_pool *l = &k->short_pools[n->index];
+	assert(k->world->plan.pools && members_lost(n) > 0);
 	if (l->gone)
 		return;
 	k->world->out->given_up++;
@@ -114,7 +122,7 @@ static void pool_give_up(struct checker *k, const struct node_place *n)
 		   world_disk_id(n, 0), l->lack);
 }
 
-/* What is gone for good is said to be; what has failed and is there gets another chance. */
+/* Removes nodes and disks that are lost for good; brings failed disks that still exist back online. */
 void operate(struct checker *k)
 {
 	struct world *w = k->world;
@@ -214,7 +222,7 @@ int disk_use(struct call *c, uint64_t disk, struct disk_use *u)
 	return rc;
 }
 
-/* 0: the chunk is there, right and verified. */
+/* Returns 0 if the chunk is on its disk, complete, verified and of this block. */
 static int chunk_look(struct checker *k, const struct meta_block_at *at, uint32_t i)
 {
 	const struct meta_block *b = &at->block;
@@ -249,7 +257,7 @@ static int chunk_look(struct checker *k, const struct meta_block_at *at, uint32_
 		return -ESTALE;
 	uint32_t crc = s.copies ? b->crc : b->chunks[i].crc;
 	if (!st.sealed ||
-	    (crc != 0 && st.len > 0 && st.crc != crc)) /* whole, and an old state of it */
+	    (crc != 0 && st.len > 0 && st.crc != crc)) /* complete, but an old state */
 		return -ESTALE;
 	return st.len == shape_stored_len(&s, (int)i, b->length) ? 0 : -ERANGE;
 }
@@ -262,7 +270,7 @@ static struct block_seen *block_seen_of(struct checker *k, const struct meta_blo
 		if (seen == NULL || map_put(&k->blocks_seen, b->id, seen) < 0)
 			abort();
 	}
-	if (seen->chunk_block != b->chunk_block) /* it may have another encoding now */
+	if (seen->chunk_block != b->chunk_block) /* the block was re-encoded */
 		*seen = (struct block_seen){.chunk_block = b->chunk_block};
 	return seen;
 }
@@ -288,8 +296,8 @@ static int block_get(struct checker *k, const struct meta_block_at *at, struct a
 	return meta_client_block_get(&m, &at->block.id, 1, a, out);
 }
 
-/* A chunk is not on a sound disk: then no record may name it there. */
-static void chunk_went(struct checker *k, const struct meta_block_at *at, uint32_t i)
+/* A sound disk does not have a chunk: violates I10 if the record still names it there. */
+static void chunk_deleted(struct checker *k, const struct meta_block_at *at, uint32_t i)
 {
 	const struct meta_block *b = &at->block;
 	const struct named n = {.tenant = at->tenant,
@@ -304,24 +312,25 @@ static void chunk_went(struct checker *k, const struct meta_block_at *at, uint32
 	if (world_store_open(k->world, &kv, &m) == 0 && named_still(k->world, m, &n) &&
 	    chunk_look(k, at, i) == -ENOENT && named_still(k->world, m, &n))
 		model_violation(&k->world->model, "I10",
-				"block %016lx (%s): chunk %u is deleted from disk %lu, where the "
-				"record has it",
+				"block %016lx (%s): chunk %u was deleted from disk %lu, where the "
+				"record names it",
 				b->id, b->encoding, i, n.disk);
 	world_store_close(kv, m);
 }
 
 /*
- * How many good chunks a block has may grow while all is quiet, and not shrink. A chunk that moves while it is looked
- * at is missed; so a block counts as worse when it was so at several looks in a row.
+ * Checks I10: the number of good chunks of a block may grow while there are no faults, but never shrink. A look
+ * misses a chunk that moves during the look, so only several looks in a row with fewer chunks are a violation.
  */
 static void block_seen_note(struct checker *k, struct block_seen *seen, const struct meta_block *b,
 			    uint32_t good)
 {
+	assert(good <= b->chunk_count);
 	seen->worse = good < seen->most ? seen->worse + 1 : 0;
 	seen->most = good > seen->most ? good : seen->most;
 	if (seen->worse >= WORSE_LOOKS)
 		model_violation(&k->world->model, "I10",
-				"block %016lx had %u good chunks, and has %u; %.120s", b->id,
+				"block %016lx had %u good chunks and now has %u; %.120s", b->id,
 				seen->most, good, k->world->lacking);
 }
 
@@ -343,7 +352,7 @@ static uint32_t racks_of(struct checker *k, const struct meta_block *b)
 	return n;
 }
 
-/* Racks with a disk of the media that takes chunks. */
+/* Returns the number of racks with an online disk of the media. */
 static uint32_t racks_with(const struct cluster *map, enum cluster_media media)
 {
 	bool has[NODES_MAX + 1] = {0};
@@ -360,7 +369,7 @@ static uint32_t racks_with(const struct cluster *map, enum cluster_media media)
 	return n;
 }
 
-/* In as many racks as there are for its media, or as it has chunks. */
+/* Returns whether the chunks of a block are in as many racks as its media and its width allow. */
 static bool is_apart(struct checker *k, const struct meta_block *b)
 {
 	struct cluster *map;
@@ -370,7 +379,7 @@ static bool is_apart(struct checker *k, const struct meta_block *b)
 	return racks_of(k, b) >= min_u64(racks, b->chunk_count);
 }
 
-/* I13: with fewer racks that have its media than it has chunks, a block may lie on another in part. */
+/* Checks I13. If fewer racks have the media than the block has chunks, some chunks may be on the other media. */
 static bool media_is_kept(struct checker *k, const struct meta_block *b)
 {
 	struct cluster *map;
@@ -384,8 +393,9 @@ static bool media_is_kept(struct checker *k, const struct meta_block *b)
 		if (d == NULL || d->media == b->media)
 			continue;
 		not_converged(k->world, 0,
-			      "block %016lx (%s) is of %s: chunk %zu is on disk %lu, of %s", b->id,
-			      b->encoding, cluster_media_name(b->media), i, d->id,
+			      "block %016lx (%s) is on media %s, but its chunk %zu is on disk %lu "
+			      "of media %s",
+			      b->id, b->encoding, cluster_media_name(b->media), i, d->id,
 			      cluster_media_name(d->media));
 		k->world->lacking_media = true;
 		return false;
@@ -405,7 +415,7 @@ static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 	for (uint32_t i = 0; i < b->chunk_count; i++) {
 		int rc = chunk_look(k, at, i);
 		if (rc == -ENOENT && (!k->world->plan.pools || seen->disk[i] == b->chunks[i].disk))
-			chunk_went(k, at, i);
+			chunk_deleted(k, at, i);
 		seen->disk[i] = rc == 0 ? b->chunks[i].disk : 0;
 		struct chunk_id id = {b->chunk_block, i};
 		uint64_t key = chunk_key(b->chunks[i].disk, id);
@@ -417,7 +427,7 @@ static bool block_is_whole(struct checker *k, const struct meta_block_at *at)
 		(void)map_put(&k->wanted, key, k);
 	}
 	block_seen_note(k, seen, b, good);
-	/* More racks than chunks are there again, and pools are where they have to be. */
+	/* There are more racks than chunks again. Columns of an mlec lie where its scheme puts them. */
 	if (whole && strncmp(b->encoding, "mlec", 4) != 0 && !is_apart(k, b))
 		whole = not_converged(k->world, 0, "block %016lx (%s): two chunks in one rack",
 				      b->id, b->encoding);
@@ -433,7 +443,7 @@ static bool blocks_are_whole(struct checker *k)
 		struct meta_block_at at[32];
 		int64_t n = meta_client_blocks(&k->root, &w, &a, at, ARRAY_LEN(at));
 		if (n < 0) {
-			whole = not_converged(k->world, 0, "blocks are not listed: %s",
+			whole = not_converged(k->world, 0, "blocks cannot be listed: %s",
 					      err_name((int)n));
 			break;
 		}
@@ -492,18 +502,18 @@ static bool no_orphans(struct checker *k)
 	return true;
 }
 
-/* I7: with nothing in the making and no garbage, not even compaction is an excuse. */
+/* Checks I7 at rest: without writes and garbage, not even compaction may exceed the quota. */
 static void quota_at_rest(struct checker *k)
 {
 	struct meta_tenant t;
 	if (meta_client_tenant_get(&k->root, 0, TENANT, &t) == 0 && t.quota_bytes > 0 &&
 	    t.used_bytes > t.quota_bytes)
 		model_violation(&k->world->model, "I7",
-				"%lu bytes are used at rest of a quota of %lu", t.used_bytes,
+				"at rest %lu bytes are used of a quota of %lu", t.used_bytes,
 				t.quota_bytes);
 }
 
-/* Whether there are pools without a drive, and it is late. */
+/* Returns whether a pool lost a drive, and the time to remove it is near. */
 static bool short_pools_matter(const struct checker *k)
 {
 	const struct world *w = k->world;
@@ -513,8 +523,10 @@ static bool short_pools_matter(const struct checker *k)
 	return lost > 0 && rt_now_ns() + STUCK_NS > k->begin_ns + SHORT_POOL_NS;
 }
 
-/* Whether chunks on a disk are to be deleted, and have not been. It may not even list them: those that have them are
- * gone, and those that have none are not believed. */
+/*
+ * Returns whether dead chunks of a disk wait for their deletion. A pool may not even list them: the members that
+ * have them are lost, and those that have none are behind.
+ */
 static bool disk_has_dead(struct checker *k, uint64_t disk)
 {
 	uint64_t epoch;
@@ -534,8 +546,10 @@ static bool disk_has_dead(struct checker *k, uint64_t disk)
 	return found;
 }
 
-/* What is lacking because of each of them: what names it, a chunk there that no record wants, or one that it does not
- * delete. (Records of chunks that cannot be deleted are garbage for as long.) */
+/*
+ * Records for each pool that lost a drive what it lacks: `lacking` if that names the pool, an orphan on it, or a
+ * dead chunk that it does not delete. (Records of chunks that cannot be deleted stay as garbage for as long.)
+ */
 static void short_pools_look(struct checker *k)
 {
 	struct world *w = k->world;
@@ -562,7 +576,10 @@ static bool is_converged(struct checker *k)
 {
 	map_fini(&k->wanted);
 	map_init(&k->wanted, CHUNKS_MAX);
-	/* I10 is seen by looking all the time; else it is enough to look when the rest is well. */
+	/*
+	 * While janitors are killed, chunks are counted at every look for I10; else only when the rest has
+	 * converged.
+	 */
 	bool well = records_agree(k->world) && map_is_well(k);
 	bool stuck = short_pools_matter(k);
 	bool whole = (well || k->world->plan.kills || stuck) && blocks_are_whole(k);
@@ -572,8 +589,8 @@ static bool is_converged(struct checker *k)
 	return converged;
 }
 
-/* So that there is something to move while janitors are killed. */
-static void empty_one(struct checker *k)
+/* Drains a node, so that janitors move chunks while they are killed. */
+static void drain_one(struct checker *k)
 {
 	struct world *w = k->world;
 	const struct node_place *n = &w->nodes[rng_below(&w->rng, w->plan.nodes)];
@@ -587,11 +604,11 @@ static void converge(struct checker *k)
 	uint64_t end_ns = rt_now_ns() + CONVERGE_NS;
 	(void)blocks_are_whole(k);
 	if (w->plan.kills)
-		empty_one(k);
+		drain_one(k);
 	while (!model_violated(&w->model) && !is_converged(k)) {
 		if (rt_now_ns() > end_ns) {
 			model_violation(&w->model, w->lacking_media ? "I13" : "I8",
-					"not whole after %lu s: %.200s",
+					"not converged after %lu s: %.200s",
 					(uint64_t)(CONVERGE_NS / NS_PER_S), w->lacking);
 			return;
 		}
@@ -618,9 +635,9 @@ static int chunk_fetch(struct checker *k, const struct meta_block *b, uint32_t i
 	return rc;
 }
 
-/* Encodes with the code itself: the client's way of doing it is under test. */
-static int encode_anew(const struct shape *s, uint64_t each, const struct slice *got,
-		       uint8_t *parities)
+/* Computes the parities with the codec alone, because the client's encoder is under test. */
+static int parities_compute(const struct shape *s, uint64_t each, const struct slice *got,
+			    uint8_t *parities)
 {
 	AUTO_FREE struct iovec *iov = calloc((size_t)s->n, sizeof(*iov));
 	AUTO_FREE struct sg *chunks = calloc((size_t)s->n, sizeof(*chunks));
@@ -647,17 +664,19 @@ static void compare_chunks(struct checker *k, const struct meta_block *b, const 
 {
 	struct model *m = &k->world->model;
 	uint64_t each = shape_chunk_len(s, b->length);
+	assert(s->k <= s->n);
 	AUTO_FREE uint8_t *parities = calloc((size_t)(s->n - s->k) + 1, each);
 	uint32_t crc = 0;
 	for (int i = 0; i < s->k; i++)
 		if (got[i].len > 0)
 			crc = crc32c(crc, got[i].buf->data + got[i].offset, got[i].len);
 	if (crc != b->crc) {
-		model_violation(m, "I9", "block %016lx (%s): its data have another checksum", b->id,
-				b->encoding);
+		model_violation(m, "I9",
+				"block %016lx (%s): checksum of the data differs from the record's",
+				b->id, b->encoding);
 		return;
 	}
-	int rc = parities == NULL ? -ENOMEM : encode_anew(s, each, got, parities);
+	int rc = parities == NULL ? -ENOMEM : parities_compute(s, each, got, parities);
 	if (rc < 0)
 		model_violation(m, "I9", "block %016lx (%s) cannot be encoded: %s", b->id,
 				b->encoding, err_name(rc));
@@ -671,7 +690,9 @@ static void compare_chunks(struct checker *k, const struct meta_block *b, const 
 	}
 }
 
-/* 1: a chunk is not where the record says. */
+/*
+ * Compares all chunks of a block with a new encoding. Returns RECODE_MOVED if a chunk is not where the record says.
+ */
 static int block_recode(struct checker *k, const struct meta_block *b)
 {
 	struct encoding e;
@@ -691,30 +712,32 @@ static int block_recode(struct checker *k, const struct meta_block *b)
 	if (rc == 0)
 		compare_chunks(k, b, &s, got);
 	else if (rc != -ENOENT)
-		model_violation(&k->world->model, "I9", "block %016lx is whole, and not read: %s",
-				b->id, err_name(rc));
+		model_violation(&k->world->model, "I9",
+				"block %016lx is complete but cannot be read: %s", b->id,
+				err_name(rc));
 	for (int i = 0; i < s.n; i++)
 		buf_unref(got[i].buf);
-	return rc == -ENOENT;
+	return rc == -ENOENT ? RECODE_MOVED : 0;
 }
 
-/* Janitors go on moving chunks: then the record is looked up again. */
+/* Compares a block; reads its record again if a janitor has moved a chunk. */
 static void block_check(struct checker *k, const struct meta_block_at *at)
 {
 	struct meta_block now = at->block;
 	struct arena a;
 	int rc = block_recode(k, &now);
 	arena_init(&a, MIB);
-	for (int i = 0; rc == 1 && i < TRIES && rt_sleep_ns(CACHES_NS) == 0; i++) {
+	for (int i = 0; rc == RECODE_MOVED && i < TRIES && rt_sleep_ns(CACHES_NS) == 0; i++) {
 		rc = block_get(k, at, &a, &now);
 		if (rc == 0)
 			rc = block_recode(k, &now);
-		else if (rc == -ENOENT) /* compacted, or encoded anew */
+		else if (rc == -ENOENT) /* compacted or re-encoded */
 			rc = 0;
 	}
 	if (rc != 0)
-		model_violation(&k->world->model, "I9", "block %016lx is whole, and not read: %s",
-				at->block.id, rc < 0 ? err_name(rc) : "a chunk is not there");
+		model_violation(&k->world->model, "I9",
+				"block %016lx is complete but cannot be read: %s", at->block.id,
+				rc < 0 ? err_name(rc) : "a chunk is missing");
 	arena_fini(&a);
 }
 
@@ -752,7 +775,7 @@ static void each_block(struct checker *k,
 	arena_fini(&a);
 }
 
-/* --- what is written when all is well -------------------------------------------------------------- */
+/* --- writes after convergence -------------------------------------------------------------- */
 
 static int write_fresh(struct checker *k, unsigned n)
 {
@@ -782,15 +805,16 @@ static void racks_look(struct checker *k, const struct meta_block_at *at)
 				at->block.id, at->block.encoding);
 }
 
-/* I9: every encoding in use has fewer chunks than there are racks. */
+/* Checks I9 for new files: every encoding in use has fewer chunks than there are racks. */
 static void check_racks(struct checker *k)
 {
 	for (unsigned i = 0; i < k->world->plan.encoding_count; i++) {
 		int rc = write_fresh(k, i);
 		if (rc < 0 && rc != -EDQUOT)
-			model_violation(&k->world->model, "I8",
-					"all is well, and a file of %s cannot be written: %s",
-					k->world->plan.encodings[i], err_name(rc));
+			model_violation(
+				&k->world->model, "I8",
+				"the cluster has converged, but a file of %s cannot be written: %s",
+				k->world->plan.encodings[i], err_name(rc));
 	}
 	each_block(k, racks_look);
 }
@@ -830,7 +854,7 @@ static int checker_open(struct checker *k, struct world *w)
 	return rc < 0 ? rc : -EHOSTUNREACH;
 }
 
-static void settle(struct checker *k)
+static void await_converged(struct checker *k)
 {
 	converge(k);
 	if (!model_violated(&k->world->model)) {
@@ -848,7 +872,8 @@ void checker_main(void *arg)
 	struct checker k;
 	int rc = checker_open(&k, w);
 	if (rc < 0)
-		model_violation(&w->model, "I8", "the metadata does not answer: %s", err_name(rc));
+		model_violation(&w->model, "I8", "the checker cannot reach the metadata: %s",
+				err_name(rc));
 	if (rc == 0) {
 		check_contents(&k);
 		if (!w->over)
@@ -856,7 +881,7 @@ void checker_main(void *arg)
 		check_logs_end(&k);
 	}
 	if (rc == 0 && !w->over) {
-		settle(&k);
+		await_converged(&k);
 		if (w->plan.rack_lost && w->last && !model_violated(&w->model)) {
 			w->rack_loss_requested = true;
 			while (w->rack_loss_requested && rt_sleep_ns(NS_PER_MS) == 0)
@@ -865,7 +890,7 @@ void checker_main(void *arg)
 			map_init(&k.blocks_seen, CHUNKS_MAX);
 			check_contents(&k);
 			k.begin_ns = rt_now_ns();
-			settle(&k);
+			await_converged(&k);
 		}
 	}
 	if (w->last)

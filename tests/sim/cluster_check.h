@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The checker: a process that faults spare, run when they have stopped.
+ * The checker: a process that no fault strikes. It runs after the faults have stopped.
  *
  *   cluster_check.c     waits for convergence, compares chunks with records
- *   cluster_keep.c      looks at blocks under append
- *   cluster_contents.c  reads what clients were told is there
+ *   cluster_keep.c      checks blocks under append
+ *   cluster_contents.c  reads every file that clients were told exists
  */
 #ifndef TESTS_SIM_CLUSTER_CHECK_H
 #define TESTS_SIM_CLUSTER_CHECK_H
@@ -13,13 +13,14 @@
 #include "cluster.h"
 #include "rt/pool.h"
 
-#define TRIES 12 /* of whatever may be late */
+#define TRIES 12 /* attempts of a request that may fail for a while */
 
-/* A pool that lacks a drive. */
+/* A pool that lost a drive. */
 struct short_pool {
-	char lack[VIOLATION_BYTES]; /* in the way of the cluster being whole; empty: nothing */
+	char lack
+		[VIOLATION_BYTES]; /* what keeps the cluster from converging because of the pool; empty: nothing */
 	uint64_t since_ns;
-	bool gone; /* given up */
+	bool gone; /* the operator has removed the pool */
 };
 
 struct checker {
@@ -34,18 +35,18 @@ struct checker {
 	struct short_pool short_pools[NODES_MAX];
 };
 
-/* What an operator does for machines and disks that need one. */
+/* Acts as the operator: removes lost nodes and disks, brings failed disks back online. */
 void operate(struct checker *k);
-/* Remembers what is not converged yet, with the disk that it names or 0, and is false. */
+/* Records what has not converged yet, and the disk that the text names or 0. Returns false. */
 bool not_converged(struct world *w, uint64_t disk, const char *fmt, ...) PRINTF(3, 4);
-/* disk_begin, also for a disk that came after the engine's map. */
+/* Calls disk_begin; reads a new map first if the engine's map lacks the disk. */
 int disk_use(struct call *c, uint64_t disk, struct disk_use *u);
 
-/* Writers that live end blocks that lack a copy. */
+/* Checks that writers that live end blocks that lack a copy. */
 void check_kept(struct checker *k);
-/* All files, directories and logs are as the model has them. */
+/* Checks that all files, directories and logs are as the model requires. */
 void check_contents(struct checker *k);
-/* Logs are taken over and ended: their last blocks are open, and repair leaves those to writers. */
+/* Takes over and closes all logs: their last blocks are open, and repair leaves open blocks to writers. */
 void check_logs_end(struct checker *k);
 
 #endif

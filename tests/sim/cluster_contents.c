@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What clients were told is there, looked up and read: see cluster_check.h. */
+/* Looks up and reads every file that clients were told exists: see cluster_check.h. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 
 /* --- reading all ------------------------------------------------------------------------------ */
 
-/* Before another try. Disks that have met too many errors stay out of use until an operator has looked at them. */
+/* Pauses before a retry. A disk with too many errors stays out of use until the operator brings it back online. */
 static void try_later(struct checker *k)
 {
 	if (!k->world->over)
@@ -17,7 +17,7 @@ static void try_later(struct checker *k)
 	(void)rt_sleep_ns(NS_PER_S);
 }
 
-/* -ENOENT is an answer; what else goes wrong is tried again for a while. */
+/* Reads a file; retries for a while after every error but -ENOENT, which is an answer. */
 static int64_t read_try(struct checker *k, const char *path, uint8_t **bytes)
 {
 	int64_t rc = -EIO;
@@ -58,7 +58,8 @@ static void read_file(struct checker *k, const struct model_file *f)
 	free(bytes);
 }
 
-static bool is_there(struct checker *k, const struct model_file *f, bool *there)
+/* Sets *there to whether the file exists. Returns false if the lookup failed. */
+static bool file_lookup(struct checker *k, const struct model_file *f, bool *there)
 {
 	struct terrane_stat st;
 	int rc = stat_try(k, f->path, &st);
@@ -72,7 +73,7 @@ static void check_onto(struct checker *k, const struct model_file *f)
 {
 	uint8_t *bytes;
 	bool there;
-	if (!is_there(k, f, &there))
+	if (!file_lookup(k, f, &there))
 		return;
 	int64_t rc = read_try(k, f->onto->path, &bytes);
 	if (rc >= 0)
@@ -113,8 +114,8 @@ void check_contents(struct checker *k)
 				if (model_violated(&w->model))
 					return;
 				read_file(k, f);
-				if (f->twin != NULL && is_there(k, f, &a) &&
-				    is_there(k, f->twin, &b))
+				if (f->twin != NULL && file_lookup(k, f, &a) &&
+				    file_lookup(k, f->twin, &b))
 					model_check_twins(&w->model, f, a, b);
 				if (f->onto != NULL)
 					check_onto(k, f);
@@ -139,7 +140,7 @@ void check_contents(struct checker *k)
 	}
 }
 
-/* --- logs that nobody writes any more ----------------------------------------------------------- */
+/* --- logs without a writer ----------------------------------------------------------- */
 
 static int end_log(struct checker *k, const char *path, uint64_t *size)
 {

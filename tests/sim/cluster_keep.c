@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Blocks under append, of writers that live: each has all its copies, or is ended by its log, within a minute.
+ * Checks blocks under append of writers that live: within a minute each block has all its copies, or its log has
+ * ended it.
  *
- * Which blocks those are is asked of the clients, which are at rest. One that another has fenced is not its writer's
- * any more. The minute counts while no disk is suspect: a log waits for such a one, it may get well. A copy
- * that is damaged on a disk that is well otherwise is nobody's until the block is ended (docs/reliability.md).
+ * The clients, which are at rest, name the blocks that they write. A block that another client has fenced belongs
+ * to its writer no more. The minute runs only while no disk is suspect, because a log waits until a suspect disk
+ * comes back or is offline. A damaged copy on an otherwise good disk is not repaired until the block is ended
+ * (docs/reliability.md).
  */
 #include <errno.h>
 
@@ -15,11 +17,11 @@
 #include "rt/rt.h"
 
 #define KEPT_NS (60 * NS_PER_S)
-/* A disk that is suspect for longer is left to who waits for convergence. */
+/* After this time with a suspect disk the check ends; the wait for convergence covers the disk. */
 #define SUSPECT_NS (300 * NS_PER_S)
 #define LOOK_NS NS_PER_S
 #define HELD_MAX 16
-#define FIRST_EPOCH 1 /* of a block that nobody has fenced */
+#define FIRST_EPOCH 1 /* epoch of a block that no client has fenced */
 
 static bool disk_rots(const struct world *w, const struct cluster *map, uint64_t disk)
 {
@@ -33,7 +35,7 @@ static bool disk_rots(const struct world *w, const struct cluster *map, uint64_t
 	return false;
 }
 
-/* 0: the copy has all that was acknowledged. */
+/* Returns 0 if the copy has all acknowledged bytes. */
 static int copy_look(struct checker *k, const struct meta_block *b, uint32_t i)
 {
 	struct chunk_stat st;
@@ -68,7 +70,8 @@ static bool block_is_kept(struct checker *k, const struct cluster *map, uint64_t
 		rc = copy_look(k, &b, i);
 		if (rc < 0 && !disk_rots(k->world, map, b.chunks[i].disk))
 			kept = not_converged(k->world, 0,
-					     "block %016lx is open, and copy %u on disk %lu: %s",
+					     "block %016lx is open, and its copy %u on disk %lu is "
+					     "not usable: %s",
 					     block, i, b.chunks[i].disk, err_name(rc));
 	}
 	arena_fini(&a);
@@ -106,11 +109,12 @@ void check_kept(struct checker *k)
 		int rc = meta_client_map(&k->root, 0, &map);
 		if (rc == 0 && all_are_kept(k, map))
 			return;
-		/* It may have changed with each wait. */
+		/* The map may have changed during each wait. */
 		if (rc < 0 || meta_client_map(&k->root, LOOK_NS, &map) < 0 || !none_is_suspect(map))
 			since_ns = rt_now_ns();
 		if (rt_now_ns() - since_ns > KEPT_NS)
-			model_violation(&w->model, "I8", "a writer lives, and after %lu s %.160s",
+			model_violation(&w->model, "I8",
+					"the writer lives, but after %lu s: %.160s",
 					(uint64_t)(KEPT_NS / NS_PER_S), w->lacking);
 		operate(k);
 		if (rt_sleep_ns(LOOK_NS) < 0)

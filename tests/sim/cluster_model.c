@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster_model.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 void model_violation(struct model *m, const char *invariant, const char *fmt, ...)
 {
 	va_list args;
+	assert(invariant[0] == 'I');
 	if (model_violated(m))
 		return;
 	int n = snprintf(m->violation, VIOLATION_BYTES, "%s: ", invariant);
@@ -69,6 +71,7 @@ bool text_same(uint64_t text, uint64_t off, const void *bytes, size_t len)
 
 void model_begin(struct model *m, struct model_file *f, const char *what)
 {
+	assert(!f->in_doubt);
 	f->state = MODEL_MAYBE;
 	f->changes++;
 	f->contents[f->version].text = f->text;
@@ -78,10 +81,11 @@ void model_begin(struct model *m, struct model_file *f, const char *what)
 
 void model_end(struct model *m, struct model_file *f, enum model_state now)
 {
+	assert(now == MODEL_THERE || now == MODEL_GONE);
 	f->state = now;
 	f->changes++;
 	m->acknowledged++;
-	model_note(m, "%s is %s", f->path, now == MODEL_THERE ? "there" : "gone");
+	model_note(m, "%s %s", f->path, now == MODEL_THERE ? "exists" : "is removed");
 }
 
 void model_set_in_doubt(struct model *m, struct model_file *f, int rc)
@@ -93,6 +97,7 @@ void model_set_in_doubt(struct model *m, struct model_file *f, int rc)
 
 void model_rename_begin(struct model *m, struct model_file *from, struct model_file *to)
 {
+	assert(from != to && from->twin == NULL && to->twin == NULL);
 	to->text = from->text;
 	to->size = from->size;
 	to->size_max = from->size_max;
@@ -119,6 +124,7 @@ void model_rename_end(struct model *m, struct model_file *from, struct model_fil
 
 void model_replace_begin(struct model *m, struct model_file *f, uint64_t text, uint64_t size)
 {
+	assert(!f->alt && f->version + 1 < VERSIONS_MAX);
 	f->alt = true;
 	f->contents[f->version + 1].text = text;
 	f->contents[f->version + 1].size = size;
@@ -132,6 +138,7 @@ void model_replace_end(struct model *m, struct model_file *f, int rc)
 		model_set_in_doubt(m, f, rc);
 		return;
 	}
+	assert(f->alt);
 	f->alt = false;
 	f->version++;
 	f->text = f->contents[f->version].text;
@@ -141,6 +148,7 @@ void model_replace_end(struct model *m, struct model_file *f, int rc)
 
 void model_rename_onto_begin(struct model *m, struct model_file *from, struct model_file *to)
 {
+	assert(from != to && from->onto == NULL);
 	from->onto = to;
 	model_begin(m, from, "rename from");
 	model_replace_begin(m, to, from->text, from->size);
@@ -159,6 +167,7 @@ void model_rename_onto_end(struct model *m, struct model_file *from, struct mode
 
 void model_append_begin(struct model *m, struct model_file *f, uint64_t len)
 {
+	assert(f->log && f->size == f->size_max);
 	f->size_max = f->size + len;
 	f->changes++;
 	model_note(m, "append to %s at %lu: %lu bytes", f->path, f->size, len);
@@ -177,32 +186,33 @@ void model_append_end(struct model *m, struct model_file *f, int rc)
 void model_log_found(struct model *m, struct model_file *f, uint64_t size)
 {
 	if (size < f->size)
-		model_violation(m, "I1", "%s: a new writer finds %lu bytes, %lu were acknowledged",
+		model_violation(m, "I1",
+				"%s: a new writer found %lu bytes, but %lu were acknowledged",
 				f->path, size, f->size);
 	if (size > f->size_max)
-		model_violation(m, "I1", "%s: a new writer finds %lu bytes, %lu were written",
+		model_violation(m, "I1",
+				"%s: a new writer found %lu bytes, but only %lu were written",
 				f->path, size, f->size_max);
 	f->size = f->size_max = size;
 	f->changes++;
 	model_note(m, "%s: taken over, %lu bytes", f->path, size);
 }
 
-/* --- what is seen ----------------------------------------------------------------------------- */
+/* --- what clients may see ----------------------------------------------------------------------------- */
 
 void model_check_refusal(struct model *m, const struct model_file *f, const char *what, int rc)
 {
 	if (rc == -ENOENT && f->state == MODEL_THERE)
-		model_violation(m, "I1", "%s of %s, which is there: %s", what, f->path,
-				err_name(rc));
+		model_violation(m, "I1", "%s of %s, which exists: %s", what, f->path, err_name(rc));
 	if (rc == -ENOENT && f->state == MODEL_NEVER)
-		model_violation(m, "I6", "%s of %s, whose directory is there: %s", what, f->path,
+		model_violation(m, "I6", "%s of %s, whose directory exists: %s", what, f->path,
 				err_name(rc));
 	if (rc == -EEXIST && (f->state == MODEL_NEVER || f->state == MODEL_GONE))
-		model_violation(m, f->state == MODEL_GONE ? "I3" : "I6", "%s of %s: %s", what,
-				f->path, err_name(rc));
+		model_violation(m, f->state == MODEL_GONE ? "I3" : "I6",
+				"%s of %s, which does not exist: %s", what, f->path, err_name(rc));
 }
 
-/* Which of its contents it is, of those it may have had since before; or -1. */
+/* Returns which of the contents that the file may have had since `before` these bytes are, or -1. */
 static int content_of(const struct model_file *before, const struct model_file *f,
 		      const void *bytes, uint64_t len)
 {
@@ -217,12 +227,13 @@ static void check_log_length(struct model *m, const struct model_file *before,
 			     const struct model_file *f, uint64_t len)
 {
 	if (len < before->size)
-		model_violation(m, "I1", "%s: %lu bytes of the %lu that were acknowledged", f->path,
-				len, before->size);
-	/* Who has it open reads on when it has another name, and what is appended to that. */
+		model_violation(m, "I1", "%s: a read returned %lu of %lu acknowledged bytes",
+				f->path, len, before->size);
+	/* A reader with an open handle also reads what is appended after the file was renamed. */
 	if (len > f->size_max && f->state == MODEL_THERE)
-		model_violation(m, f->sealed ? "I4" : "I1", "%s: %lu bytes, %lu were written",
-				f->path, len, f->size_max);
+		model_violation(m, f->sealed ? "I4" : "I1",
+				"%s: a read returned %lu bytes, but only %lu were written", f->path,
+				len, f->size_max);
 }
 
 void model_check_read(struct model *m, const struct model_file *before, const struct model_file *f,
@@ -236,17 +247,18 @@ void model_check_read(struct model *m, const struct model_file *before, const st
 		if (!same)
 			return;
 		if (rc == -ENOENT && there)
-			model_violation(m, "I1", "%s is there, and is not found", f->path);
+			model_violation(m, "I1", "%s exists, but a read did not find it", f->path);
 		else if (rc != -ENOENT && quiet && (there || before->state == MODEL_MAYBE))
 			model_violation(m, "I1", "%s cannot be read: %s", f->path,
 					err_name((int)rc));
 		return;
 	}
 	if (same && (before->state == MODEL_GONE || before->state == MODEL_NEVER))
-		model_violation(m, "I3", "%s is gone, and is read", f->path);
+		model_violation(m, "I3", "%s does not exist, but a read returned bytes", f->path);
 	if (content_of(before, f, bytes, (uint64_t)rc) < 0)
-		model_violation(m, "I1", "%s: %ld bytes that were never written there", f->path,
-				rc);
+		model_violation(m, "I1",
+				"%s: a read returned %ld bytes that were never written there",
+				f->path, rc);
 	else if (f->log)
 		check_log_length(m, before, f, (uint64_t)rc);
 }
@@ -255,7 +267,7 @@ void model_check_twins(struct model *m, const struct model_file *f, bool there, 
 {
 	if (there == twin_there)
 		model_violation(m, "I6", "%s was renamed to %s: %s", f->path, f->twin->path,
-				there ? "both are there" : "neither is there");
+				there ? "both exist" : "neither exists");
 }
 
 void model_check_onto(struct model *m, const struct model_file *f, bool there, const void *bytes,
@@ -265,17 +277,17 @@ void model_check_onto(struct model *m, const struct model_file *f, bool there, c
 	bool new = text_same(f->text, 0, bytes, len) && len == f->size;
 	if ((there && !old) || (!there && !new))
 		model_violation(m, "I6", "%s was renamed onto %s: %s", f->path, f->onto->path,
-				there ? "both are there" : "neither is there");
+				there ? "both exist" : "neither exists");
 }
 
 void model_check_dir(struct model *m, const struct model_dir *d, bool found, bool twin_found)
 {
 	if (d->in_doubt && d->twin != NULL && found == twin_found)
 		model_violation(m, "I6", "%s was moved to %s: %s", d->path, d->twin->path,
-				found ? "both are there" : "neither is there");
+				found ? "both exist" : "neither exists");
 	if (!d->in_doubt && found != d->there)
-		model_violation(m, d->there ? "I1" : "I3", "%s is %s, and is %sfound", d->path,
-				d->there ? "there" : "gone", found ? "" : "not ");
+		model_violation(m, d->there ? "I1" : "I3", "%s %s, but %s found", d->path,
+				d->there ? "exists" : "was removed", found ? "was" : "was not");
 }
 
 void model_check_stat(struct model *m, const struct model_file *before, const struct model_file *f,
@@ -284,12 +296,12 @@ void model_check_stat(struct model *m, const struct model_file *before, const st
 	if (before->changes != f->changes || f->in_doubt || f->alt)
 		return;
 	if (before->state == MODEL_GONE)
-		model_violation(m, "I3", "%s is gone, and has a size", f->path);
+		model_violation(m, "I3", "%s was removed, but a stat finds it", f->path);
 	if (f->sealed && !sealed)
-		model_violation(m, "I4", "%s was sealed, and is not", f->path);
+		model_violation(m, "I4", "%s was sealed, but a stat says that it is not", f->path);
 	if (f->sealed && size != f->size)
-		model_violation(m, "I4", "%s: %lu bytes, it was sealed with %lu", f->path, size,
-				f->size);
+		model_violation(m, "I4", "%s: has %lu bytes, but was sealed with %lu", f->path,
+				size, f->size);
 	if (size < f->size || size > f->size_max)
 		model_violation(m, "I1", "%s has %lu bytes, not %lu", f->path, size, f->size);
 }
@@ -307,7 +319,7 @@ void shared_open_end(struct model *m, struct shared_log *l, struct shared_handle
 {
 	h->opened = ++l->tick;
 	l->taken = max_u64(l->taken, h->begun);
-	model_note(m, "%s: writer %u has it", l->path, writer);
+	model_note(m, "%s: writer %u has taken over", l->path, writer);
 }
 
 static void record_fill(const struct shared_log *l, unsigned writer, uint32_t record,
@@ -322,6 +334,7 @@ static void record_fill(const struct shared_log *l, unsigned writer, uint32_t re
 uint32_t shared_append_begin(struct shared_log *l, const struct shared_handle *h, unsigned writer,
 			     uint8_t bytes[RECORD_BYTES])
 {
+	assert(writer < SHARED_WRITERS && h->opened > 0);
 	uint32_t record = l->next[writer];
 	if (record == RECORDS_MAX)
 		return record;
@@ -336,12 +349,16 @@ uint32_t shared_append_begin(struct shared_log *l, const struct shared_handle *h
 void shared_append_end(struct model *m, struct shared_log *l, unsigned writer, uint32_t record,
 		       int rc)
 {
+	assert(writer < SHARED_WRITERS && record < l->next[writer]);
 	struct model_record *r = &l->records[writer][record];
+	assert(r->fate == RECORD_DOUBT);
 	model_note(m, "%s: record %u of writer %u: %s", l->path, record, writer, err_name(rc));
 	if (rc != 0)
 		return;
 	if (r->fenced)
-		model_violation(m, "I5", "%s: writer %u was acknowledged after another took over",
+		model_violation(m, "I5",
+				"%s: an append of writer %u was acknowledged after another writer "
+				"took over",
 				l->path, writer);
 	r->fate = RECORD_ACKED;
 	m->acknowledged++;
@@ -368,23 +385,26 @@ void shared_check(struct model *m, const struct shared_log *before, const struct
 	if (seen == NULL)
 		abort();
 	if (len % RECORD_BYTES != 0)
-		model_violation(m, "I1", "%s has %lu bytes: half a record", l->path, len);
+		model_violation(m, "I1", "%s has %lu bytes, which is not a multiple of a record",
+				l->path, len);
 	for (uint64_t at = 0; at + RECORD_BYTES <= len; at += RECORD_BYTES) {
 		unsigned writer;
 		uint32_t record;
 		if (!record_known(l, bytes + at, &writer, &record) ||
 		    l->records[writer][record].fate == RECORD_NONE) {
-			model_violation(m, "I1", "%s: at %lu is what nobody wrote", l->path, at);
+			model_violation(m, "I1",
+					"%s: the bytes at %lu are no record that a client appended",
+					l->path, at);
 			break;
 		}
 		if (seen[writer * RECORDS_MAX + record])
-			model_violation(m, "I5", "%s: record %u of writer %u is there twice",
+			model_violation(m, "I5", "%s: record %u of writer %u is in the log twice",
 					l->path, record, writer);
 		if (record + 1 <= last[writer])
 			model_violation(m, "I5", "%s: record %u of writer %u comes after %u",
 					l->path, record, writer, last[writer] - 1);
 		if (l->records[writer][record].fenced)
-			model_violation(m, "I5", "%s: record %u of writer %u, who was fenced",
+			model_violation(m, "I5", "%s: record %u of writer %u, which was fenced",
 					l->path, record, writer);
 		seen[writer * RECORDS_MAX + record] = true;
 		last[writer] = record + 1;
@@ -395,7 +415,7 @@ void shared_check(struct model *m, const struct shared_log *before, const struct
 			    !seen[w * RECORDS_MAX + r])
 				model_violation(m, "I1",
 						"%s: record %u of writer %u was acknowledged, "
-						"and is not there",
+						"but is missing",
 						l->path, r, w);
 	free(seen);
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the clients of a simulated cluster asked for and were told, kept outside of the simulated memory,
- * and what may therefore be seen. It knows nothing of how Terrane works.
+ * The requests of the clients of a simulated cluster and the answers to them, kept outside of the simulated memory;
+ * and what clients may see because of them. The model knows nothing of Terrane.
  *
- * A name is used for one file only: after an operation whose outcome is not known (an error, a crash) it is
- * left alone for good, and may be either way. So what may be read under a name is one content, or two where a
- * file was being replaced. Content is made from a number (text_fill), and so is recognised.
+ * A name is used for one file only. After an operation with an unknown outcome (an error, a crash) clients change
+ * the file no more, and it may be in the state before or after the operation. So a read of a name may return one
+ * content, or one of two if the file was being replaced. A content is made from a number (text_fill), so a
+ * read can be compared with it.
  *
- * A violation names its invariant: docs/reliability.md has them by number. The first one counts.
+ * A violation names its invariant by the numbers of docs/reliability.md. The first violation is kept.
  */
 #ifndef TESTS_SIM_CLUSTER_MODEL_H
 #define TESTS_SIM_CLUSTER_MODEL_H
@@ -20,19 +21,19 @@
 
 #define VIOLATION_BYTES 256
 #define MODEL_PATH_MAX 48
-#define VERSIONS_MAX 8 /* of a file that is replaced */
+#define VERSIONS_MAX 8 /* contents of a file that is replaced again and again */
 
 /* --- contents --------------------------------------------------------------------------------- */
 
-/* Bytes [off, off + len) of the endless text. */
+/* Writes, or compares with, bytes [off, off + len) of the endless text of this number. */
 void text_fill(uint64_t text, uint64_t off, void *bytes, size_t len);
 bool text_same(uint64_t text, uint64_t off, const void *bytes, size_t len);
 
 /* --- files of one owner ------------------------------------------------------------------------ */
 
 enum model_state {
-	MODEL_NEVER, /* nobody has asked for it */
-	MODEL_MAYBE, /* an operation is under way, or its outcome is not known */
+	MODEL_NEVER, /* no client has created it */
+	MODEL_MAYBE, /* an operation is running, or its outcome is unknown */
 	MODEL_THERE,
 	MODEL_GONE, /* removed or renamed away, acknowledged */
 };
@@ -41,34 +42,40 @@ struct model_file {
 	char path[MODEL_PATH_MAX];
 	enum model_state state;
 	bool log, sealed;
-	bool in_doubt; /* an outcome is not known: nobody changes it any more */
-	/* What it holds: contents[version]. While it is replaced, and when that is in doubt (alt), the next too. */
+	bool in_doubt; /* the outcome of an operation is unknown: clients change the file no more */
+	/*
+	 * The content is contents[version]; while it is replaced, and if that is in doubt (alt), it may be the next
+	 * one.
+	 */
 	struct {
 		uint64_t text, size;
 	} contents[VERSIONS_MAX];
 	unsigned version;
 	bool alt;
 	uint64_t text;
-	uint64_t size;     /* acknowledged */
-	uint64_t size_max; /* with what is in doubt, of a log */
-	/* While it is renamed, and when that is in doubt: exactly one of both is there. */
+	uint64_t size;     /* acknowledged bytes */
+	uint64_t size_max; /* bytes with appends in doubt, of a log */
+	/* The other name while the file is renamed, and if that is in doubt: exactly one of both exists. */
 	struct model_file *twin;
-	/* While it is renamed onto that file, and when that is in doubt: it is there, or that has its content. */
+	/*
+	 * The target while the file is renamed onto it, and if that is in doubt: this name exists, or the target
+	 * has its content.
+	 */
 	struct model_file *onto;
-	uint64_t changes; /* counts each begin and end of an operation */
+	uint64_t changes; /* number of begins and ends of operations */
 };
 
 struct model_dir {
 	char path[MODEL_PATH_MAX];
 	bool there;
-	bool in_doubt; /* an outcome is not known: nobody changes it any more */
-	/* While it is moved, and when that is in doubt: exactly one of both is there. */
+	bool in_doubt; /* the outcome of an operation is unknown: clients change the directory no more */
+	/* The other name while the directory is moved, and if that is in doubt: exactly one of both exists. */
 	struct model_dir *twin;
 };
 
 struct model {
-	char *violation; /* of VIOLATION_BYTES */
-	/* Told of every change and what came of it, for a person. May be NULL. */
+	char *violation; /* the first violation; VIOLATION_BYTES */
+	/* Gets a line for every change and its result. May be NULL. */
 	void (*note)(void *ctx, const char *text);
 	void *note_ctx;
 	uint64_t acknowledged, reads, reads_failed;
@@ -81,46 +88,46 @@ static inline bool model_violated(const struct model *m)
 	return m->violation[0] != '\0';
 }
 
-/* An operation begins that makes, removes, or only may change the file. */
+/* Notes the begin of an operation that may create, change or remove the file. */
 void model_begin(struct model *m, struct model_file *f, const char *what);
-/* It ended: with this state, or its outcome is not known. */
+/* Notes its end: with this state, or with an unknown outcome. */
 void model_end(struct model *m, struct model_file *f, enum model_state now);
 void model_set_in_doubt(struct model *m, struct model_file *f, int rc);
 
 void model_rename_begin(struct model *m, struct model_file *from, struct model_file *to);
 void model_rename_end(struct model *m, struct model_file *from, struct model_file *to, int rc);
 
-/* A rename onto a file that is there. */
+/* A rename onto an existing file. */
 void model_rename_onto_begin(struct model *m, struct model_file *from, struct model_file *to);
 void model_rename_onto_end(struct model *m, struct model_file *from, struct model_file *to, int rc);
 
-/* Not more than VERSIONS_MAX - 1 times. */
+/* A replacement; at most VERSIONS_MAX - 1 for each file. */
 void model_replace_begin(struct model *m, struct model_file *f, uint64_t text, uint64_t size);
 void model_replace_end(struct model *m, struct model_file *f, int rc);
 
 /* An append of len bytes to a log. */
 void model_append_begin(struct model *m, struct model_file *f, uint64_t len);
 void model_append_end(struct model *m, struct model_file *f, int rc);
-/* A writer has taken over the log and found it to be so long. */
+/* Checks the size that a writer found when it took over the log. */
 void model_log_found(struct model *m, struct model_file *f, uint64_t size);
 
-/* What an error of a change means: it cannot have happened to a file in this state. */
+/* Checks that a change of a file in this state may fail with this error. */
 void model_check_refusal(struct model *m, const struct model_file *f, const char *what, int rc);
 
 /*
- * A read of the whole file from its beginning into room for more: before is the file as it was when the read
- * began. rc: bytes, or the error. quiet: there are no faults, an error is a violation too.
+ * Checks a read of a complete file, with room for more bytes than it has. `before` is a copy of the file made when
+ * the read began. rc: bytes, or the error. quiet: there are no faults, so an error is a violation too.
  */
 void model_check_read(struct model *m, const struct model_file *before, const struct model_file *f,
 		      int64_t rc, const void *bytes, bool quiet);
-/* At rest: of both names of a rename exactly one is there. */
+/* Checks at rest that exactly one of both names of a rename exists. */
 void model_check_twins(struct model *m, const struct model_file *f, bool there, bool twin_there);
-/* At rest: f is there or not, and these are the bytes of the file that it was to replace. */
+/* Checks at rest a rename onto a file, given whether f exists and the bytes of the target. */
 void model_check_onto(struct model *m, const struct model_file *f, bool there, const void *bytes,
 		      uint64_t len);
-/* At rest: what is found of a directory, and of its twin when it has one. */
+/* Checks at rest whether a directory, and its twin if it has one, was found as it must be. */
 void model_check_dir(struct model *m, const struct model_dir *d, bool found, bool twin_found);
-/* What a stat says of a file that is there. */
+/* Checks the result of a stat of an existing file. */
 void model_check_stat(struct model *m, const struct model_file *before, const struct model_file *f,
 		      uint64_t size, bool sealed);
 
@@ -134,20 +141,20 @@ enum record_fate { RECORD_NONE, RECORD_DOUBT, RECORD_ACKED };
 
 struct model_record {
 	uint8_t fate;
-	bool fenced; /* another had taken over before it was begun */
+	bool fenced; /* another writer had taken over before the append began */
 };
 
 struct shared_log {
 	char path[MODEL_PATH_MAX];
 	uint64_t number;
-	bool there; /* acknowledged */
+	bool there; /* a client was told that it exists */
 	struct model_record records[SHARED_WRITERS][RECORDS_MAX];
 	uint32_t next[SHARED_WRITERS];
 	uint64_t tick;
-	uint64_t taken; /* the latest begin of an opening that has succeeded */
+	uint64_t taken; /* tick at which the last successful opening began */
 };
 
-/* A handle of a writer on the log. */
+/* A handle of a writer on the log: ticks at which its opening began and ended. */
 struct shared_handle {
 	uint64_t begun, opened;
 };
@@ -155,12 +162,12 @@ struct shared_handle {
 void shared_open_begin(struct shared_log *l, struct shared_handle *h);
 void shared_open_end(struct model *m, struct shared_log *l, struct shared_handle *h,
 		     unsigned writer);
-/* The next record of the writer; RECORDS_MAX: no more. Its bytes. */
+/* Returns the number of the writer's next record and sets its bytes; RECORDS_MAX when there are no more. */
 uint32_t shared_append_begin(struct shared_log *l, const struct shared_handle *h, unsigned writer,
 			     uint8_t bytes[RECORD_BYTES]);
 void shared_append_end(struct model *m, struct shared_log *l, unsigned writer, uint32_t record,
 		       int rc);
-/* All of the log as it was read; before: a copy made when the read began. */
+/* Checks the bytes of the log. `before` is a copy of the model made when the read began. */
 void shared_check(struct model *m, const struct shared_log *before, const struct shared_log *l,
 		  const uint8_t *bytes, uint64_t len);
 

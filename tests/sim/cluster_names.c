@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What workers do to names: see cluster_work.h. */
+/* Operations of workers on names: see cluster_work.h. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "rt/rt.h"
 
 #define DIR_PICKS 8
-#define DIR_FILES_MAX 12 /* of a directory that is moved */
+#define DIR_FILES_MAX 12 /* files in a directory that is moved */
 
 /* --- places ----------------------------------------------------------------------------------- */
 
@@ -29,7 +30,7 @@ static struct model_dir *dir_pick(struct worker *k)
 	return NULL;
 }
 
-/* Any directory of the worker that is there. */
+/* Draws an existing directory of the worker. */
 static void place_draw(struct worker *k, char out[MODEL_PATH_MAX])
 {
 	const struct model_dir *dir = rng_chance(&k->rng, 0.25) ? dir_pick(k) : NULL;
@@ -53,6 +54,7 @@ static bool is_in(const char *path, const char *dir)
 struct model_file *file_new(struct worker *k, const char *dir)
 {
 	struct worker_state *d = k->state;
+	assert(d->count <= FILES_MAX);
 	char drawn[MODEL_PATH_MAX];
 	if (d->count == FILES_MAX)
 		return NULL;
@@ -98,7 +100,7 @@ static void rename_to(struct worker *k, struct model_file *f, bool move, unsigne
 	struct model_file *to = file_new(k, dir);
 	if (to == NULL)
 		return;
-	/* To and fro: what comes late must not be done again. */
+	/* Back and forth: a late copy of a request must not be applied again. */
 	for (int rc = 0; rc == 0 && times > 0; times--) {
 		struct model_file *back = f;
 		if (times > 1 && k->world->plan.freezes && rng_chance(&k->rng, 0.2))
@@ -131,7 +133,7 @@ void op_rename_back(struct worker *k)
 		rename_to(k, f, rng_chance(&k->rng, 0.5), 6);
 }
 
-/* Onto another file, which is replaced by it. */
+/* Renames a file onto another one and replaces that. */
 void op_rename_onto(struct worker *k)
 {
 	struct model *m = &k->world->model;
@@ -213,7 +215,8 @@ void op_dir_make(struct worker *k)
 	int rc = mkdir_call(k, dir->path, 0);
 	model_note(&k->world->model, "mkdir %s: %s", dir->path, err_name(rc));
 	if (rc == -EEXIST)
-		model_violation(&k->world->model, "I6", "mkdir of %s: %s", dir->path, err_name(rc));
+		model_violation(&k->world->model, "I6", "mkdir of the new name %s: %s", dir->path,
+				err_name(rc));
 	if (rc != 0)
 		return;
 	dir->there = true;
@@ -222,7 +225,7 @@ void op_dir_make(struct worker *k)
 	work_write(k, dir->path);
 }
 
-/* How many files are in it; -1: of one that is not known, or somebody writes it. */
+/* Collects the files in a directory. Returns their number; -1 if the state of one is unknown or changing. */
 static int dir_files(struct worker *k, const struct model_dir *dir,
 		     struct model_file *files[DIR_FILES_MAX])
 {
@@ -240,7 +243,7 @@ static int dir_files(struct worker *k, const struct model_dir *dir,
 	return n;
 }
 
-/* For the files in it: each has another name, all at once. */
+/* Moves a directory: all files in it change their paths at once. */
 void op_dir_move(struct worker *k)
 {
 	struct model *m = &k->world->model;
@@ -264,8 +267,9 @@ void op_dir_move(struct worker *k)
 	int rc = rename_call(k, dir->path, to->path);
 	model_note(m, "move %s to %s: %s", dir->path, to->path, err_name(rc));
 	if (rc == -ENOENT || rc == -EEXIST)
-		model_violation(m, "I6", "%s is moved to %s: %s", dir->path, to->path,
-				err_name(rc));
+		model_violation(m, "I6",
+				"the move of %s to %s failed, but only this worker uses them: %s",
+				dir->path, to->path, err_name(rc));
 	for (int i = 0; i < n; i++)
 		model_rename_end(m, files[i], to_files[i], rc);
 	if (rc == 0) {
@@ -277,7 +281,7 @@ void op_dir_move(struct worker *k)
 	}
 }
 
-/* Only one without anything in it goes. */
+/* Removes a directory, which must succeed only if it is empty. */
 void op_dir_remove(struct worker *k)
 {
 	struct model *m = &k->world->model;
@@ -294,8 +298,8 @@ void op_dir_remove(struct worker *k)
 	rt_background();
 	model_note(m, "rmdir %s of %d files: %s", dir->path, n, err_name(rc));
 	if (rc == -ENOENT || (rc == -ENOTEMPTY && n == 0) || (rc == 0 && n > 0))
-		model_violation(m, "I6", "%s has %d files, and is removed: %s", dir->path, n,
-				err_name(rc));
+		model_violation(m, "I6", "the removal of %s, which has %d files, returned %s",
+				dir->path, n, err_name(rc));
 	if (rc == 0)
 		dir->there = false;
 	if (rc == 0 || rc == -ENOTEMPTY)
@@ -308,9 +312,9 @@ static void check_listed(struct worker *k, const char *path, bool there, bool go
 {
 	struct model *m = &k->world->model;
 	if (times > 1 || (times == 0 && there))
-		model_violation(m, "I6", "%s is listed %u times", path, times);
+		model_violation(m, "I6", "%s exists once, but is listed %u times", path, times);
 	else if (times > 0 && gone)
-		model_violation(m, "I3", "%s is gone, and is listed", path);
+		model_violation(m, "I3", "%s was removed, but is listed", path);
 }
 
 /* Counts a name that was listed. */
@@ -328,10 +332,10 @@ static void note_listed(struct worker *k, const char *path, unsigned files[FILES
 			dirs[i]++;
 			return;
 		}
-	model_violation(&k->world->model, "I6", "%s is listed, and nobody made it", path);
+	model_violation(&k->world->model, "I6", "%s is listed, but no client created it", path);
 }
 
-/* A directory that only this worker changes. */
+/* Lists a directory that only this worker changes. */
 void op_list(struct worker *k)
 {
 	const struct worker_state *d = k->state;
@@ -354,7 +358,8 @@ void op_list(struct worker *k)
 		}
 	}
 	if (n == -ENOENT && !rt_cancelled())
-		model_violation(&k->world->model, "I6", "%s is there, and is not found", dir);
+		model_violation(&k->world->model, "I6", "%s exists, but a list did not find it",
+				dir);
 	if (n < 0 || rt_cancelled())
 		return;
 	for (unsigned i = 0; i < d->count; i++) {

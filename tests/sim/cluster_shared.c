@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What clients share: logs that they take from each other, and names of two directories that they make, rename,
- * move from one to the other and remove, all at once. The history of those names is judged by the checker of
- * linearizability: a value is a file, which gets another number when it is moved.
+ * What clients share: logs that they take from each other, and names of two directories that all of them create,
+ * rename, move from one to the other and remove at the same time. The checker of linearizability judges the history
+ * of these names. A value of the history is a file, which gets another number when it is moved.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,9 @@
 #include "meta_api/note.h"
 #include "rt/rt.h"
 
-#define CONTEST_DIR 0x7e57ULL /* and the next */
+#define CONTEST_DIR 0x7e57ULL /* id of the first directory; the second has the next id */
 #define CONTEST_DIRS 2UL
-#define CONTEST_NAMES 3 /* of each */
+#define CONTEST_NAMES 3 /* per directory */
 #define CONTEST_KEYS (CONTEST_DIRS * CONTEST_NAMES)
 _Static_assert(CONTEST_KEYS <= HISTORY_KEYS, "each name is a key of the history");
 static const char *const contest_names[CONTEST_NAMES] = {"n0", "n1", "n2"};
@@ -25,14 +26,17 @@ static const char *const contest_names[CONTEST_NAMES] = {"n0", "n1", "n2"};
 #define CONTEST_CONFIGS_MAX 200000
 #define QUOTA_COMPACTED_TIMES 4
 #define HELD_LOG 0
-#define HELD_ODDS 3 /* one of so many takes a log that is held from its holder */
+#define HELD_ODDS 3 /* a client takes the held log from its holder in one of so many cases */
 
 struct contest {
 	struct history history;
 	uint32_t ids;
-	/* Removing what one has removed already succeeds: so only who made or moved a file removes it, and once. */
+	/*
+	 * A repeated removal succeeds too. So only the client that created or moved a file removes it, and only
+	 * once.
+	 */
 	bool removed[CONTEST_VALUES];
-	bool ready; /* the directories are there */
+	bool ready; /* the directories exist */
 };
 
 struct contest *contest_new(void)
@@ -56,10 +60,11 @@ void contest_check(struct world *w)
 	w->out->unjudged = v == HISTORY_TOO_HARD;
 	if (v == HISTORY_VIOLATED)
 		model_violation(&w->model, "I6",
-				"the names of the contested directories have no one order");
+				"no single order of operations explains the history of the "
+				"contested names");
 }
 
-/* Whether the answer says what happened. */
+/* Returns whether the outcome is known from the answer. */
 static bool definite(int rc)
 {
 	return rc == 0 || rc == -ENOENT || rc == -EEXIST || rc == -ESTALE;
@@ -80,7 +85,7 @@ static struct meta_name name_of(unsigned key)
 	return meta_name(contest_names[key % CONTEST_NAMES]);
 }
 
-/* What the name leads to, as a value of the history; or -1. */
+/* Looks a name up. Returns its file as a value of the history (0: none), or -1 if the lookup failed. */
 static int64_t contest_lookup(struct shared_worker *s, unsigned key)
 {
 	struct contest *t = s->world->contest;
@@ -88,6 +93,7 @@ static int64_t contest_lookup(struct shared_worker *s, unsigned key)
 	struct meta_entry entry = {0};
 	struct history_op op = {
 		.kind = HISTORY_READ, .client = s->client, .returned = HISTORY_NEVER};
+	assert(key < CONTEST_KEYS);
 	size_t i = history_begin(&t->history, &op);
 	int rc = meta_client_lookup(&c, dir_of(key), name_of(key), &entry);
 	if (!definite(rc) || rt_cancelled())
@@ -147,12 +153,13 @@ static void contest_remove(struct shared_worker *s, unsigned key, uint32_t value
 	struct meta_call c = {.client = s->meta};
 	struct history_item is = {.check = HISTORY_IS, .key = key, .value = value};
 	struct history_op op = contest_op(s, is, 0);
+	assert(value < CONTEST_VALUES && !t->removed[value]);
 	t->removed[value] = true;
 	size_t i = history_begin(&t->history, &op);
 	contest_told(t, i, meta_client_remove(&c, dir_of(key), name_of(key), file_id(value), 0));
 }
 
-/* Whatever has the name when that is looked up once more; it may be another by now, or somebody else's. */
+/* Renames or moves the file that has the name now; it may differ from the one that the last lookup returned. */
 static void contest_rename(struct shared_worker *s, unsigned key, unsigned to)
 {
 	struct contest *t = s->world->contest;
@@ -175,13 +182,13 @@ static void contest_rename(struct shared_worker *s, unsigned key, unsigned to)
 								 .request = request})
 		      : meta_client_rename(&c, dir_of(key), name_of(key), name_of(to), request, 0);
 	if (rc == -ESTALE &&
-	    !rt_cancelled()) /* something went and came: says little, and did nothing */
+	    !rt_cancelled()) /* the file changed meanwhile: the rename did nothing, and the answer tells nothing */
 		t->history.ops[i].kind = HISTORY_READ;
 	else
 		contest_told(t, i, rc);
 }
 
-/* All come together at the same name, mostly. */
+/* Draws a name: mostly the same one for all clients at the same time, so that they compete for it. */
 static int contest_meet(struct shared_worker *s, unsigned *key)
 {
 	uint64_t now_ns = sim_now_ns(s->world->sim), tick = now_ns / CONTEST_NS + 1;
@@ -190,7 +197,7 @@ static int contest_meet(struct shared_worker *s, unsigned *key)
 	return rt_sleep_ns(tick * CONTEST_NS - now_ns);
 }
 
-/* Looks a name up; then makes it when there is none, or renames, moves or removes what it leads to. */
+/* Looks a name up; then creates it if it is free, or renames, moves or removes its file. */
 static void contest_step(struct shared_worker *s)
 {
 	struct contest *t = s->world->contest;
@@ -238,7 +245,7 @@ int world_policy(struct meta_call *c, const char *encoding)
 	return rc == -ESTALE ? meta_client_note_put(c, &note) : rc;
 }
 
-/* Once in a round: a node is to be emptied. The first time: the quota, and the policy. */
+/* Sets the quota and the policy once, and drains a node once in each round. */
 static void operate(struct shared_worker *s)
 {
 	struct world *w = s->world;
@@ -262,8 +269,8 @@ static void operate(struct shared_worker *s)
 }
 
 /*
- * I7: what is charged never exceeds the quota. Compaction is counted and not refused: what it writes is at most half
- * of what it replaces, and stays beside that until it is collected, also when an attempt came to nothing.
+ * Checks I7: charged bytes never exceed the quota. Compaction is charged but not refused: it writes at most half of
+ * what it replaces, and these bytes stay until the old block is collected, also when an attempt failed.
  */
 static void quota_look(struct shared_worker *s)
 {
@@ -272,7 +279,7 @@ static void quota_look(struct shared_worker *s)
 	uint64_t times = s->world->plan.compacts ? QUOTA_COMPACTED_TIMES : 1;
 	if (s->world->quota_set && meta_client_tenant_get(&c, 0, NULL, &t) == 0 &&
 	    t.used_bytes > t.quota_bytes * times)
-		model_violation(&s->world->model, "I7", "%lu bytes are used of a quota of %lu",
+		model_violation(&s->world->model, "I7", "%lu bytes are used, the quota is %lu",
 				t.used_bytes, t.quota_bytes);
 }
 
@@ -335,7 +342,7 @@ static void log_step(struct shared_worker *s)
 	if (log_take(s, l, &h, &f) != 0)
 		return;
 	int rc = 0;
-	/* Slowly, so that others come between. */
+	/* Slowly, so that other clients take the log between two records. */
 	for (uint64_t n = rt_random_u64() % 6; rc == 0 && n > 0; n--) {
 		rc = log_record(s, l, &h, f);
 		if (rc == 0)
@@ -351,7 +358,9 @@ static void log_step(struct shared_worker *s)
 	rt_background();
 }
 
-/* Holds a log open with a record now and then, takes it back when another took it, and has it at rest too. */
+/*
+ * Holds a log open, also at rest: appends a record now and then, takes the log back after another client took it.
+ */
 void holder_main(void *arg)
 {
 	struct shared_worker *s = arg;

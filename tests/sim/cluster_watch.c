@@ -2,6 +2,7 @@
 /* See cluster_watch.h. */
 #include "cluster_watch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #define WATCH_NS (2 * NS_PER_S)
 #define ASK_NS NS_PER_S
 #define PAGE 32
-#define NAMED_MAX 256 /* of one disk */
+#define NAMED_MAX 256 /* chunks of one disk */
 
 struct watch {
 	struct world *world;
@@ -25,7 +26,7 @@ struct watch {
 	struct rpc_channel *to[NODES_MAX];
 };
 
-/* What a disk should have. */
+/* The chunks that records name on a disk, and the answers of its node. */
 struct disk_watch {
 	struct watch *watch;
 	const struct node_place *node;
@@ -71,17 +72,19 @@ bool named_still(struct world *w, struct meta *m, const struct named *n)
 	return still;
 }
 
-/* --- a look ------------------------------------------------------------------------------------- */
+/*
+ * --- one check of all disks -------------------------------------------------------------------------------------
+ */
 
 static void named_answer(struct watch *h, const struct named *n, int rc)
 {
-	bool gone = rc == -ENOENT, spoilt = rc == -EBADMSG || rc == -ENODATA;
-	if ((gone || spoilt) && named_still(h->world, h->meta, n) &&
+	bool gone = rc == -ENOENT, damaged = rc == -EBADMSG || rc == -ENODATA;
+	if ((gone || damaged) && named_still(h->world, h->meta, n) &&
 	    world_disk_sound(h->world, n->disk))
 		model_violation(&h->world->model, gone ? "I10" : "I2",
-				"block %016lx: chunk %u is %s disk %lu, where the record has it",
-				n->block, n->id.index, gone ? "deleted from" : "not whole on",
-				n->disk);
+				"block %016lx: chunk %u %s disk %lu, where the record names it",
+				n->block, n->id.index,
+				gone ? "was deleted from" : "is incomplete on", n->disk);
 }
 
 static void disk_watch(void *arg)
@@ -108,6 +111,7 @@ static void block_add(struct disk_watch *disks, size_t n, const struct meta_bloc
 	const struct meta_block *b = &at->block;
 	if (b->state != META_BLOCK_SEALED)
 		return;
+	assert(n <= (size_t)NODES_MAX * DISKS_MAX);
 	for (uint32_t i = 0; i < b->chunk_count; i++)
 		for (size_t d = 0; d < n; d++)
 			if (disks[d].disk == b->chunks[i].disk && disks[d].count < NAMED_MAX)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Workers, and what they do to the contents of files of their own, and to each other's by reading: see cluster_work.h. */
+/* Workers, and their operations on contents: on files of their own, and reads of all files. See cluster_work.h. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #define PART_BYTES_MAX 20000
 #define SMALL_MAX 4
 #define SMALL_BYTES_MAX 6000
-#define CALL_SLACK_NS (60 * NS_PER_S) /* what a call waits for at its end */
+#define CALL_SLACK_NS (60 * NS_PER_S) /* time that a call may take beyond its timeout */
 
 const struct fabric_options *world_fabric(void)
 {
@@ -29,6 +30,8 @@ const struct fabric_options *world_fabric(void)
 
 struct model_file *worker_file(struct world *w, unsigned client, unsigned worker, unsigned i)
 {
+	assert(client < CLIENTS_MAX && worker < WORKERS);
+	assert(i < w->worker_states[client][worker].count);
 	return &w->worker_states[client][worker].files[i];
 }
 
@@ -110,7 +113,7 @@ static const char *encoding_draw(struct worker *k)
 	return p->encodings[rng_below(&k->rng, p->encoding_count)];
 }
 
-/* Half of what is written asks for flash, where there is any. */
+/* Draws the media of a write: flash in half of the cases, if the cluster has flash. */
 static enum terrane_media media_draw(struct worker *k)
 {
 	bool flash = k->world->plan.flash_racks > 0 && rng_chance(&k->rng, 0.5);
@@ -150,7 +153,7 @@ static int write_whole(struct worker *k, const char *path, unsigned flags, uint6
 	const uint64_t *late = &engine_fabric(k->engine)->stats.blocks_short;
 	uint64_t before = *late;
 	rc = close_file(k->engine, h);
-	/* While a chunk of it is on its way, which others make good meanwhile. */
+	/* A chunk of the file is still on its way: janitors repair the block while the client sleeps. */
 	if (rc == 0 && *late > before && k->world->plan.sleepers > 0)
 		world_request_fault(k->world, REQUEST_SLEEP, k->client, 0);
 	return rc;
@@ -203,7 +206,7 @@ static void op_pack(struct worker *k)
 	struct terrane_small small[SMALL_MAX] = {0};
 	uint8_t *bytes[SMALL_MAX] = {0};
 	unsigned n = 0;
-	for (; n < SMALL_MAX; n++) { /* of both directories of the worker, as it comes */
+	for (; n < SMALL_MAX; n++) { /* in drawn directories of the worker */
 		struct model_file *f = files[n] = file_new(k, NULL);
 		if (f == NULL)
 			break;
@@ -318,7 +321,7 @@ static void op_seal(struct worker *k)
 	model_check_refusal(&k->world->model, f, "seal", rc);
 	model_note(&k->world->model, "seal %s %s: %s", f->path,
 		   o.encoding != NULL ? o.encoding : "", err_name(rc));
-	/* Re-encoding may fail when it is sealed already: then whoever looks sees which. */
+	/* The re-encoding may fail after the seal: then a stat may see either state. */
 	if (rc == 0) {
 		f->sealed = true;
 		k->world->model.acknowledged++;
@@ -327,7 +330,7 @@ static void op_seal(struct worker *k)
 	}
 }
 
-/* What is sealed takes no more. */
+/* Tries to append to a sealed file, which must fail. */
 static void op_append_sealed(struct worker *k)
 {
 	struct call c;
@@ -340,7 +343,7 @@ static void op_append_sealed(struct worker *k)
 	int rc = engine_append_open(&c, f->path, &o, &h);
 	rt_background();
 	if (rc == 0) {
-		model_violation(&k->world->model, "I4", "%s is sealed, and was opened for append",
+		model_violation(&k->world->model, "I4", "%s is sealed, but was opened for append",
 				f->path);
 		engine_file_discard(h);
 	}
@@ -348,7 +351,7 @@ static void op_append_sealed(struct worker *k)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-static const struct model_file *file_of_anybody(struct worker *k)
+static const struct model_file *file_of_any_worker(struct worker *k)
 {
 	struct world *w = k->world;
 	const struct worker_state *d =
@@ -358,7 +361,7 @@ static const struct model_file *file_of_anybody(struct worker *k)
 
 static void op_read(struct worker *k)
 {
-	const struct model_file *f = file_of_anybody(k);
+	const struct model_file *f = file_of_any_worker(k);
 	if (f == NULL)
 		return;
 	struct model_file before = *f;
@@ -369,7 +372,7 @@ static void op_read(struct worker *k)
 	free(bytes);
 }
 
-/* Pieces of several files at once. */
+/* Reads ranges of several files in one call. */
 static void op_batch(struct worker *k)
 {
 	struct call c;
@@ -379,7 +382,7 @@ static void op_batch(struct worker *k)
 	uint64_t changes[4];
 	unsigned n = 0;
 	for (int i = 0; i < 4; i++) {
-		const struct model_file *f = file_of_anybody(k);
+		const struct model_file *f = file_of_any_worker(k);
 		if (f == NULL || f->alt || !f->sealed || f->size == 0)
 			continue;
 		uint64_t off = rng_below(&k->rng, f->size);
@@ -398,7 +401,8 @@ static void op_batch(struct worker *k)
 		struct engine_range *r = &ranges[i];
 		if (r->result > 0 && files[i]->changes == changes[i] &&
 		    !text_same(files[i]->text, r->offset, r->buf, (size_t)r->result))
-			model_violation(&k->world->model, "I1", "%s: wrong bytes in a batch at %lu",
+			model_violation(&k->world->model, "I1",
+					"%s: a batch read returned wrong bytes at %lu",
 					files[i]->path, r->offset);
 		free(r->buf);
 	}
@@ -406,7 +410,7 @@ static void op_batch(struct worker *k)
 
 static void op_stat(struct worker *k)
 {
-	const struct model_file *f = file_of_anybody(k);
+	const struct model_file *f = file_of_any_worker(k);
 	struct call c;
 	struct terrane_options o = {0};
 	struct terrane_stat st;
@@ -441,7 +445,7 @@ static const struct {
 	{"rmdir", 1, op_dir_remove},
 };
 
-/* The time in which this client did not stand still: calls are bounded in it. */
+/* Returns the time in which this client was not paused; the limits of calls hold in this time. */
 static uint64_t awake_ns(const struct worker *k)
 {
 	const struct world *w = k->world;
@@ -472,11 +476,11 @@ static void op_any(struct worker *k)
 	k->state->busy = rt_cancelled();
 	uint64_t took_ns = awake_ns(k) - begin_ns;
 	if (took_ns > UINT64_C(1) * PARTS_MAX * OP_TIMEOUT_MS * NS_PER_MS + CALL_SLACK_NS)
-		model_violation(&k->world->model, "I11", "%s took %lu s, its time is %u s",
+		model_violation(&k->world->model, "I11", "%s took %lu s, its time limit is %u s",
 				ops[i].name, (uint64_t)(took_ns / NS_PER_S), OP_TIMEOUT_MS / 1000);
 }
 
-/* What an earlier life was at is not known any more. */
+/* Marks the operations in doubt that a crash of the process interrupted. */
 static void set_in_doubt(struct worker *k)
 {
 	struct worker_state *d = k->state;
@@ -507,9 +511,11 @@ void work_one(struct world *w, struct engine *e, unsigned client, const char *na
 	struct worker k = first_worker(w, e, client);
 	if (!k.state->ready && names_prepare(&k) < 0)
 		return;
-	for (size_t i = 0; i < ARRAY_LEN(ops); i++)
-		if (strcmp(ops[i].name, name) == 0)
-			ops[i].run(&k);
+	size_t i = 0;
+	while (i < ARRAY_LEN(ops) && strcmp(ops[i].name, name) != 0)
+		i++;
+	assert(i < ARRAY_LEN(ops));
+	ops[i].run(&k);
 	rt_background();
 }
 

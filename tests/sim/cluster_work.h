@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A worker of a client process. It has two directories at the top, and makes more in them; names are used once. An
- * operation that fails leaves what it was done to alone for good, because it may have happened or may happen yet.
+ * A worker is a fiber of a client process. It has two top directories and creates more in them. It uses each name
+ * once. After an operation that fails it never changes the affected files again, because the operation may have
+ * happened or may still happen.
  *
- *   cluster_work.c   workers, and what they do to contents
- *   cluster_names.c  what they do to names
+ *   cluster_work.c   workers, and their operations on contents
+ *   cluster_names.c  their operations on names
  */
 #ifndef TESTS_SIM_CLUSTER_WORK_H
 #define TESTS_SIM_CLUSTER_WORK_H
@@ -21,16 +22,16 @@ struct worker {
 
 /* cluster_work.c */
 void work_call(struct engine *e, struct call *c, struct terrane_options *o);
-/* One that is there and may be changed; NULL: none was found. */
+/* Draws an existing file that may be changed; NULL when none was found. */
 struct model_file *file_pick(struct worker *k, bool log, bool sealed);
 struct model_file *file_any(struct worker *k);
-/* Writes a new file whose place is drawn, or is in the directory when that is not NULL. */
+/* Writes a new file in the directory, or in a drawn one if dir is NULL. */
 void work_write(struct worker *k, const char *dir);
 
 /* cluster_names.c */
-/* One that nobody has asked for, in the directory (NULL: in any); NULL: there are too many. */
+/* Returns a file with a new name in the directory (NULL: a drawn one); NULL when there are FILES_MAX. */
 struct model_file *file_new(struct worker *k, const char *dir);
-int names_prepare(struct worker *k); /* makes the directories at the top */
+int names_prepare(struct worker *k); /* creates the two top directories */
 void op_rename(struct worker *k);
 void op_move(struct worker *k);
 void op_rename_back(struct worker *k);

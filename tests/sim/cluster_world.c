@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The plan of a seed, and the processes that serve. */
+/* The plan of a seed, and the processes of servers, nodes and janitors. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 
 /* --- the plan --------------------------------------------------------------------------------- */
 
-/* Those that the racks have room for with one to spare. */
+/* Draws encodings with fewer chunks than there are racks. */
 static void encodings_draw(struct plan *p, struct rng *r)
 {
 	static const struct {
@@ -30,13 +31,17 @@ static void encodings_draw(struct plan *p, struct rng *r)
 	for (size_t i = 0; i < n; i++) {
 		const char *text = p->pools ? pools[i].text : flat[i].text;
 		unsigned width = p->pools ? pools[i].width : flat[i].width;
-		if (width < p->racks && (i == 0 || rng_chance(r, 0.6)))
+		if (width < p->racks && (i == 0 || rng_chance(r, 0.6))) {
+			assert(p->encoding_count < ARRAY_LEN(p->encodings));
 			p->encodings[p->encoding_count++] = text;
+		}
 	}
 }
 
-/* From chances of its own: plans without flash are what they were before there was any. Flash in fewer racks than
- * blocks have chunks is drawn, too: then blocks go to disk, or lie on disk in part after a repair. */
+/*
+ * Draws flash from a generator of its own, so that it changes no other part of the plan. Flash may be in fewer
+ * racks than blocks have chunks: then blocks go to disk, or have some chunks on disk after a repair.
+ */
 static void flash_draw(struct plan *p, uint64_t seed)
 {
 	struct rng r;
@@ -91,7 +96,7 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 	if (p->freezes)
 		p->servers = SERVERS_MAX;
 	p->rack_lost = wide && p->disks == 1 && rng_chance(&r, 0.3);
-	if (in->single) { /* none but that */
+	if (in->single) { /* no faults of the scenario beside the drawn kind */
 		p->kv.request_lost = p->kv.reply_lost = p->kv.late = 0;
 		p->blackouts = p->drains = p->strikes = p->freezes = p->kills = p->cuts = false;
 		p->absences = p->rack_lost = false;
@@ -110,7 +115,7 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 		p->rounds = 1;
 	if (rng_chance(&r, 0.1) && !in->single)
 		p->sleepers = 1 + (unsigned)rng_below(&r, SLEEPERS_MAX);
-	/* One is late, and one does its work meanwhile and is late with its own. */
+	/* With two sleepers, the second janitor does the work of the first one and then sleeps too. */
 	if (p->sleepers > 1)
 		p->janitors = JANITORS_MAX;
 	if (p->sleepers > 0 && in->seconds == 0)
@@ -118,7 +123,7 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 	p->holds = rng_chance(&r, 0.1) && !over;
 	if (p->holds && in->seconds == 0)
 		p->faulty_ns = max_u64(p->faulty_ns, HOLD_NS + rng_below(&r, HOLD_NS));
-	if (p->holds) /* as many operations, in a longer time */
+	if (p->holds) /* about as many operations, in a longer time */
 		p->pause_ns *= 3;
 }
 
@@ -130,7 +135,7 @@ void world_addrs(const struct world *w, char *out, size_t size)
 				       META_PORT);
 }
 
-/* A supervisor starts again, after a moment, what could not begin; false: the process is to end. */
+/* Waits a moment, as a supervisor does before a restart. Returns false if the process has to end. */
 static bool start_again(void)
 {
 	uint64_t before = rt_deadline_narrow(rt_now_ns() + 200 * NS_PER_MS);
@@ -334,7 +339,7 @@ static void janitor_main(void *arg)
 		.disk_bytes_per_s = 1000000000,
 		.rack_bytes_per_s = 10000000000,
 		.survey_ns = (fast ? 6 : 15) * NS_PER_S,
-		.dead_percent = w->plan.compacts ? 50 : 100, /* all of it: never */
+		.dead_percent = w->plan.compacts ? 50 : 100, /* 100: never */
 		.method = (enum janitor_method)w->plan.method,
 		.fabric = *world_fabric(),
 	};
@@ -350,7 +355,7 @@ static void janitor_main(void *arg)
 	janitor_close(j);
 }
 
-/* --- all -------------------------------------------------------------------------------------- */
+/* --- the cluster -------------------------------------------------------------------------------------- */
 
 static void role_add(struct world *w, struct role *r, const char *kind, unsigned index,
 		     void (*main)(void *))
@@ -367,6 +372,10 @@ static void role_add(struct world *w, struct role *r, const char *kind, unsigned
 void world_build(struct world *w)
 {
 	const struct plan *p = &w->plan;
+	assert(p->nodes <= NODES_MAX && p->disks <= DISKS_MAX && p->servers <= SERVERS_MAX);
+	assert(p->janitors <= JANITORS_MAX && p->clients <= CLIENTS_MAX);
+	assert(!p->pools || p->disks == 1);
+	assert(p->encoding_count > 0 && p->encoding_count <= ARRAY_LEN(p->encodings));
 	for (unsigned i = 0; i < p->servers; i++)
 		role_add(w, &w->servers[i], "s", i, server_main);
 	for (unsigned i = 0; i < p->nodes; i++)
@@ -389,7 +398,7 @@ bool world_disk_damaged(const struct node_place *n, unsigned d)
 	return damaged;
 }
 
-static bool lied(const struct sim_disk *d)
+static bool returned_wrong_bytes(const struct sim_disk *d)
 {
 	return d != NULL && (sim_disk_damage(d) & ~(unsigned)SIM_DAMAGE_SYNC) != 0;
 }
@@ -401,9 +410,9 @@ bool world_disk_sound(const struct world *w, uint64_t disk)
 			const struct node_place *n = &w->nodes[i];
 			if (world_disk_id(n, d) != disk)
 				continue;
-			bool sound = !sim_node_lost(n->node) && !lied(n->disks[d]);
+			bool sound = !sim_node_lost(n->node) && !returned_wrong_bytes(n->disks[d]);
 			for (unsigned m = 0; m < MEMBERS; m++)
-				sound = sound && !lied(n->members[m]);
+				sound = sound && !returned_wrong_bytes(n->members[m]);
 			return sound;
 		}
 	return false;

@@ -9,16 +9,16 @@
 
 #define TELL_SECONDS_MAX 10
 
-/* Only a static variable is at hand in a handler. */
+/* Static, because a signal handler gets no argument. */
 static struct {
 	void (*tell)(const void *ctx, FILE *out);
 	const void *ctx;
 	FILE *out;
-	char text[64 * KIB]; /* in one piece: others print, too */
+	char text[64 * KIB]; /* buffered, so that the text of several processes does not mix */
 	char stack[64 * KIB];
 } dying;
 
-/* There when the program is built with a sanitizer, which then has the signals of bad addresses. */
+/* Defined if the program is built with a sanitizer, which then handles the signals of bad addresses. */
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
 static void tell_once(void)
@@ -36,7 +36,7 @@ static void tell_once(void)
 static void on_signal(int signal)
 {
 	tell_once();
-	raise(signal); /* its default again, and blocked until this returns */
+	raise(signal); /* SA_RESETHAND restored the default action; the signal is blocked until this returns */
 }
 
 void death_watch(void)
@@ -50,7 +50,7 @@ void death_watch(void)
 		setvbuf(dying.out, dying.text, _IOFBF, sizeof(dying.text));
 	if (sanitized)
 		__sanitizer_set_death_callback(tell_once);
-	else if (sigaltstack(&stack, NULL) == 0) /* that of a fiber may be what is full */
+	else if (sigaltstack(&stack, NULL) == 0) /* the stack of the fiber may have overflowed */
 		a.sa_flags |= SA_ONSTACK;
 	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
 		sigaction(ours[i], &a, NULL);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a process says when it dies by a signal (an assert, a bad address, the time limit) or by a sanitizer.
- * Nothing is allocated then, because the heap may be what is broken; who dies again while it tells dies silently.
+ * Prints the end of a seed when the process dies of a signal (an assertion, a bad address, the time limit) or of a
+ * sanitizer. It allocates nothing, because the heap may be damaged. A process that dies again while it prints ends
+ * silently.
  */
 #ifndef TESTS_SIM_DEATH_H
 #define TESTS_SIM_DEATH_H
 
 #include <stdio.h>
 
-/* Once in a process. */
+/* Installs the handlers; call it once in a process. */
 void death_watch(void);
-/* tell(ctx, out) is called when the process dies from now on; NULL: nothing is. */
+/* From now on tell(ctx, out) is called when the process dies; NULL: nothing is called. */
 void death_expect(void (*tell)(const void *ctx, FILE *out), const void *ctx);
 
 #endif

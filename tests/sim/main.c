@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs seeds in bulk. Worker processes take the next seed from a counter in shared memory and leave
- * their sums there; a worker that dies (an assert, a sanitizer, a hang) is a failure of the seed it
- * was at, and is replaced. The time limits here are of the real clock: this is a tool, not a test.
+ * Runs seeds in bulk. Worker processes take the next seed from a counter in shared memory and add up their results
+ * there. If a worker dies (an assertion, a sanitizer, a hang), its seed has failed, and another worker replaces it.
+ * The time limits here are of the real clock: this is a tool, not a test.
+ *
+ * A scenario may have a list instead of independent seeds (`row` in scenario.h): seed = depth * row + column + 1.
+ * The first row (depth 0) measures the length of each column.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <malloc.h>
@@ -27,29 +31,29 @@
 #include "shrink.h"
 
 #define FAILURES_MAX 16
-#define SEED_SECONDS_MAX 120 /* a seed that computes longer hangs; it never blocks */
+#define SEED_SECONDS_MAX 120 /* a seed that takes more processor time hangs; a seed never blocks */
 #define TRACE_LINES 60
 #define SHOWN_MAX 3
-#define UNJUDGED_PART 100 /* one in so many histories may be too hard to judge */
-#define REFUSED_SEEDS 20  /* among these some must refuse a read, where that is to be */
+#define UNJUDGED_PART 100 /* one in so many seeds may have a history that is too hard to judge */
+#define REFUSED_SEEDS 20  /* of so many seeds one must refuse a read, if the scenario requires it */
 
 struct failure {
 	uint64_t seed;
 	char what[256];
 };
 
-/* Shared by all processes of a run. */
+/* Results of a run, in memory that all its processes share. */
 struct totals {
-	atomic_uint_fast64_t next; /* of the seeds, or of the places of a list, in their order */
+	atomic_uint_fast64_t next; /* the next seed, or the next place of a list */
 	atomic_uint_fast64_t done;
 	atomic_uint_fast64_t failed;
-	atomic_uint_fast64_t shown; /* of these, with their end */
+	atomic_uint_fast64_t shown; /* failed seeds whose last events were printed */
 	atomic_uint_fast64_t repeated;
 	atomic_uint_fast64_t simulated_ms;
 	atomic_uint_fast64_t steps;
 	atomic_uint_fast64_t operations;
 	atomic_uint_fast64_t refused, unjudged, given_up;
-	atomic_uint_fast64_t lengths[SCENARIO_ROW_MAX]; /* of the columns of a list */
+	atomic_uint_fast64_t lengths[SCENARIO_ROW_MAX]; /* length of each column of a list */
 	atomic_uint_fast64_t faults[SIM_FAULT_COUNT];
 	atomic_bool stop;
 	struct failure failures[FAILURES_MAX];
@@ -59,7 +63,7 @@ struct run {
 	const struct options *options;
 	struct totals *totals;
 	double start_s;
-	bool measures; /* the first row of a list, before all else */
+	bool measures; /* runs the first row of a list, to measure its columns */
 };
 
 static double now_s(void)
@@ -84,7 +88,7 @@ static void add_failure(struct run *r, uint64_t seed, const char *what)
 	}
 	if (r->options->hunt)
 		atomic_store(&r->totals->stop, true);
-	else if (!is_single(r->options)) /* of many: not only at the end */
+	else if (!is_single(r->options)) /* of many seeds: print it at once, not only at the end */
 		fprintf(stderr, "\rseed %" PRIu64 " failed: %s\n", seed, what);
 }
 
@@ -112,7 +116,10 @@ static uint64_t list_places(const struct run *r)
 	return places;
 }
 
-/* How far down a column its next place is, of `spread` places that lie evenly, in each column another way; 0: none. */
+/*
+ * Returns the depth of the nth of `spread` evenly spaced places of a column; each column has another offset. 0:
+ * none.
+ */
 static uint64_t spread_depth(uint64_t column, uint64_t length, uint64_t nth, uint64_t spread)
 {
 	double shift = (double)(mix_u64(column) % 1024) / 1024;
@@ -121,12 +128,16 @@ static uint64_t spread_depth(uint64_t column, uint64_t length, uint64_t nth, uin
 	return at >= length || (nth > 0 && at == before) ? 0 : at + 1;
 }
 
-/* The seed of a place below the first row; 0: there is none. False: the list has ended. */
+/*
+ * Sets *seed to the seed of a place below the first row, or 0 if the column is shorter. Returns false at the end of
+ * the list.
+ */
 static bool list_seed(const struct run *r, uint64_t index, uint64_t *seed)
 {
 	uint64_t row = r->options->scenario->row, spread = r->options->spread;
 	uint64_t column = index % row, n = index / row;
 	uint64_t length = atomic_load(&r->totals->lengths[column]);
+	assert(column < SCENARIO_ROW_MAX);
 	bool more = spread > 0 ? n < spread : n < list_depth(r);
 	if (spread > 0)
 		n = spread_depth(column, length, n, spread);
@@ -153,7 +164,10 @@ struct seed_run {
 	const struct scenario_result *result;
 };
 
-/* The last events, and what clients did and were told; of a run of many seeds for the first few that fail. */
+/*
+ * Prints the last events, and the last requests of clients with their results. Of many seeds only the first
+ * SHOWN_MAX that fail.
+ */
 static void write_end(const void *ctx, FILE *f)
 {
 	const struct seed_run *at = ctx;
@@ -172,7 +186,8 @@ static void print_end(const struct seed_run *at)
 {
 	char *text = NULL;
 	size_t len = 0;
-	FILE *f = open_memstream(&text, &len); /* in one piece: others print, too */
+	FILE *f = open_memstream(
+		&text, &len); /* buffered, so that the text of several processes does not mix */
 	if (f == NULL)
 		return;
 	write_end(at, f);
@@ -181,7 +196,7 @@ static void print_end(const struct seed_run *at)
 	free(text);
 }
 
-/* To see that a death is seen. */
+/* For tests of the runner: ends the process in this way. */
 static void die(const char *how)
 {
 	if (strcmp(how, "abort") == 0)
@@ -222,7 +237,7 @@ static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violati
 			     result.length);
 	else if (count && result.nothing && is_list(r) && result.violation[0] == '\0')
 		snprintf(result.violation, sizeof(result.violation),
-			 "I12: this place was in the list, and now nothing happens there");
+			 "I12: this place was in the list, but the operation now has fewer waits");
 	memcpy(violation, result.violation, sizeof(result.violation));
 	if (violation[0] != '\0')
 		print_end(&at);
@@ -231,7 +246,7 @@ static uint64_t run_once(struct run *r, uint64_t seed, bool count, char *violati
 	return hash;
 }
 
-/* Of a hunt: what fails without the bug too is no find of it. */
+/* In a hunt, runs the seed without the bug. Returns whether it fails then too, so that it is no find of the bug. */
 static bool fails_without_bug(struct run *r, uint64_t seed)
 {
 	char violation[256] = "";
@@ -272,7 +287,7 @@ static void run_seed(struct run *r, uint64_t seed)
 
 struct worker {
 	pid_t pid;
-	atomic_uint_fast64_t *place; /* in shared memory: one more than the seed it is at, or 0 */
+	atomic_uint_fast64_t *place; /* in shared memory: the current seed + 1, or 0 */
 };
 
 static bool time_is_up(const struct run *r)
@@ -285,7 +300,7 @@ static void work_begin(const struct options *o)
 {
 	struct log_config quiet = {.level = LOG_OFF};
 	log_setup(&quiet);
-	/* Memory stays with the process: seeds use the same again and again. */
+	/* The process keeps freed memory, because the next seed needs the same amount. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 30);
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 #ifdef TERRANE_PLANTED_BUGS
@@ -295,7 +310,7 @@ static void work_begin(const struct options *o)
 #endif
 }
 
-/* The next one, or 0 for none; false: there are no more. */
+/* Sets *seed to the next seed, or 0 to skip a place. Returns false when there are no more. */
 static bool seed_next(struct run *r, uint64_t *seed)
 {
 	uint64_t index = atomic_fetch_add(&r->totals->next, 1);
@@ -328,9 +343,9 @@ static void worker_start(struct run *r, struct worker *w)
 	atomic_store(w->place, 0);
 	w->pid = fork();
 	if (w->pid == 0) {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody goes on alone */
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a worker ends with its parent */
 		work(r, w->place);
-		exit(0); /* not _exit: counters of coverage are written now */
+		exit(0); /* not _exit, which would lose the counters of coverage */
 	}
 	if (w->pid < 0) {
 		perror("sim: fork");
@@ -338,7 +353,10 @@ static void worker_start(struct run *r, struct worker *w)
 	}
 }
 
-/* Of a hunt: whether what a worker died of happens without the bug too, found out in a process of its own. */
+/*
+ * In a hunt, runs a seed that killed its worker without the bug, in a process of its own. Returns whether it fails
+ * then too.
+ */
 static bool dies_without_bug(struct run *r, uint64_t seed)
 {
 	int status;
@@ -354,14 +372,15 @@ static bool dies_without_bug(struct run *r, uint64_t seed)
 	return pid < 0 || waitpid(pid, &status, 0) < 0 || status != 0;
 }
 
-/* True when the worker died and its work goes on in a new one. */
+/* Handles the end of a worker. Returns true if a new worker must replace it. */
 static bool worker_ended(struct run *r, struct worker *w, int status)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return false;
 	char what[128];
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)
-		snprintf(what, sizeof(what), "hangs: no end after %d s", SEED_SECONDS_MAX);
+		snprintf(what, sizeof(what), "hangs: more than %d s of processor time",
+			 SEED_SECONDS_MAX);
 	else if (WIFSIGNALED(status))
 		snprintf(what, sizeof(what), "the process died: %s", strsignal(WTERMSIG(status)));
 	else
@@ -450,9 +469,10 @@ static void print_text(const struct run *r, double seconds)
 	if (r->options->scenario->refuses)
 		printf("%" PRIu64 " reads refused\n", (uint64_t)atomic_load(&b->refused));
 	if (atomic_load(&b->unjudged) > 0)
-		printf("%" PRIu64 " histories not judged\n", (uint64_t)atomic_load(&b->unjudged));
+		printf("%" PRIu64 " histories too hard to judge\n",
+		       (uint64_t)atomic_load(&b->unjudged));
 	if (atomic_load(&b->given_up) > 0)
-		printf("%" PRIu64 " pools without a drive given up\n",
+		printf("%" PRIu64 " pools that lost a drive did not recover and were removed\n",
 		       (uint64_t)atomic_load(&b->given_up));
 	if (is_list(r))
 		printf("%" PRIu64 " of %" PRIu64 " places of the list\n", done, list_places(r));
@@ -502,7 +522,7 @@ static void print_json(const struct run *r, double seconds)
 	json_decref(root);
 }
 
-/* For shrinking: one run in a process of its own. */
+/* For shrinking: runs a seed in the calling process. */
 static void run_alone(const struct options *o, uint64_t seed, char violation[VIOLATION_TEXT])
 {
 	struct sim_config config;
@@ -526,6 +546,7 @@ static uint64_t run_seeds(struct run *r)
 		perror("sim: mmap");
 		exit(1);
 	}
+	assert(o->scenario->row <= SCENARIO_ROW_MAX);
 	r->totals = shared;
 	r->start_s = now_s();
 	if (is_list(r)) {
@@ -539,10 +560,12 @@ static uint64_t run_seeds(struct run *r)
 	double seconds = now_s() - r->start_s;
 	if (o->scenario->refuses && !o->hunt && atomic_load(&r->totals->refused) == 0 &&
 	    atomic_load(&r->totals->done) >= REFUSED_SEEDS)
-		add_failure(r, o->seed_last, "no read of all these seeds was refused");
+		add_failure(r, o->seed_last,
+			    "no read was refused, but with so much damage some reads must be");
 	if (!o->hunt &&
 	    atomic_load(&r->totals->unjudged) > 1 + atomic_load(&r->totals->done) / UNJUDGED_PART)
-		add_failure(r, o->seed_last, "too many histories were not judged");
+		add_failure(r, o->seed_last,
+			    "the search for one order was given up in too many histories");
 	uint64_t failed = atomic_load(&r->totals->failed);
 	if (o->plants)
 		printf("%-20s %s%6" PRIu64 " seeds  %s\n", bug_name(o->bug),
@@ -558,7 +581,7 @@ static uint64_t run_seeds(struct run *r)
 	return failed;
 }
 
-/* Every planted bug of the scenario in turn: 0 when all are found. */
+/* Hunts every planted bug of the scenario in turn. Returns 0 when all are found. */
 static int run_plants(struct options *o)
 {
 	bool all = true;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Three metadata servers on one store that loses and delays requests, and two client processes whose
- * workers create, rename, move, look up and remove files under all faults. A worker owns its names, so it
- * knows what each must be; what it asks for is noted first, and asked for again, with the same ids, until
- * the answer is known: by the same process, another server, or the next life of the process. At the end
- * the directories hold what the workers know, and the layers agree.
+ * Three metadata servers on one store that loses and delays requests, and two client processes whose workers
+ * create, rename, move, look up and remove files under all faults. A worker owns its names, so it knows the file of
+ * each name. It notes each request before it sends it, and repeats the request, with the same ids, until the
+ * outcome is known: the same process, with the same or another server, or the process after its restart. At the end
+ * the directories must hold the names that the workers know, and the layers of the metadata must agree.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,13 +37,12 @@
 enum ask { ASK_NOTHING, ASK_CREATE, ASK_REMOVE, ASK_RENAME, ASK_MOVE };
 
 /*
- * What a worker knows of its names: the file each leads to in each directory, 0 for none. Files come back to
- * names that they had: a copy of a request that was held up in a server, and comes later than its answer from
- * another, must not do it again.
+ * The file of each name of a worker in each directory, 0 for none. Files return to earlier names, because a delayed
+ * copy of a request, which a server handles after another server has answered it, must not be applied again.
  */
 struct worker_state {
 	uint64_t id[DIRS][NAMES];
-	/* What is asked for and not yet answered: */
+	/* The request without an answer: */
 	enum ask ask;
 	unsigned dir, to_dir, name, to_name;
 	uint64_t file, request;
@@ -56,7 +56,7 @@ struct world {
 	uint64_t dirs[DIRS];
 	uint64_t operations;
 	bool stop, checked;
-	bool lost[CLIENTS]; /* the machine is gone for good, with what it had asked for */
+	bool lost[CLIENTS]; /* the machine is lost for good, with the requests that it had sent */
 	struct scenario_result *out;
 };
 
@@ -83,7 +83,7 @@ static struct meta_options options(void)
 	struct meta_options o;
 	meta_options_init(&o);
 	o.partition_bits = 4;
-	o.spread_entries = 16; /* so that directories are spread on the way */
+	o.spread_entries = 16; /* so few that directories are spread during the run */
 	return o;
 }
 
@@ -108,7 +108,7 @@ static int serve_once(struct world *w, unsigned index)
 	return rc;
 }
 
-/* A supervisor starts a server again that could not begin. */
+/* Restarts the server after an error, as a supervisor does. */
 static void server_main(void *arg)
 {
 	const struct role *p = arg;
@@ -167,7 +167,10 @@ static void name_of(const struct worker *k, unsigned name, char out[48])
 	snprintf(out, 48, "c%u-w%u-n%u", k->client->index, k->number, name);
 }
 
-/* What only the logic can answer; all else is the world's doing, and is asked again. */
+/*
+ * Returns whether the answer is the result of the operation; other errors are faults, and the worker repeats the
+ * request.
+ */
 static bool definite(int rc)
 {
 	switch (rc) {
@@ -217,10 +220,12 @@ static int send_asked(struct worker *k)
 	}
 }
 
-/* The worker's names as the answer 0 means. */
+/* Changes the worker's names as a successful request does. */
 static void apply(struct worker_state *s)
 {
+	assert(s->ask != ASK_NOTHING && s->dir < DIRS && s->name < NAMES && s->to_name < NAMES);
 	uint64_t *from = &s->id[s->dir][s->name];
+	assert((*from == 0) == (s->ask == ASK_CREATE));
 	switch (s->ask) {
 	case ASK_CREATE:
 		*from = s->file;
@@ -241,7 +246,7 @@ static void apply(struct worker_state *s)
 
 static const char *const ask_names[] = {"nothing", "create", "remove", "rename", "move"};
 
-/* 0, or the process ends. */
+/* Repeats the noted request until its outcome is known. Returns 0, or -ECANCELED when the process ends. */
 static int settle(struct worker *k)
 {
 	struct world *w = k->client->world;
@@ -279,14 +284,15 @@ static void check_name(struct worker *k, unsigned dir, unsigned name)
 		return;
 	uint64_t want = k->state->id[dir][name];
 	if (rc != (want != 0 ? 0 : -ENOENT) || (rc == 0 && e.id != want))
-		violation(w, "%s in d%u: %s %016lx, not %016lx", text, dir, err_name(rc), e.id,
-			  want);
+		violation(w, "lookup of %s in d%u: %s, file %016lx, but the worker stored %016lx",
+			  text, dir, err_name(rc), e.id, want);
 	w->operations++;
 }
 
-/* The next thing to ask for, which must be possible. */
+/* Draws the next request; it must succeed in the current state. */
 static void choose(struct worker_state *s)
 {
+	assert(s->ask == ASK_NOTHING);
 	unsigned dir = (unsigned)(rt_random_u64() % DIRS), other = (dir + 1) % DIRS;
 	unsigned name = (unsigned)(rt_random_u64() % NAMES);
 	unsigned to = (unsigned)(rt_random_u64() % NAMES);
@@ -316,7 +322,7 @@ static void worker_main(void *arg)
 {
 	struct worker *k = arg;
 	struct world *w = k->client->world;
-	int rc = settle(k); /* what an earlier life had asked for */
+	int rc = settle(k); /* the request that the process had sent before its restart */
 	while (rc == 0 && !w->stop && w->out->violation[0] == 0) {
 		if (rt_random_u64() % 3 == 0)
 			check_name(k, (unsigned)(rt_random_u64() % DIRS),
@@ -328,7 +334,7 @@ static void worker_main(void *arg)
 	}
 }
 
-/* Whoever comes first makes them; the ids are the world's. */
+/* Creates the directories, unless the other client did; their ids are fixed. */
 static int make_dirs(struct client *c)
 {
 	struct meta_call call = {.client = c->meta};
@@ -367,7 +373,7 @@ static void client_main(void *arg)
 
 /* --- the end ---------------------------------------------------------------------------------------- */
 
-/* Machines may be lost for good, in the worst case all. */
+/* Returns whether a server is running: all machines may be lost for good. */
 static bool any_server(const struct world *w)
 {
 	bool any = false;
@@ -376,7 +382,7 @@ static bool any_server(const struct world *w)
 	return any;
 }
 
-/* A directory holds the names that workers know to be there, and no others. */
+/* Checks that a directory holds exactly the names that the workers know. */
 static void check_dir(struct client *c, unsigned dir)
 {
 	struct world *w = c->world;
@@ -394,7 +400,7 @@ static void check_dir(struct client *c, unsigned dir)
 		at = page.next;
 		arena_fini(&a);
 		if (rc < 0) {
-			violation(w, "d%u is not listed: %s", dir, err_name(rc));
+			violation(w, "d%u cannot be listed: %s", dir, err_name(rc));
 			return;
 		}
 	}
@@ -408,7 +414,7 @@ static void check_dir(struct client *c, unsigned dir)
 				known += w->workers[i][j].id[dir][n] != 0;
 			}
 	if (listed != known && !w->lost[0] && !w->lost[1])
-		violation(w, "d%u lists %zu names, there are %zu", dir, listed, known);
+		violation(w, "d%u lists %zu names, but the workers know %zu", dir, listed, known);
 }
 
 static void check_layers(struct world *w)
@@ -423,15 +429,15 @@ static void check_layers(struct world *w)
 	if (rc == 0)
 		rc = meta_check(m, NULL, &report);
 	if (rc < 0)
-		violation(w, "the check does not run: %s", err_name(rc));
+		violation(w, "the check of the metadata does not run: %s", err_name(rc));
 	else if (report.errors > 0)
-		violation(w, "the check finds: %.200s", report.first);
+		violation(w, "the check of the metadata finds: %.180s", report.first);
 	meta_close(m);
 	if (kv != NULL)
 		kv_close(kv);
 }
 
-/* A node that comes when all is quiet is in the map of every client. */
+/* Checks that a node that registers after the faults appears in the map. */
 static void check_map(struct client *c)
 {
 	struct cluster *map = NULL;
@@ -458,7 +464,7 @@ static void check_map(struct client *c)
 		if (rc == 0)
 			rc = rt_sleep_ns(200 * NS_PER_MS);
 	}
-	violation(c->world, "a node is not in the map: %s", err_name(rc));
+	violation(c->world, "a registered node is not in the map: %s", err_name(rc));
 }
 
 static void checker_main(void *arg)
@@ -480,7 +486,7 @@ static void checker_main(void *arg)
 
 /* --- the run ---------------------------------------------------------------------------------------- */
 
-/* One that crashed is not running, either, but comes back for what it had asked for. */
+/* A client has ended if it does not run and has no noted request; a crashed one restarts to finish its request. */
 static bool clients_ended(void *arg)
 {
 	const struct world *w = arg;
@@ -560,7 +566,7 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 		}
 	sim_node_start(w->checker, checker_main, w);
 	if (!sim_run_until(sim, checker_ended, w, QUIET_NS))
-		violation(w, "the check does not end");
+		violation(w, "the checker does not end");
 	for (unsigned i = 0; i < SERVERS; i++)
 		sim_node_stop(w->servers[i]);
 	if (!sim_run_until(sim, servers_ended, w, QUIET_NS))

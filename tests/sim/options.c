@@ -19,29 +19,29 @@ static const struct scenario *const scenarios[] = {&scenario_cluster, &scenario_
 static const char usage_text[] =
 	"usage: sim [--seeds A..B] [options]\n"
 	"\n"
-	"Runs a scenario inside the simulator once per seed and checks what must hold.\n"
+	"Runs a scenario in the simulator once per seed and checks its invariants.\n"
 	"\n"
 	"  --seeds A..B       the seeds, both included; a single number is one seed (default "
 	"1..300,\n"
-	"                     of a list all, with --minutes as many as the time allows)\n"
+	"                     of a list all; with --minutes as many as the time allows)\n"
 	"  --minutes M        stop after M minutes even if seeds are left\n"
-	"  --scenario NAME    what to run (default cluster; --list shows them)\n"
+	"  --scenario NAME    the scenario (default cluster; --list shows them)\n"
 	"  --jobs N           processes at once (default: one per core)\n"
 	"  --repeat P         run P percent of the seeds twice and compare traces (default 10)\n"
-	"  --spread N         of a list only so many places of each column, spread over it\n"
+	"  --spread N         of a list only N evenly spaced places of each column\n"
 	"  --clients N, --rounds N, --seconds N, --ops N\n"
-	"                     less than the seed draws (of clusters)\n"
-	"  --without MASK     operations left out, a bit each (of clusters)\n"
-	"  --shrink           look for a shorter run of the seed that still fails\n"
-	"  --bug NAME         with a planted bug (--list shows them)\n"
+	"                     upper limits of what the seed draws (scenario cluster)\n"
+	"  --without MASK     kinds of operations to leave out, one bit each (scenario cluster)\n"
+	"  --shrink           look for a shorter run of the seed that fails in the same way\n"
+	"  --bug NAME         switch a planted bug on (--list shows them)\n"
 	"  --plants           hunt every planted bug of the scenario, and print how many seeds "
 	"each took\n"
 	"  --hunt NAME        plant a bug and stop at the first seed that finds it; exit 1 if none "
 	"does\n"
 	"  --faults A,B,...   only these faults, at their default rates\n"
-	"  --no-faults        none\n"
+	"  --no-faults        no faults\n"
 	"  --rate NAME=R      the rate of one fault, in its unit\n"
-	"  --scale X          all rates times X\n"
+	"  --scale X          multiply all rates by X\n"
 	"  --no-swarm         every fault on in every seed (default: a selection drawn from the "
 	"seed)\n"
 	"  --trace            print every event (of one seed)\n"
@@ -170,7 +170,9 @@ static const struct scenario *parse_scenario(const char *name)
 	fail("no scenario is called \"%s\"", name);
 }
 
-/* Keeps what a replay of one seed needs: all but which seeds, how many at once and how to print. */
+/*
+ * Adds an option to the replay command: all options but the seeds, the number of processes and the output format.
+ */
 static void remember(struct options *o, const char *name, const char *value)
 {
 	size_t at = strlen(o->replay);
@@ -350,19 +352,20 @@ void options_parse(struct options *o, int argc, char **argv)
 	if ((o->trace || o->shrink) && o->seed_first != o->seed_last)
 		fail("--trace and --shrink are for a single seed");
 	if (o->plants && o->scenario->bugs == NULL)
-		fail("no planted bugs are hunted in this scenario");
+		fail("this scenario has no planted bugs to hunt");
 	if (o->jobs == 0 || o->trace)
 		o->jobs = 1;
 #ifndef TERRANE_PLANTED_BUGS
 	if (o->bug != BUG_NONE || o->plants)
-		fail("this build has no planted bugs (configure with -Dplanted_bugs=true)");
+		fail("this build has no planted bugs; build with -Dplanted_bugs=true, as ./dev sim "
+		     "does");
 #endif
 }
 
 /*
- * In a swarm each seed has its own selection of faults and its own pace: bugs that need one kind of
- * fault without another, or many in a short time, are found sooner than with everything always on. Some have
- * one kind alone: that is returned.
+ * Draws a selection of faults and a pace for a seed. Bugs that need one kind of fault without another, or many
+ * faults in a short time, are found sooner than with all faults always on. Returns true if the seed has a single
+ * kind of fault.
  */
 static bool swarm(uint64_t seed, struct sim_config *c)
 {

@@ -14,29 +14,30 @@ struct options {
 	bool seeds_given;
 	uint64_t seed_first;
 	uint64_t seed_last;
-	double minutes; /* stop after this long; 0: when the seeds are done */
+	double minutes; /* time limit; 0: none */
 	unsigned jobs;
 	uint64_t spread; /* places of each column of a list; 0: all */
-	const char *die; /* "abort", "address" or "hang" at the end of each seed; NULL: not */
-	double repeat;   /* share of the seeds run twice, to compare their traces */
+	const char
+		*die; /* for tests: "abort", "address" or "hang" at the end of each seed; or NULL */
+	double repeat; /* share of the seeds run twice, to compare their traces */
 	enum bug bug;
 	bool plants; /* hunt each bug of the scenario */
 	bool shrink;
-	bool hunt;  /* stop at the first failure; finding none is the failure */
+	bool hunt;  /* stop at the first failure; without one the run has failed */
 	bool swarm; /* draw which faults are on, and how hard, from the seed */
 	bool rate_set[SIM_FAULT_COUNT];
-	double rate[SIM_FAULT_COUNT]; /* where rate_set */
+	double rate[SIM_FAULT_COUNT]; /* valid where rate_set */
 	double scale;
 	struct scenario_input limits;
 	bool trace;
 	bool json;
-	char replay[512]; /* the options that matter, as typed, to replay a seed */
+	char replay[512]; /* the options that a replay of a seed needs, as typed */
 };
 
 /* Exits with 2 and a message on bad usage, with 0 after --help or --list. */
 void options_parse(struct options *o, int argc, char **argv);
 
-/* The simulation that a seed stands for. */
+/* Sets the configuration of the simulation for a seed, and the input of the scenario. */
 void options_config(const struct options *o, uint64_t seed, struct sim_config *out,
 		    struct scenario_input *input);
 

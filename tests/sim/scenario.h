@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A scenario: what runs inside a simulation, and what must hold whatever the seed. The runner opens
- * the simulation with the seed and the faults and closes it afterwards.
+ * A scenario: what runs inside a simulation, and the invariants that must hold for every seed. The runner opens the
+ * simulation with the seed and the faults, and closes it afterwards.
  */
 #ifndef TESTS_SIM_SCENARIO_H
 #define TESTS_SIM_SCENARIO_H
@@ -12,15 +12,15 @@
 #include "base/bug.h"
 #include "rt/sim.h"
 
-/* What a run is to be like. Zero in a limit: as the seed draws it. */
+/* The seed of a run, and limits on what it draws. 0: no limit. */
 struct scenario_input {
 	uint64_t seed;
-	unsigned clients; /* at most so many, */
-	unsigned seconds; /* so long under faults, */
-	unsigned ops;     /* so many changes by each worker, */
-	unsigned rounds;  /* of faults and healing */
-	bool single;      /* one kind of fault alone was drawn */
-	uint32_t ops_off; /* kinds of operations left out, a bit each */
+	unsigned clients; /* most clients */
+	unsigned seconds; /* longest time with faults in a round */
+	unsigned ops;     /* most operations of each worker in a round */
+	unsigned rounds;  /* most rounds of faults and healing */
+	bool single;      /* the seed drew a single kind of fault */
+	uint32_t ops_off; /* mask of kinds of operations that workers leave out */
 };
 
 #define SCENARIO_NOTES 40
@@ -28,32 +28,32 @@ struct scenario_input {
 #define SCENARIO_ROW_MAX 256
 
 struct scenario_result {
-	char violation[256]; /* what did not hold, for a person; empty when all did */
-	/* The last things that clients did and were told: a ring. */
+	char violation[256]; /* the violated invariant, as text; empty if all hold */
+	/* The last requests of clients and their results: a ring of note_count lines. */
 	char notes[SCENARIO_NOTES][160];
 	uint64_t note_count;
-	uint64_t operations; /* acknowledged to clients */
-	uint64_t refused;    /* reads at the end that failed */
-	uint64_t given_up; /* pools without a drive that never became whole, and were taken away */
-	uint64_t unjudged; /* histories in which the search for one order was given up */
-	bool nothing;      /* the seed was past the end of what there is to try */
-	uint64_t length;   /* of a list: see row */
+	uint64_t operations; /* acknowledged operations of clients */
+	uint64_t refused;    /* failed reads of the checker */
+	uint64_t given_up;   /* pools that lost a drive, did not recover and were removed */
+	uint64_t unjudged;   /* 1 if the search for one order of the history was given up */
+	bool nothing;        /* the seed is past the end of its column of a list */
+	uint64_t length;     /* length of a column of a list: see row */
 };
 
 struct scenario {
 	const char *name;
 	const char *doc;
-	/* Before the simulation is opened: other rates than the default ones. May be NULL. */
+	/* Changes the default rates of faults, before the simulation is opened. May be NULL. */
 	void (*prepare)(const struct scenario_input *in, struct sim_config *config);
 	void (*run)(struct sim *sim, const struct scenario_input *in, struct scenario_result *out);
-	/* So much is lost that reads must fail now and then: that none does is a failure of the run. */
+	/* So much is lost that some reads must fail; a run of many seeds without a failed read fails. */
 	bool refuses;
 	/*
-	 * Not 0: the seeds are a list in columns, with rows of so many places. The first row says how long each column
-	 * is below it (length); what is further down is nothing.
+	 * If not 0, the seeds are a list of columns, in rows of this length: seed = depth * row + column + 1. A run
+	 * of the first row (depth 0) reports how long its column is (length); a seed below that does nothing.
 	 */
 	unsigned row;
-	/* Planted bugs that it finds, BUG_NONE at the end. */
+	/* The planted bugs that it finds, with BUG_NONE at the end. May be NULL. */
 	const enum bug *bugs;
 };
 

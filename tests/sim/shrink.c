@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Looks for a shorter run that breaks the same invariant. Everything that can be taken away is taken away in
- * turn: kinds of faults, rounds, clients, time, operations. What still fails is kept; what does not is put back.
- * A change of any of these changes the whole run, so this finds some small run, not the smallest. Each try is a
- * process of its own, because it may die.
+ * Looks for a shorter run that violates the same invariant. It takes away one thing at a time: kinds of faults,
+ * rounds, clients, time, operations. If the run still fails, the change is kept, else it is undone. Each change
+ * changes all draws after it, so the result is a small run, not the smallest. Each try is a process of its own,
+ * because it may die.
  */
 #include "shrink.h"
 
@@ -22,7 +22,7 @@
 struct shrink {
 	struct options best;
 	uint64_t seed;
-	char *violation; /* of the last try; shared with its process */
+	char *violation; /* result of the last try, in memory shared with its process */
 	char first[VIOLATION_TEXT];
 	void (*run)(const struct options *o, uint64_t seed, char violation[VIOLATION_TEXT]);
 	unsigned tries;
@@ -50,7 +50,7 @@ static bool try_run(struct shrink *s, const struct options *o)
 	return s->violation[0] != '\0';
 }
 
-/* The same kind of failure: up to the colon they are equal. */
+/* Returns whether a try fails with the same invariant (the text up to the colon); then keeps its options. */
 static bool still_fails(struct shrink *s, const struct options *o)
 {
 	if (s->tries >= TRIES_MAX || !try_run(s, o))
@@ -86,7 +86,7 @@ static void without_operations(struct shrink *s)
 	}
 }
 
-/* Halves a limit from what it is at most, as long as that fails. */
+/* Halves a limit, from half of `most` on, as long as the run still fails. */
 static void halve(struct shrink *s, unsigned *limit, unsigned most)
 {
 	for (unsigned v = most / 2; v > 0; v /= 2) {

@@ -6,7 +6,7 @@
 
 #define VIOLATION_TEXT 256
 
-/* Prints the command of a shorter run of the seed that fails alike; 0, or 1 when it does not fail. */
+/* Prints the command of a shorter run that fails in the same way. Returns 0, or 1 if the seed does not fail. */
 int shrink(const struct options *options, uint64_t seed,
 	   void (*run)(const struct options *o, uint64_t seed, char violation[VIOLATION_TEXT]));
 

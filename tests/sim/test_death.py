@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runner of seeds does with one whose process dies, and with what it cannot hunt."""
+"""The runner of seeds: seeds whose process dies, and hunts that find nothing or cannot start."""
 import os
 import re
 import subprocess
@@ -11,7 +11,7 @@ SIM = os.environ["SIM"]
 
 @pytest.mark.parametrize("how", ["abort", "address", "hang"])
 @pytest.mark.parametrize("seeds", ["3", "3..4"])
-def test_a_seed_that_dies_shows_its_end(how, seeds):
+def test_a_seed_whose_process_dies_prints_its_last_events(how, seeds):
     done = subprocess.run([SIM, "--scenario", "meta", "--seeds", seeds, "--jobs", "1", "--die", how],
                           capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 1
@@ -23,14 +23,14 @@ def test_a_seed_that_dies_shows_its_end(how, seeds):
     assert done.stderr.count("the end of seed") == (0 if seeds == "3" else 2)
 
 
-def test_a_death_without_the_bug_too_is_no_find_of_it():
+def test_a_seed_that_dies_without_the_bug_too_is_no_find():
     done = subprocess.run([SIM, "--scenario", "meta", "--seeds", "3..4", "--jobs", "1", "--die", "abort",
                            "--hunt", "reply-mismatch"], capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 1
     assert "bug reply-mismatch NOT found in 2 seeds" in done.stdout
 
 
-def test_a_scenario_without_planted_bugs_says_so():
+def test_a_hunt_in_a_scenario_without_planted_bugs_is_refused():
     done = subprocess.run([SIM, "--scenario", "over", "--plants"], capture_output=True, text=True, timeout=200,
                           check=False)
     assert done.returncode != 0

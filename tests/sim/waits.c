@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A crash at every wait. A small cluster without any other fault does one thing, and one process dies at its n-th wait
- * from then on: a metadata server, one of two nodes (with and without loss of what it had not synced), the client or,
- * where the janitor does it, the janitor. Then everything must be as the client was told, and become whole.
+ * A crash at every wait. A small cluster without any other fault carries out one operation, and one process dies at
+ * its n-th wait after the operation began: a metadata server, one of two nodes (with and without loss of its
+ * unsynced data), the client or, if a janitor carries the operation out, the janitor. Then the checker runs: the
+ * cluster must be as the client was told, and converge.
  *
- * The seed is a place in a list: which operation and process, fastest, then n. At n = 0 nobody dies: the operation must
- * come to its end, and how often the process has waited until then is how many places the pair has, because all
- * runs are the same up to the crash.
+ * The seed is a place in a list: the pair of operation and process is the column, n the depth. At n = 0 no process
+ * dies: the operation must complete, and the number of waits of the process is the length of the column, because
+ * all runs are the same up to the crash.
  *
- * A block has a chunk on all nodes but one, so of two nodes one has a chunk of whatever is touched.
+ * Four nodes and three chunks of each block: one of two given nodes has a chunk of every block.
  *
- * A rebuild inside of a pool is swept in tests/unit/test_store_pool_faults.c.
+ * tests/unit/test_store_pool_faults.c sweeps rebuilds inside of a pool.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +25,7 @@
 #define CHUNKS 3 /* of every block, each in a rack of its own */
 #define NODES 4
 _Static_assert(NODES - CHUNKS < 2, "one of two nodes must have a chunk of any block");
-#define GONE (NODES - 1) /* the node that is lost, or emptied */
+#define GONE (NODES - 1) /* the node that is lost or drained */
 #define READY_NS (120 * NS_PER_S)
 #define DONE_NS (300 * NS_PER_S)
 #define LOOK_NS (500 * NS_PER_MS)
@@ -42,11 +44,11 @@ enum dying {
 
 struct wait_place;
 
-/* What a janitor does by itself when there is reason to. */
+/* An operation of a janitor, which it begins by itself when there is a reason. */
 struct service {
-	/* Before anybody dies. */
+	/* Prepares files, before a process dies. */
 	void (*prepare)(struct world *w, struct wait_place *p);
-	/* The reason, when that is not all: of the client, or from outside. Both may be NULL. */
+	/* Give the reason, from the client or from outside, if `prepare` does not. Both may be NULL. */
 	void (*begin)(struct wait_place *p);
 	void (*strike)(struct world *w);
 	bool (*has_ended)(struct world *w, struct wait_place *p);
@@ -54,19 +56,19 @@ struct service {
 
 struct operation {
 	const char *name;
-	const char *encoding; /* of what is written; NULL: as it was */
+	const char *encoding; /* of the new blocks; NULL: unchanged */
 	uint64_t size;
-	bool log; /* what it is done to: a log, or a file that was written as a whole */
-	const struct service *service; /* NULL: the client does it */
+	bool log;                      /* works on a log, else on a sealed file */
+	const struct service *service; /* NULL: an operation of the client */
 };
 
 struct wait_place {
 	const struct operation *operation;
 	enum dying dying;
 	uint64_t nth;
-	/* How far it is, whoever dies. */
+	/* Progress, which survives the death of any process. */
 	bool ready, begun, done;
-	/* Of the client, while it lives; meta for services only. */
+	/* Of the client while it runs; meta only for services. */
 	struct engine *engine;
 	struct meta_client *meta;
 };
@@ -78,7 +80,7 @@ static void fixed_set(struct world *w, bool log, const char *encoding, uint64_t 
 	w->fixed = (struct fixed){true, log, encoding, size};
 }
 
-/* Whether one of all blocks is as asked, or they cannot be walked. */
+/* Returns whether a block satisfies `is`, or the walk of blocks failed. */
 static bool any_block(const struct wait_place *p, bool (*is)(const struct meta_block_at *b))
 {
 	struct meta_call c = {.client = p->meta};
@@ -96,7 +98,7 @@ static bool any_block(const struct wait_place *p, bool (*is)(const struct meta_b
 	return found;
 }
 
-/* What is open is left to its writer. */
+/* Returns whether a sealed block has a chunk on the node; open blocks are left to their writers. */
 static bool block_is_on_gone(const struct meta_block_at *b)
 {
 	bool named = false;
@@ -136,7 +138,7 @@ static bool drain_has_ended(struct world *w, struct wait_place *p)
 	return true;
 }
 
-static void write_some(struct world *w, struct wait_place *p)
+static void files_write(struct world *w, struct wait_place *p)
 {
 	for (int i = 0; i < 2; i++) {
 		fixed_set(w, false, i == 0 ? "rs:2+1" : "r3", TWO_BLOCKS);
@@ -145,9 +147,9 @@ static void write_some(struct world *w, struct wait_place *p)
 	}
 }
 
-static void remove_some(struct world *w, struct wait_place *p)
+static void files_remove(struct world *w, struct wait_place *p)
 {
-	write_some(w, p);
+	files_write(w, p);
 	for (int log = 0; log < 2; log++) {
 		fixed_set(w, log == 1, NULL, 0);
 		work_one(w, p->engine, 0, "remove");
@@ -167,7 +169,7 @@ static bool block_is_half_dead(const struct meta_block_at *b)
 	return b->owned_bytes > 0 && b->owned_bytes <= b->block.length / 2;
 }
 
-/* All but one of the small files of a block, and until the owners of the block are told. */
+/* Packs small files, removes all but one, and waits until the block has lost their owners. */
 static void pack_remove(struct world *w, struct wait_place *p)
 {
 	fixed_set(w, false, "rs:2+1", 0);
@@ -205,10 +207,10 @@ static bool none_is_copies(struct world *w, struct wait_place *p)
 }
 
 static const struct service repair = {
-	.prepare = write_some, .strike = node_lose, .has_ended = gone_is_empty};
+	.prepare = files_write, .strike = node_lose, .has_ended = gone_is_empty};
 static const struct service drain = {
-	.prepare = write_some, .begin = drain_begin, .has_ended = drain_has_ended};
-static const struct service collect = {.prepare = remove_some, .has_ended = nothing_is_dead};
+	.prepare = files_write, .begin = drain_begin, .has_ended = drain_has_ended};
+static const struct service collect = {.prepare = files_remove, .has_ended = nothing_is_dead};
 static const struct service compact = {.prepare = pack_remove, .has_ended = none_is_half_dead};
 static const struct service policy = {.prepare = copies_write, .has_ended = none_is_copies};
 
@@ -221,7 +223,7 @@ static const struct operation operations[] = {
 	{"log", "r3", 0, false, NULL},
 	{"append", "r3", 0, true, NULL},
 	{"seal", NULL, 0, true, NULL},
-	{"seal", "rs:2+1", 0, true, NULL}, /* encoded anew */
+	{"seal", "rs:2+1", 0, true, NULL}, /* with re-encoding */
 	{"remove", "r3", 0, true, NULL},
 	{"remove", "rs:2+1", 0, false, NULL},
 	{"rename", "rs:2+1", 0, false, NULL},
@@ -230,7 +232,7 @@ static const struct operation operations[] = {
 	{"replace", "rs:2+1", TWO_BLOCKS, false, NULL},
 	{"rename-onto", "rs:2+1", 0, false, NULL},
 	{"mkdir", "r3", 5000, false, NULL},
-	{"move-dir", "rs:2+1", 0, false, NULL}, /* moved, with a file in it */
+	{"move-dir", "rs:2+1", 0, false, NULL}, /* with a file in it */
 	{"repair", "rs:2+1", 0, false, &repair},
 	{"drain", "rs:2+1", 0, false, &drain},
 	{"collect", "rs:2+1", 0, false, &collect},
@@ -256,7 +258,7 @@ static void prepare_place(struct world *w, struct wait_place *p)
 	if (o->service != NULL)
 		o->service->prepare(w, p);
 	else
-		write_some(w, p);
+		files_write(w, p);
 	if (strcmp(o->name, "move-dir") == 0)
 		work_one(w, p->engine, 0, "mkdir");
 	fixed_set(w, o->log, o->encoding, o->size);
@@ -275,7 +277,7 @@ static void begin(struct world *w, struct wait_place *p)
 		s->begin(p);
 	bool ended = s->has_ended(w, p);
 	if (ended && p->nth == 0)
-		model_violation(&w->model, "I11", "there is nothing to do for %s",
+		model_violation(&w->model, "I11", "the janitor had nothing to do for %s",
 				p->operation->name);
 	while (!ended && rt_sleep_ns(LOOK_NS) == 0)
 		ended = s->has_ended(w, p);
@@ -361,11 +363,12 @@ static struct sim_node *dying_node(struct world *w, const struct wait_place *p)
 	return p->dying < DYING_NODE_1 ? w->nodes[0].node : w->nodes[1].node;
 }
 
-/* True when the process has died. */
+/* Runs the operation and crashes the process at its n-th wait. Returns whether it died. */
 static bool run_and_crash(struct world *w, struct wait_place *p)
 {
 	const struct operation *o = p->operation;
 	struct sim_node *n = dying_node(w, p);
+	assert(p->ready && !p->done && !w->working);
 	uint64_t lives = sim_node_lives(n), before = w->model.acknowledged;
 	uint64_t waits = sim_node_waits(n);
 	if (o->service != NULL && o->service->strike != NULL)
@@ -374,13 +377,15 @@ static bool run_and_crash(struct world *w, struct wait_place *p)
 	sim_node_crash_at(n, p->nth,
 			  p->dying == DYING_NODE_0_POWER || p->dying == DYING_NODE_1_POWER);
 	if (!sim_run_until(w->sim, is_done, p, DONE_NS))
-		model_violation(&w->model, "I11", "%s does not end when it is cut short", o->name);
+		model_violation(&w->model, "I11", "%s does not end after a crash of a process",
+				o->name);
 	sim_node_crash_at(n, 0, false);
 	w->working = false;
 	w->rests++;
 	bool died = !sim_node_running(n) || sim_node_lives(n) != lives;
 	if (!died && o->service == NULL && w->model.acknowledged == before)
-		model_violation(&w->model, "I11", "%s did nothing, and nobody stopped it", o->name);
+		model_violation(&w->model, "I11", "%s had no effect, although no process died",
+				o->name);
 	if (p->nth == 0)
 		w->out->length = sim_node_waits(n) - waits;
 	return died;
@@ -400,17 +405,17 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 	world_build(w);
 	sim_faults_pause(sim);
 	if (!sim_run_until(sim, is_ready, &p, READY_NS))
-		model_violation(&w->model, "I11", "nothing begins");
+		model_violation(&w->model, "I11", "the cluster is not ready within the time limit");
 	else
 		out->nothing = !run_and_crash(w, &p);
 	if ((!out->nothing || p.nth == 0) && !model_violated(&w->model))
 		world_heal(w);
-	model_note(&w->model, "%s %s, who %d, wait %lu", p.operation->name,
+	model_note(&w->model, "%s %s, dying process %d, wait %lu", p.operation->name,
 		   p.operation->encoding != NULL ? p.operation->encoding : "", (int)p.dying, p.nth);
 	world_free(w);
 }
 
-/* The same world for all of them, and no fault but the one. */
+/* Every seed has the same world, and no fault but the crash. */
 static void prepare(const struct scenario_input *in, struct sim_config *c)
 {
 	(void)in;
@@ -424,7 +429,8 @@ static void prepare(const struct scenario_input *in, struct sim_config *c)
 
 const struct scenario scenario_waits = {
 	.name = "waits",
-	.doc = "a process dies at every wait of every operation: the seed is a place in that list",
+	.doc = "a process dies at the n-th wait of an operation: the seed is a place in the list "
+	       "of all waits",
 	.prepare = prepare,
 	.run = run,
 	.row = PAIRS,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What every fuzz target defines: called once per input, returns 0, keeps nothing between calls. */
+/* Every fuzz target defines this: runs the target on one input, returns 0 and keeps no state between calls. */
 #ifndef FUZZ_FUZZ_H
 #define FUZZ_FUZZ_H
 

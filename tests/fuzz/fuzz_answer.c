@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Answers of a metadata server or a node that says anything: the clients' side of every reply.
+ * Arbitrary answers of a metadata server or a node, through the client's side of every reply.
  *
- *      byte 0          which call is made
- *      byte 1          0: the answer is what follows; else this error
+ *      byte 0          the call that the client makes
+ *      byte 1          0: the rest is the answer; else this error
  *      bytes 2, 3      length of the body, little-endian; the rest is its payload
  *
- * Every request of the call, whatever it asks, gets this answer, as far as it reads as one. The call ends with 0,
- * a count within what was asked for, or an error of our table, and touches nothing else.
+ * Every request of the call gets this answer, as far as it decodes. The call must return 0, a count within what the
+ * client requested, or an error of the table in base/err.h, and touch no other memory.
  */
 #include "fuzz_sim.h"
 
@@ -43,7 +43,7 @@ struct input {
 	bool done;
 };
 
-/* --- the server that says it ---------------------------------------------------------------------- */
+/* --- the server that sends the answer ---------------------------------------------------------------------- */
 
 static int answer(struct rpc_request *r)
 {
@@ -258,7 +258,7 @@ static int64_t ask_notes(struct asker *a)
 	int64_t count =
 		meta_client_note_list(&a->meta, "scrub/", "scrub/0", &a->arena, n, MANY, &end);
 	for (int64_t i = 0; i < count; i++) {
-		/* Else a walk of pages need not end. */
+		/* Later answers are fixed: else a walk of pages might not end. */
 		assert(strncmp(n[i].name, "scrub/", 6) == 0);
 		assert(strcmp(n[i].name, i == 0 ? "scrub/0" : n[i - 1].name) > 0);
 	}
@@ -347,10 +347,10 @@ static int64_t ask_losses(struct asker *a)
 	static struct store_pool_loss out[NODE_LOSSES_MAX];
 	struct store_cursor at = {0};
 	int64_t n = node_pool_losses(&a->node, 1001, &at, out, NODE_LOSSES_MAX);
-	return n > MANY ? MANY : n; /* so many were asked for here */
+	return n > MANY ? MANY : n; /* the calls here ask for so many */
 }
 
-/* A new one goes to the end, because seeds choose by place. */
+/* Add new calls at the end, because seeds choose a call by its index. */
 static int64_t (*const calls[])(struct asker *) = {
 	ask_tenant, ask_tenants, ask_lookup,  ask_resolve, ask_dir,     ask_list,    ask_open,
 	ask_file,   ask_steal,   ask_create,  ask_remove,  ask_move,    ask_fence,   ask_blocks,
@@ -401,7 +401,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size < 4)
 		return 0;
-	/* Codes of errors that we have: of others the wire makes EPROTO. */
+	/* An error code of the table; the wire turns others into EPROTO. */
 	struct input in = {.call = data[0], .error = data[1], .body = data + 4};
 	in.body_len = min_u64(data[2] | (size_t)data[3] << 8, size - 4);
 	in.payload = data + 4 + in.body_len;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bodies of messages with every kind of field. The first byte chooses the type, the rest is the body. What unpacks
- * stays within the arena's limit, and packs to something that unpacks to the same.
+ * Bodies of messages with every kind of field. The first byte chooses the type, the rest is the body. A body that
+ * unpacks must stay within the arena's limit, and pack to bytes that unpack to the same body.
  */
 #include "fuzz.h"
 
@@ -16,7 +16,7 @@
 #include "rpc/body.h"
 #include "rpc/rpc.pb-c.h"
 
-/* A new type goes to the end, because seeds choose by place. */
+/* Add new types at the end, because seeds choose a type by its index. */
 static const ProtobufCMessageDescriptor *const types[] = {
 	&terrane__rpc__context__descriptor,
 	&terrane__rpc__error_body__descriptor,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The slots of a chunk file from any bytes. What is taken must be possible and must encode to bytes
- * that are taken as the same. The first byte of the input says whether magic, version and checksums
- * are put right first, so that the fuzzer gets past them to the fields.
+ * The slots of a chunk file from arbitrary bytes. An accepted slot must be possible and must encode to bytes that
+ * are accepted as the same slot. The first byte of the input decides whether magic, version and checksums are
+ * corrected first, so that the fuzzer reaches the fields behind them.
  */
 #include <assert.h>
 #include <errno.h>
@@ -28,7 +28,7 @@ static uint64_t get_u64(const uint8_t *at)
 	return v;
 }
 
-/* Makes the checksums of a slot right, whatever its fields say. */
+/* Sets the checksums of a slot, whatever its fields are. */
 static void mend(uint8_t *slot)
 {
 	static const uint8_t magic[8] = {'T', 'R', 'N', 'C', 'H', 'U', 'N', 'K'};
@@ -55,7 +55,7 @@ static void check_head(const struct chunk_head *h)
 	assert(memcmp(again->unit_crc, h->unit_crc, chunk_units(h) * 4) == 0);
 	assert(memcmp(again->tail, h->tail, h->len % CHUNK_PAGE_BYTES) == 0);
 	assert(memcmp(again->label, h->label, STORE_LABEL_BYTES) == 0);
-	/* Nothing else reads outside what the head says either. */
+	/* The other readers must not read beyond the sizes in the head either. */
 	struct unit_shifts shifts;
 	unit_shifts_init(&shifts);
 	(void)units_agree(again, &shifts);

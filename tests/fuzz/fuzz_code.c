@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Codes against hostile geometries and loss sets. The input is a program of bytes: kind and parameters
- * as they come, chunk length, cuts, costs, losses. Whatever is refused must be refused with a code of
- * the table; whatever is planned must give back the very bytes that were lost or asked for.
+ * Codes with arbitrary geometries and sets of losses. The input is a program of bytes: kind and parameters of the
+ * code, chunk length, cuts, costs, losses. A refusal must return a code of the table in base/err.h; a plan must
+ * return exactly the bytes that were lost or requested.
  */
 #include <assert.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "code/update.h"
 #include "fuzz.h"
 
-#define CHUNKS_MAX 600 /* of a block that is really built */
+#define CHUNKS_MAX 600 /* most chunks of a block that the target builds */
 #define LEN_MAX 700
 
 struct input {
@@ -34,7 +34,7 @@ static uint8_t take(struct input *in)
 	return *in->at++;
 }
 
-/* Mostly small, sometimes anything at all. */
+/* Reads a number: mostly a small one, sometimes any. */
 static int take_number(struct input *in)
 {
 	uint8_t b = take(in);
@@ -61,8 +61,8 @@ struct block {
 	struct encoding e;
 	int total;
 	size_t len;
-	uint8_t *memory, *truth; /* chunk after chunk */
-	struct iovec *iov;       /* two for each chunk */
+	uint8_t *memory, *expected; /* chunk after chunk */
+	struct iovec *iov;          /* two for each chunk */
 	struct sg *sg;
 	uint32_t *cost;
 	int *lost;
@@ -93,26 +93,26 @@ static bool block_init(struct block *b, struct input *in)
 	size_t n = (size_t)b->total;
 	b->len = 1 + (size_t)(take(in) * 3 % LEN_MAX);
 	b->memory = malloc(n * b->len);
-	b->truth = malloc(n * b->len);
+	b->expected = malloc(n * b->len);
 	b->iov = calloc(2 * n, sizeof(*b->iov));
 	b->sg = calloc(n, sizeof(*b->sg));
 	b->cost = calloc(n, sizeof(*b->cost));
 	b->lost = calloc(n + 2, sizeof(*b->lost));
-	return b->memory && b->truth && b->iov && b->sg && b->cost && b->lost;
+	return b->memory && b->expected && b->iov && b->sg && b->cost && b->lost;
 }
 
 static void block_fini(struct block *b)
 {
 	codec_close(b->codec);
 	free(b->memory);
-	free(b->truth);
+	free(b->expected);
 	free(b->iov);
 	free(b->sg);
 	free(b->cost);
 	free(b->lost);
 }
 
-/* Numbers as they come: out of range and doubled ones too. */
+/* Reads chunk numbers, which may be out of range or repeated. */
 static void take_losses(struct block *b, struct input *in)
 {
 	int n = take(in) % (b->total + 2);
@@ -137,9 +137,9 @@ static void check_plan(struct block *b, const struct plan *p)
 	assert(err == 0);
 	for (int i = 0; i < b->n_lost; i++) {
 		size_t off = (size_t)b->lost[i] * b->len;
-		assert(memcmp(b->memory + off, b->truth + off, b->len) == 0);
+		assert(memcmp(b->memory + off, b->expected + off, b->len) == 0);
 	}
-	memcpy(b->memory, b->truth, (size_t)b->total * b->len);
+	memcpy(b->memory, b->expected, (size_t)b->total * b->len);
 }
 
 static void check_losses(struct block *b)
@@ -149,7 +149,7 @@ static void check_losses(struct block *b)
 	int known = code_health(b->codec, b->lost, b->n_lost, &h);
 	int err = plan_rebuild(b->codec, b->len, b->cost, b->lost, b->n_lost, &p);
 	if (known == -EFBIG || err == -EFBIG)
-		goto out; /* more than is tried */
+		goto out; /* too large to build */
 	assert(known == 0 || known == -EINVAL);
 	if (known != 0 || b->n_lost == 0) {
 		assert(err == -EINVAL);
@@ -164,7 +164,7 @@ out:
 	plan_close(p);
 }
 
-/* Runs the plan on the bytes that it reads, everything else spoilt, and compares what was asked for. */
+/* Overwrites all bytes that the plan does not read, runs the plan, and compares the requested bytes. */
 static void check_served(struct block *b, const struct plan *p, uint64_t off, uint64_t len)
 {
 	struct iovec *iov = calloc((size_t)b->total, sizeof(*iov));
@@ -180,7 +180,7 @@ static void check_served(struct block *b, const struct plan *p, uint64_t off, ui
 		const struct plan_read *r = &p->reads[i];
 		assert(b->cost[r->chunk] != CHUNK_LOST && r->len > 0 && r->off + r->len <= b->len);
 		size_t at = (size_t)r->chunk * b->len + r->off;
-		memcpy(b->memory + at, b->truth + at, r->len);
+		memcpy(b->memory + at, b->expected + at, r->len);
 	}
 	int err = plan_run(p, sg);
 	assert(err == 0);
@@ -189,9 +189,9 @@ static void check_served(struct block *b, const struct plan *p, uint64_t off, ui
 	for (uint64_t at = off; at < off + len; at++) {
 		int chunk = encoding_data_chunk(&b->e, (int)(at / b->len));
 		size_t i = (size_t)chunk * b->len + at % b->len;
-		assert(b->memory[i] == b->truth[i]);
+		assert(b->memory[i] == b->expected[i]);
 	}
-	memcpy(b->memory, b->truth, (size_t)b->total * b->len);
+	memcpy(b->memory, b->expected, (size_t)b->total * b->len);
 	free(iov);
 	free(sg);
 }
@@ -238,7 +238,7 @@ static void check_block(struct block *b, struct input *in)
 	assert(err == 0);
 	err = codec_verify(b->codec, b->len, b->sg);
 	assert(err == 0);
-	memcpy(b->truth, b->memory, (size_t)b->total * b->len);
+	memcpy(b->expected, b->memory, (size_t)b->total * b->len);
 	take_losses(b, in);
 	check_losses(b);
 	check_range(b, in);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The configuration parser against any bytes. A file that is taken must print to one that reads
- * back to the same; one that is refused must leave nothing behind and say why in one line.
+ * The configuration parser with arbitrary bytes. An accepted file must print to text that reads back to the same
+ * settings; a refused one must leave nothing behind and give the reason in one line.
  */
 #include <assert.h>
 #include <errno.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The parser of encodings against any text. What it takes must print to the very same text and pass
- * the check; what it refuses must come with a reason, and whatever the room for the reason, nothing is
- * written beyond it.
+ * The parser of encodings with arbitrary text. An accepted encoding must print to the same text and pass the check;
+ * a refused one must come with a reason. The parser must not write beyond the room for the reason, however small.
  */
 #include <assert.h>
 #include <errno.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Frame headers. The input is one; with a first byte of 0 the rest is sealed with a right checksum, so
- * that the checks behind it are reached, too. What decodes must encode to the same bytes. */
+/*
+ * Frame headers. The input is a header; if its first byte is 0, the rest gets a correct checksum, so that the
+ * fuzzer reaches the checks behind it. A header that decodes must encode to the same bytes.
+ */
 #include "fuzz.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Everything that kv parses from storage, against any bytes: the first byte chooses the parser. What
- * is taken must encode to the same bytes again; what is refused is refused with a code of its own.
+ * Every parser of kv for stored bytes, with arbitrary bytes: the first byte chooses the parser. Accepted bytes must
+ * encode to the same bytes again; a refusal must return the code for it.
  */
 #include <assert.h>
 #include <errno.h>

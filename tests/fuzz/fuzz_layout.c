@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Layouts, failure sets and repair plans from hostile numbers. What is refused says why; what is
- * taken looks up both ways, and plans read only chunks that are there.
+ * Layouts, failure sets and repair plans from arbitrary numbers. A refusal must come with a reason. An accepted
+ * layout must look up chunks in both directions, and its plans must read only chunks that exist.
  *
  * Input: struct input, then failed disks of 4 bytes each.
  */
@@ -29,7 +29,7 @@ struct input {
 
 enum { FLAG_PARITY_INSIDE = 1, FLAG_FAIL_AGAIN = 2 };
 
-/* Chunks that steps wrote and that are still there; few enough to be looked through. */
+/* Chunks that steps wrote and that still exist; few, so the target searches them linearly. */
 struct written {
 	struct written_chunk {
 		uint64_t stripe;
@@ -59,7 +59,7 @@ static bool written_has(const struct written *w, uint64_t stripe, const struct r
 	return false;
 }
 
-/* The disk fails, or its replacement. */
+/* Fails the disk, or its replacement. */
 static void written_lose(struct written *w, uint32_t disk)
 {
 	size_t kept = 0;
@@ -86,7 +86,7 @@ static void check_lookups(const struct layout *l, struct rng *rng)
 	}
 }
 
-/* A read comes from the chunk's own disk if that works, or from where an earlier step put it. */
+/* Checks that a read is from the chunk's own disk, which works, or from where an earlier step put the chunk. */
 static void check_read(const struct failure *f, const struct repair_step *s,
 		       const struct repair_chunk *c, const struct written *w)
 {
@@ -98,7 +98,7 @@ static void check_read(const struct failure *f, const struct repair_step *s,
 	assert(c->slot == (c->disk == home.disk ? home.slot : REPAIR_SPARE));
 }
 
-/* A write goes to a disk that works, or to the replacement of the chunk's own. */
+/* Checks that a write is to a working disk, or to the replacement of the chunk's own disk. */
 static void check_write(const struct failure *f, const struct repair_step *s,
 			const struct repair_chunk *c)
 {
@@ -150,7 +150,9 @@ static struct repair_cursor run_plan(const struct failure *f, const struct repai
 	return at;
 }
 
-/* Half of the disks fail, a plan begins; the others fail, one of the first again; a plan follows. */
+/*
+ * Fails half of the disks and begins a plan; then fails the others, one of the first again, and makes another plan.
+ */
 static void check_past(const struct failure *f, const uint32_t *disks, uint32_t n,
 		       const struct repair_policy *policy, const struct input *in)
 {

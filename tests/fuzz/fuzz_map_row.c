@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The cluster map as any bytes in its partition: heads, racks, nodes, disks and signs of life. An input is rows:
+ * The cluster map with arbitrary rows in its partition: heads, racks, nodes, disks and heartbeats. An input is a
+ * sequence of rows:
  *
  *      byte 0          kind: c r n d h, and the next byte is the id of the key; any other: the next byte is the
- *                      length of a key that follows. With the highest bit the row comes when the map is open
+ *                      length of a key that follows. With the highest bit set, the row is written while the map is open
  *      2 bytes         length of the value, little-endian; the value
  *
- * A map that opens has the rack of every node and the node of every disk. It can be worked with: silent nodes are
- * judged, a new one registers in a rack of its own, disks are chosen. What was written then reads again, the same.
+ * A map that opens must have the rack of every node and the node of every disk. The target then works with it: it
+ * judges silent nodes, registers a new node in a rack of its own and chooses disks. The rows that this writes must
+ * read back the same.
  */
 #include <assert.h>
 #include <errno.h>
@@ -26,7 +28,7 @@
 
 #define ROWS_MAX 64
 #define LATE 0x80
-#define NODE 200 /* an input may have a sign of life of it */
+#define NODE 200 /* an input may contain a heartbeat of this node */
 #define RACK "a rack of its own"
 
 struct input {
@@ -37,7 +39,7 @@ struct input {
 
 static const struct meta_map_options options = {.suspect_ns = NS_PER_S, .failed_ns = 3 * NS_PER_S};
 
-/* The bytes from *at on, at most n of them. */
+/* Returns at most n bytes from *at on, and advances *at. */
 static struct kv_bytes take(const uint8_t **at, const uint8_t *end, size_t n)
 {
 	struct kv_bytes b = kv_bytes(*at, min_u64(n, (size_t)(end - *at)));
@@ -115,7 +117,7 @@ static void check_same(struct cluster *a, struct cluster *b)
 	}
 }
 
-/* The sign of life that came here is stored, whatever was there before. */
+/* Checks that a new heartbeat is stored, whatever was stored before. */
 static void check_beat(struct meta_map *m)
 {
 	AUTO_KV_ROWS struct kv_rows rows = {0};
@@ -145,7 +147,7 @@ static void work(struct meta_map *m)
 	uint64_t version = meta_map_cluster(m)->version;
 	size_t racks = map_count(&meta_map_cluster(m)->racks);
 	bool known = cluster_rack_named(meta_map_cluster(m), RACK) != NULL;
-	rt_sleep_ns(5 * NS_PER_S); /* all are silent meanwhile */
+	rt_sleep_ns(5 * NS_PER_S); /* all nodes are silent during this time */
 	int rc = meta_map_register(m, &n);
 	check_known(rc);
 	const struct cluster *c = meta_map_cluster(m);
@@ -153,7 +155,8 @@ static void work(struct meta_map *m)
 	assert(c->version >= version);
 	if (rc == 0) {
 		assert(is != NULL && strcmp(cluster_rack(c, is->rack)->name, RACK) == 0);
-		assert(known || map_count(&c->racks) > racks); /* it takes no other's number */
+		assert(known ||
+		       map_count(&c->racks) > racks); /* a new rack gets an unused number */
 	}
 	rc = meta_map_beat(m, &n);
 	check_known(rc);

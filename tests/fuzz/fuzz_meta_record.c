@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Everything that meta reads from storage, against any bytes: the first byte chooses the record. What is
- * taken packs and reads again; what is refused is refused as damage. Keys too: any shape is read or not.
+ * Every record and key that meta reads from storage, with arbitrary bytes: the first byte chooses the record. An
+ * accepted record must pack and read again; a refusal must report damage.
  */
 #include <assert.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests to the metadata service: an input is a row of them, each a byte that chooses the kind, a byte
- * for who asks, two for the length, and the body as any stranger could send it. Whatever they are, every
- * answer is 0 or an error of our table, and afterwards every record still reads. (That layers agree is the
- * client's part, too: it may add extents of blocks that are not there.)
+ * Requests to the metadata service. An input is a sequence of requests: a byte that chooses the kind, a byte for
+ * the tenant and rights of the caller, two for the length, and an arbitrary body. Every answer must be 0 or an
+ * error of the table in base/err.h, and afterwards every record must still read. (The target does not require that
+ * the layers agree, which needs the client: a request may add extents of blocks that do not exist.)
  */
 #include <assert.h>
 #include <errno.h>

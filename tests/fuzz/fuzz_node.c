@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests to a storage node: bodies that a peer made, through the handlers, onto disks in memory.
+ * Requests to a storage node: arbitrary bodies, through the handlers, to disks in memory. Each input runs in a
+ * simulated process of its own.
  *
- *      byte 0            which request
+ *      byte 0            the request
  *      bytes 1, 2        length of the body, little-endian; the rest is payload
  *
- * in a simulated process for each input. Whatever comes, the node answers, keeps the chunk it had, and ends
- * with nothing left behind.
+ * The node must answer every request, keep the chunk that it had, and end without leaving a fiber, file or socket.
  */
 #include "fuzz.h"
 
@@ -28,7 +28,7 @@
 #include "rt/rt.h"
 #include "rt/sim.h"
 
-/* A new type goes to the end, because seeds choose by place. */
+/* Add new types at the end, because seeds choose a type by its index. */
 static const struct rpc_type *const types[] = {
 	&node_type_put,       &node_type_append,       &node_type_get,
 	&node_type_seal,      &node_type_fence,        &node_type_delete,
@@ -88,7 +88,7 @@ static int ask(struct rpc_channel *ch, const struct rpc_type *type, const Protob
 			&reply);
 }
 
-/* The node is as it was, but for what a good request may have done to this chunk. */
+/* Checks that the node is unchanged, except for what a valid request may have done to this chunk. */
 static void check_alive(struct rpc_channel *ch)
 {
 	Terrane__Node__DisksRequest q = TERRANE__NODE__DISKS_REQUEST__INIT;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Notes that say anything, through all that read them: the janitors, and the tables of `terrane status`,
- * `terrane repair status` and `terrane policy list`. An input is notes as a metadata server could hand them out:
+ * Arbitrary notes, through all their readers: the janitors, and the tables of `terrane status`, `terrane repair
+ * status` and `terrane policy list`. An input is a sequence of notes as a metadata server could return them:
  *
  *      name, a newline, text, a NUL; the next one
  *
- * Every note goes to every reader. What is taken is within its limits and, where it is written again, reads the
- * same; the tables print, and are JSON, whatever they were made from.
+ * Every note goes to every reader. An accepted note must be within its limits and, where it is written again, read
+ * back the same. The tables must print, and be valid JSON, for all notes.
  */
 #include <assert.h>
 #include <errno.h>
@@ -35,7 +35,7 @@ struct input {
 	bool done;
 };
 
-/* The tables print: not here. */
+/* Discards what the tables print. */
 __attribute__((constructor)) static void hush(void)
 {
 	FILE *out = freopen("/dev/null", "w", stdout);
@@ -149,7 +149,7 @@ static void check_sums(const struct stats *s)
 	assert(isfinite(stats_copysets(s)));
 }
 
-/* Disks for what the notes say of them: one, two and three. */
+/* A map with the disks 1, 2 and 3, which notes may name. */
 static void fill_map(struct cluster *c)
 {
 	cluster_init(c);
@@ -187,8 +187,10 @@ static void show(struct tables *t)
 
 /* --- the input ------------------------------------------------------------------------------------ */
 
-/* Up to the end or the first `stop`, cut to max bytes and at what is not UTF-8: the wire lets nothing else through.
- * How far the piece went, with its stop. */
+/*
+ * Copies a piece of the input up to the first `stop` or the end, cut to max bytes and at bytes that are not UTF-8,
+ * because the wire refuses those. Returns the length of the piece in the input, with its stop.
+ */
 static size_t piece(const uint8_t *at, size_t left, char stop, char *out, size_t max)
 {
 	const uint8_t *end = memchr(at, stop, left);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The record of a pool, and the label of a row or copy, from any bytes. What is taken encodes to the same,
- * and where its bytes are can be worked out. */
+/*
+ * The record of a pool, and the label of a row or copy, from arbitrary bytes. An accepted one must encode to the
+ * same bytes, and the places of its bytes must be computable.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -56,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_record(data, size);
 	if (size >= STORE_LABEL_BYTES)
 		check_label(data);
-	/* With a checksum that is right, so that the fields are reached. */
+	/* Set a correct checksum, so that the fuzzer reaches the fields. */
 	memset(mended, 0, sizeof(mended));
 	memcpy(mended, data, size < sizeof(mended) - 4 ? size : sizeof(mended) - 4);
 	put_u32(mended + sizeof(mended) - 4, crc32c(0, mended, sizeof(mended) - 4));

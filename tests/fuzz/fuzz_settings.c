@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Files of settings as a person may write them: the first byte chooses whose, the rest is the text. Past the
- * parser (fuzz_conf.c) come the lists of disks, pools and members, the shape of a box, the cluster's id. What is
- * taken can be shown and reads back; what is refused is told in words.
+ * Files of settings as an administrator may write them: the first byte chooses the role, the rest is the text.
+ * Behind the parser (fuzz_conf.c) it reaches the lists of disks, pools and members, the shape of a box and the
+ * cluster's id. Accepted settings must print and read back; a refusal must come with a reason.
  */
 #include "fuzz.h"
 
@@ -89,7 +89,7 @@ static void check_shown(const struct kind *k, union settings *s)
 	conf_free(k->schema, *k->count, &again);
 }
 
-/* Labels of chunks have no file of their own: any bytes are one or are not. */
+/* Labels of chunks: arbitrary bytes are accepted or refused. */
 static void check_label(const uint8_t *data, size_t size)
 {
 	uint8_t label[STORE_LABEL_BYTES] = {0}, same[STORE_LABEL_BYTES];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* For targets that need fibers: a process in a simulated world without faults. */
+/* For targets that need fibers: runs a process in a simulated world without faults. */
 #ifndef FUZZ_FUZZ_SIM_H
 #define FUZZ_FUZZ_SIM_H
 
@@ -9,7 +9,7 @@
 #include "fuzz.h"
 #include "rt/sim.h"
 
-/* Runs main(in) for at most so long; whether it has ended is for the caller to find out. */
+/* Runs main(in) for at most this simulated time; the caller checks whether it has ended. */
 static inline void fuzz_in_sim(void (*main)(void *), void *in, uint64_t seconds)
 {
 	struct sim_config c;

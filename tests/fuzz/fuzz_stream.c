@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A connection with anything on it. Byte 0 says who reads it: 0 a server, 1 a client that waits for an answer. Then
- * come frames, each 12 bytes of what its header says and the bytes that follow it:
+ * A connection with arbitrary bytes. Byte 0 chooses the reader: 0 a server, 1 a client that waits for an answer.
+ * Then come frames, each 12 bytes that describe its header, and the bytes that follow the header:
  *
  *      0 kind   1 flags   2,3 type   4 status   5 id   6 length of the context   7,8 of the body   9,10 of the payload
  *      11 bit 0: the header is 64 bytes that follow instead; 1: wrong CRC of context and body; 2: of the payload
  *
- * Lengths may promise more than there is: then the connection ends there. Whatever came, the server serves the next
- * client, and the client's call ends.
+ * Lengths may exceed the input: then the connection ends there. Afterwards the server must serve the next client,
+ * and the client's call must end.
  */
 #include "fuzz_sim.h"
 
@@ -71,7 +71,7 @@ static uint32_t get_u16(const uint8_t *at)
 	return at[0] | (uint32_t)at[1] << 8;
 }
 
-/* One frame of the input, as far as it goes. How much of it was used. */
+/* Sends one frame of the input, which may be cut short. Returns the number of input bytes used. */
 static size_t send_frame(struct rt_sock *s, const uint8_t *at, size_t left, int *rc)
 {
 	uint8_t raw[FRAME_HEADER_BYTES];
@@ -155,7 +155,7 @@ static void peer_main(void *arg)
 {
 	struct peer *p = arg;
 	struct rt_sock *s = NULL;
-	/* As often as the client comes. */
+	/* Accepts a connection each time the client connects. */
 	while (rt_accept(p->listener, &s) == 0) {
 		send_all(s, p->in);
 		rt_sock_shutdown(s);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A superblock from any bytes, and a chunk's name from any text. What is taken prints back the same. */
+/*
+ * A superblock from arbitrary bytes, and a chunk's name from arbitrary text. Accepted ones must print back the
+ * same.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -46,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_name(data, size);
 	if (size < 64)
 		return 0;
-	/* With a checksum that is right, so that the fields are reached. */
+	/* Set a correct checksum, so that the fuzzer reaches the fields. */
 	memset(mended, 0, sizeof(mended));
 	memcpy(mended, data, size < 128 ? size : 128);
 	uint32_t crc = crc32c(0, mended, SUPER_COPY_BYTES - 4);

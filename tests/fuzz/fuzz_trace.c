@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The trace reader against any bytes. What is taken keeps the rules of trace.h; what is refused
- * leaves nothing behind and says which line.
+ * The trace reader with arbitrary bytes. An accepted trace must keep the rules of trace.h; a refusal must leave
+ * nothing behind and name the line.
  */
 #include <assert.h>
 #include <math.h>

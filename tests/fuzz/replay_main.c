@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A plain main for a fuzz target: runs it over the files named, or over every file of the folders
- * named. It fails when there was no input at all, so that a lost seed folder does not pass for a
- * test. What the target finds shows as a sanitizer report or a failed assert.
+ * A main function for a fuzz target without libFuzzer: runs the target over the given files, or over every file of
+ * the given folders. It fails if there is no input, so that a missing seed folder does not count as a passed test.
+ * A finding ends the program with a sanitizer report or a failed assertion.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,7 @@ static int replay_file(const char *path, size_t size)
 {
 	if (size > INPUT_BYTES_MAX)
 		return -EFBIG;
-	/* Exactly as large as the input, so that the sanitizer sees a read past its end. */
+	/* Allocate exactly the size of the input, so that the sanitizer reports a read past its end. */
 	AUTO_FREE uint8_t *data = malloc(size > 0 ? size : 1);
 	if (data == NULL)
 		return -ENOMEM;
@@ -59,7 +59,7 @@ static int replay_folder(const char *path)
 	return count;
 }
 
-/* The number of inputs run, or -errno. */
+/* Returns the number of inputs run, or -errno. */
 static int replay(const char *path)
 {
 	struct stat st;

@@ -123,6 +123,12 @@ static int cut_head(struct dir_store *d, struct dir_chunk *c, struct chunk_head 
 	uint64_t to = min_u64(from + unit, now->len);
 	AUTO_FREE uint8_t *buf = dir_pages_alloc(unit);
 	struct unit_piece piece = {.off = from, .len = to - from, .bytes = buf};
+	struct units_range range = {.h = now,
+				    .shifts = &d->shifts,
+				    .pieces = &piece,
+				    .piece_count = 1,
+				    .off = from,
+				    .len = len - from};
 	uint32_t crc = 0;
 	uint64_t bad;
 	int rc = 0;
@@ -133,7 +139,7 @@ static int cut_head(struct dir_store *d, struct dir_chunk *c, struct chunk_head 
 	if (len > from) {
 		rc = dir_units_read(d, c->file, now, from, to, buf);
 		if (rc == 0)
-			rc = units_verify(now, &d->shifts, &piece, 1, from, len - from, &crc, &bad);
+			rc = units_verify(&range, &crc, &bad);
 	}
 	if (rc == -EBADMSG)
 		return dir_note_damage(d, c->id, from, "unit");

@@ -55,13 +55,19 @@ int dir_units_read(struct dir_store *d, struct rt_file *f, const struct chunk_he
 		   uint64_t from, uint64_t to, uint8_t *buf)
 {
 	struct unit_piece piece = {.off = from, .len = to - from, .bytes = buf};
+	struct units_range range = {.h = h,
+				    .shifts = &d->shifts,
+				    .pieces = &piece,
+				    .piece_count = 1,
+				    .off = from,
+				    .len = to - from};
 	uint32_t crc;
 	uint64_t bad;
 	int rc = read_window(d, f, h, from, to, buf);
 
 	assert(from % chunk_unit_bytes(h) == 0);
 	assert(to == h->len || to % chunk_unit_bytes(h) == 0);
-	return rc != 0 ? rc : units_verify(h, &d->shifts, &piece, 1, from, to - from, &crc, &bad);
+	return rc != 0 ? rc : units_verify(&range, &crc, &bad);
 }
 
 /* --- get -------------------------------------------------------------------------------------- */
@@ -91,10 +97,15 @@ static int range_copied(struct range_read *r)
 		uint64_t from = max_u64(at, r->off);
 		uint64_t end = min_u64(to, r->off + r->len);
 		struct unit_piece piece = {.off = at, .len = to - at, .bytes = own};
+		struct units_range range = {.h = r->h,
+					    .shifts = &r->d->shifts,
+					    .pieces = &piece,
+					    .piece_count = 1,
+					    .off = from,
+					    .len = end - from};
 		int rc = read_window(r->d, r->file, r->h, at, to, own);
 		if (rc == 0)
-			rc = units_verify(r->h, &r->d->shifts, &piece, 1, from, end - from, &crc,
-					  &r->bad_unit);
+			rc = units_verify(&range, &crc, &r->bad_unit);
 		if (rc != 0)
 			return rc;
 		memcpy(r->buf + (from - r->off), own + (from - at), end - from);
@@ -142,7 +153,13 @@ static int range_straight(struct range_read *r, uint64_t front_end, uint64_t bac
 		{.off = front_end, .len = back_start - front_end, .bytes = middle},
 		{.off = back_start, .len = back_len, .bytes = back},
 	};
-	rc = units_verify(r->h, &r->d->shifts, pieces, 3, r->off, r->len, &r->crc, &r->bad_unit);
+	struct units_range range = {.h = r->h,
+				    .shifts = &r->d->shifts,
+				    .pieces = pieces,
+				    .piece_count = 3,
+				    .off = r->off,
+				    .len = r->len};
+	rc = units_verify(&range, &r->crc, &r->bad_unit);
 	if (rc != 0)
 		return rc;
 	memcpy(r->buf, own + (r->off - r->unit_from), front_end - r->off);

@@ -201,8 +201,14 @@ static int mem_verify(struct mem_store *m, const struct mem_chunk *c, uint64_t o
 		      uint32_t *crc)
 {
 	struct unit_piece whole = {.off = 0, .len = c->h.len, .bytes = c->bytes};
+	struct units_range range = {.h = &c->h,
+				    .shifts = &m->shifts,
+				    .pieces = &whole,
+				    .piece_count = 1,
+				    .off = off,
+				    .len = len};
 	uint64_t bad;
-	int rc = units_verify(&c->h, &m->shifts, &whole, 1, off, len, crc, &bad);
+	int rc = units_verify(&range, crc, &bad);
 
 	m->checksum_errors += rc != 0;
 	return rc;

@@ -11,10 +11,11 @@
 #define LIST_PAGE 256
 #define TRIES 4
 
-/* --- what a chunk is -------------------------------------------------------------------------- */
+/* --- the form of a chunk
+ * -------------------------------------------------------------------------- */
 
-/* Completes a chunk that a crash left without rows, before anybody is shown it. */
-static int complete_first(struct pool *p, struct pool_view *v)
+/* Completes a chunk for which a crash left rows or copies unwritten, before a caller sees it. */
+static int chunk_complete(struct pool *p, struct pool_view *v)
 {
 	struct pool_chunk_lock hold;
 	uint32_t written;
@@ -27,7 +28,7 @@ static int complete_first(struct pool *p, struct pool_view *v)
 	if (rc == 0 && v->form == POOL_COPIES && pool_is_incomplete(p, v))
 		rc = pool_copies_sync(p, v);
 	if (rc == 0 && pool_is_incomplete(p, v)) {
-		/* What cannot be written now is as good as a member that is down. */
+		/* Rows that cannot be written now count as rows of a member that is down. */
 		pool_rebuild_missing(p, v, &written);
 		rc = pool_lookup(p, v->id, v);
 	}
@@ -36,14 +37,15 @@ static int complete_first(struct pool *p, struct pool_view *v)
 	return rc;
 }
 
-/* Looks, and remembers a chunk that is coded, unless it was deleted meanwhile. */
+/* Looks a chunk up and completes it. Caches the head of a coded chunk, unless a delete ran
+ * during the lookup. */
 static int look_first(struct pool *p, struct chunk_id id, struct pool_view *v)
 {
 	uint32_t deletes_before = *pool_delete_count(p, id);
 	int rc = pool_check_id(id) != 0 ? -ENOENT : pool_lookup(p, id, v);
 
 	if (rc == 0 && p->admin_state == STORE_ONLINE && pool_is_incomplete(p, v))
-		rc = complete_first(p, v);
+		rc = chunk_complete(p, v);
 	if (rc == 0 && v->form == POOL_CODED && *pool_delete_count(p, id) == deletes_before)
 		pool_head_store(p, v);
 	return rc;
@@ -104,11 +106,12 @@ int pool_stat(struct store *s, struct chunk_id id, struct chunk_stat *out)
 	struct pool *p = pool_of(s);
 	int rc = p->admin_state == STORE_FAILED ? -EIO : -EAGAIN;
 
-	/* A seal may turn copies into rows meanwhile. */
+	/* Retry: a seal may turn copies into rows during the call. */
 	for (int i = 0; i < TRIES && (rc == -EAGAIN || rc == -ENODATA); i++) {
 		uint32_t deletes_before = *pool_delete_count(p, id);
 		rc = stat_once(p, id, out);
-		/* Put anew meanwhile, the label could have been read from where the old chunk had it. */
+		/* If the chunk was deleted and put again during the call, the label may be read
+		 * at the place where the old chunk had it. */
 		if (rc == 0 && *pool_delete_count(p, id) != deletes_before)
 			rc = -EAGAIN;
 	}
@@ -117,16 +120,16 @@ int pool_stat(struct store *s, struct chunk_id id, struct chunk_stat *out)
 
 /* --- get -------------------------------------------------------------------------------------- */
 
-/* The range of each data row that bytes [off, end) need. */
+/* Sets the range of each data row that bytes [off, end) need. */
 static void row_ranges(struct pool_rows *r, const struct pool_geo *g, uint64_t off, uint64_t end)
 {
 	while (off < end) {
-		struct pool_position spot = pool_geo_position(g, off);
-		struct pool_row *row = &r->row[spot.row];
-		uint64_t n = min_u64(spot.run, end - off);
+		struct pool_position pos = pool_geo_position(g, off);
+		struct pool_row *row = &r->row[pos.row];
+		uint64_t n = min_u64(pos.run, end - off);
 		if (row->from == row->to)
-			row->from = spot.row_off;
-		row->to = spot.row_off + n;
+			row->from = pos.row_off;
+		row->to = pos.row_off + n;
 		off += n;
 	}
 }
@@ -137,7 +140,8 @@ struct getting {
 	struct pool_geo geo;
 };
 
-/* One window: rows as they are, and when that fails whatever gives them. */
+/* Reads one window: directly from the data rows; if that fails, decodes from the rows that can
+ * be read. */
 static int get_window(const struct getting *get, uint64_t off, uint8_t *buf, uint64_t len,
 		      uint32_t *crc)
 {
@@ -172,7 +176,7 @@ static int get_window(const struct getting *get, uint64_t off, uint8_t *buf, uin
 	return rc;
 }
 
-/* Windows of `stripes` whole stripes, so that no piece is read twice. */
+/* Reads in windows of `stripes` complete stripes, so that no piece is read twice. */
 static int get_windows(const struct getting *get, uint64_t off, uint8_t *buf, uint64_t len,
 		       uint64_t stripes, uint32_t *crc)
 {
@@ -184,7 +188,8 @@ static int get_windows(const struct getting *get, uint64_t off, uint8_t *buf, ui
 		uint64_t end = min_u64((at / window + 1) * window, off + len);
 		uint32_t part;
 		rc = get_window(get, at, buf + (at - off), end - at, &part);
-		/* Rows may be damaged in different stripes, too many for all at once but not for each. */
+		/* Different rows may be damaged in different stripes: too many for the window,
+		 * but not for each stripe. */
 		if (rc == -ENODATA && stripes > 1)
 			rc = get_windows(get, at, buf + (at - off), end - at, 1, &part);
 		if (rc == 0)
@@ -238,11 +243,12 @@ int pool_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint6
 	struct pool *p = pool_of(s);
 	int rc = p->admin_state == STORE_FAILED ? -EIO : -EAGAIN;
 
-	/* Rows that move, and copies that become rows, are looked for again. */
+	/* Retry: rows may move, and copies may become rows, during the call. */
 	for (int i = 0; i < TRIES && (rc == -EAGAIN || rc == -ENODATA); i++) {
 		uint32_t deletes_before = *pool_delete_count(p, id);
 		rc = get_once(p, id, off, buf, len, crc);
-		/* Put anew meanwhile, the look or some rows could have been of the old chunk. */
+		/* If the chunk was deleted and put again during the call, some rows may be of
+		 * the old chunk. */
 		if (rc == 0 && *pool_delete_count(p, id) != deletes_before)
 			rc = -EAGAIN;
 		if (rc == -ENODATA || rc == -EAGAIN)
@@ -253,7 +259,8 @@ int pool_get(struct store *s, struct chunk_id id, uint64_t off, void *buf, uint6
 
 /* --- list ------------------------------------------------------------------------------------- */
 
-static bool is_there(struct pool *p, const struct pool_map *map, struct chunk_id id, uint32_t row)
+/* Reports whether a member has this row or copy of the chunk. */
+static bool is_stored(struct pool *p, const struct pool_map *map, struct chunk_id id, uint32_t row)
 {
 	struct pool_job j = {
 		.pool = p,
@@ -266,10 +273,11 @@ static bool is_there(struct pool *p, const struct pool_map *map, struct chunk_id
 }
 
 /*
- * Of all members that have rows or copies of a chunk and can be listed, the first names it: those before
- * it have been listed by then. Of a row and a copy on the same member, the row does.
+ * Reports whether this row or copy, which the member lists, is the one by which the pool lists the
+ * chunk, so that each chunk is listed once. It is the one on the first member that has a row or
+ * copy of the chunk and can be listed; of a row and a copy on that member it is the row.
  */
-static bool speaks(struct pool *p, struct chunk_id id, uint32_t row, uint32_t member)
+static bool lists_chunk(struct pool *p, struct chunk_id id, uint32_t row, uint32_t member)
 {
 	struct pool_map map;
 	uint32_t width = pool_width(p), copies = p->record.shape.p + 1;
@@ -283,9 +291,9 @@ static bool speaks(struct pool *p, struct chunk_id id, uint32_t row, uint32_t me
 		if (other > member || (other != member && p->unlisted[other]))
 			continue;
 		bool row_too = other != member || row >= POOL_ROWS_MAX;
-		if (row_too && is_there(p, &map, id, r))
+		if (row_too && is_stored(p, &map, id, r))
 			return false;
-		if (other != member && r < copies && is_there(p, &map, id, POOL_ROWS_MAX + r))
+		if (other != member && r < copies && is_stored(p, &map, id, POOL_ROWS_MAX + r))
 			return false;
 	}
 	return true;
@@ -297,10 +305,9 @@ int64_t pool_member_list(struct pool *p, uint32_t member, struct store_cursor *a
 	int64_t n = store_pool_given_up(&p->base, member) ? 0 : -ENODEV;
 
 	if (p->members[member] != NULL) {
-		p->users[member]++;
+		pool_call_begin(p, member);
 		n = store_list(p->members[member], at, out, max);
-		if (--p->users[member] == 0)
-			rt_cond_broadcast(&p->member_idle);
+		pool_call_end(p, member);
 	}
 	p->missed_count[member] += n < 0;
 	p->unlisted[member] = n < 0;
@@ -308,8 +315,9 @@ int64_t pool_member_list(struct pool *p, uint32_t member, struct store_cursor *a
 }
 
 /*
- * The members' cursors are packed into ours: how many members were passed over, the member, and where it
- * goes on. Others have rows of the chunks of up to p that are passed over.
+ * The cursor of the pool packs the number of members that were skipped because of errors, the
+ * current member, and the cursor of that member. Up to p members may be skipped, because other
+ * members list their chunks.
  */
 #define PASSED_SHIFT 48
 #define MEMBER_SHIFT 32
@@ -351,7 +359,7 @@ int64_t pool_page(struct pool *p, struct store_cursor *at, struct chunk_id *out,
 		for (int64_t i = 0; i < n; i++) {
 			uint32_t row = out[i].index & 0xff;
 			struct chunk_id id = {.block = out[i].block, .index = out[i].index >> 8};
-			if (id.block <= POOL_BLOCK_MAX && speaks(p, id, row, member))
+			if (id.block <= POOL_BLOCK_MAX && lists_chunk(p, id, row, member))
 				out[count++] = id;
 		}
 	}
@@ -376,7 +384,7 @@ int64_t pool_list(struct store *s, struct store_cursor *at, struct chunk_id *out
 			int rc = pool_lookup(p, out[i], &v);
 			if (rc == -ECANCELED || rc == -ETIME)
 				return rc;
-			/* Lost chunks are listed: they are to be repaired. */
+			/* List lost chunks too, so that they are repaired. */
 			if (rc != -ENOENT)
 				out[count++] = out[i];
 		}

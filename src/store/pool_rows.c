@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reading rows. Bytes at the same offset of all rows are one codeword, so a range of a row that cannot be
- * read is decoded from the same range of k others: a stripe (stripe/stripe.h) of which each chunk is that
- * range of a row.
+ * Reading rows. Bytes at the same offset of all rows are one codeword, so a range of an unreadable
+ * row is decoded from the same range of k other rows. stripe/stripe.h does it: here a "chunk" of
+ * its stripe is that range of a row.
  */
 #include <assert.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "store/pool_impl.h"
 #include "stripe/stripe.h"
 
-/* Memory for len bytes of a row and the label that may come along. */
+/* Returns the size of a buffer for len bytes of a row and a label. */
 static uint64_t row_room(uint64_t len)
 {
 	return (len + STORE_LABEL_BYTES + 4095) / 4096 * 4096;
@@ -78,15 +78,15 @@ int pool_rows_fetch(struct pool_rows *r)
 
 /* --- decoding --------------------------------------------------------------------------------- */
 
-/* Reads the same range of rows. */
+/* Reads one range, the same in each row. */
 struct rows_read {
 	struct stripe stripe;
 	struct pool_rows *rows;
-	uint64_t from; /* of the range, in each row */
+	uint64_t from; /* begin of the range within a row */
 	uint64_t len;
 	int wanted[POOL_ROWS_MAX];
 	int wanted_count;
-	bool label_asked; /* a fetch under way brings the label */
+	bool label_asked; /* a fetch in progress reads the label */
 };
 
 static struct rows_read *rows_read_of(struct stripe *s)
@@ -103,7 +103,7 @@ static int rows_memory(struct stripe *s, uint64_t len, struct stripe_bytes *out)
 	return bytes != NULL ? 0 : -ENOMEM;
 }
 
-/* The label that came along with a row, and the CRC of the row without it. */
+/* Takes the label that was read after a row, and sets row->crc to the CRC without it. */
 static int label_cut(struct pool_rows *r, struct stripe_bytes *row)
 {
 	uint32_t crc = crc32c(0, row->data, row->len);
@@ -117,7 +117,7 @@ static int label_cut(struct pool_rows *r, struct stripe_bytes *row)
 	return 0;
 }
 
-/* Reads the range of one row into memory; with the label that follows the row, or without. */
+/* Reads the range of one row; label: also the label after it. */
 static int row_get(struct rows_read *rr, int row, bool label, struct stripe_bytes *to)
 {
 	struct pool_rows *r = rr->rows;
@@ -147,7 +147,7 @@ static int rows_fetch(struct stripe *s, struct stripe_fetch *f)
 		return rc;
 	rr->label_asked = rr->label_asked || label;
 	rc = row_get(rr, f->chunk, label, &f->got);
-	/* The label may be damaged, and the row not. */
+	/* Only the label may be damaged: read the row without it. */
 	if (label && rc == -EBADMSG)
 		rc = row_get(rr, f->chunk, false, &f->got);
 	if (label)
@@ -159,7 +159,7 @@ static int rows_fetch(struct stripe *s, struct stripe_fetch *f)
 	return rc;
 }
 
-/* A row that cannot be read now is not asked for again. */
+/* Treats a row that cannot be read now as lost for this read. */
 static int rows_judge(struct stripe *s, const struct stripe_fetch *f, uint32_t *cost)
 {
 	(void)s;
@@ -183,7 +183,7 @@ static const struct stripe_ops rows_ops = {
 	.release = free,
 };
 
-/* What is known of each row before the first plan. */
+/* Enters the given, bad and wanted rows before the first plan. */
 static int rows_begin(struct rows_read *rr, const bool *wanted)
 {
 	struct pool_rows *r = rr->rows;
@@ -205,6 +205,7 @@ static int rows_begin(struct rows_read *rr, const bool *wanted)
 	return rc;
 }
 
+/* Moves the wanted rows from the stripe to the caller's rows. */
 static int rows_end(struct rows_read *rr)
 {
 	int rc = 0;
@@ -244,19 +245,28 @@ int pool_rows_read(struct pool_rows *r, const bool *wanted, uint64_t from, uint6
 
 /* --- from rows to bytes of the chunk ---------------------------------------------------------- */
 
-/* The CRC of row bytes [from, to). */
+/* Returns the CRC of row bytes [from, to). */
 static uint32_t part_crc(const struct pool_row *row, uint64_t from, uint64_t to)
 {
+	assert(row->from <= from && from <= to && to <= row->to);
 	return crc32c(0, row->bytes + (from - row->from), to - from);
 }
 
-/*
- * Walks one row: its CRC is that of its parts, and the parts that are wanted are copied. crcs[] gets one
- * entry for each stripe from first on.
- */
-static int gather_row(const struct pool_row *row, uint32_t number, const struct pool_geo *g,
-		      uint64_t off, uint64_t len, uint8_t *out, uint64_t first, uint32_t *crcs)
+/* Collects bytes [off, off + len) of a chunk from its rows. */
+struct row_gather {
+	const struct pool_geo *g;
+	uint64_t off;
+	uint64_t len;
+	uint8_t *out;   /* len bytes */
+	uint64_t first; /* stripe of off */
+	uint32_t *crcs; /* of the pieces, g->k for each stripe from first on */
+};
+
+/* Copies the wanted parts of one row, and verifies its CRC. -EBADMSG: it does not match; -EINVAL:
+ * the row does not hold the range. */
+static int gather_row(const struct row_gather *w, const struct pool_row *row, uint32_t number)
 {
+	const struct pool_geo *g = w->g;
 	uint64_t at = row->from;
 	uint32_t sum = 0;
 
@@ -265,19 +275,21 @@ static int gather_row(const struct pool_row *row, uint32_t number, const struct 
 		uint64_t piece_at = stripe * g->piece;
 		uint64_t piece_end = min_u64(piece_at + pool_geo_piece(g, stripe), row->to);
 		/* The bytes of this piece that are wanted, in the chunk and then in the row. */
-		uint64_t from = max_u64(have.off, off);
-		uint64_t to = min_u64(have.off + have.len, off + len);
+		uint64_t from = max_u64(have.off, w->off);
+		uint64_t to = min_u64(have.off + have.len, w->off + w->len);
 		uint64_t row_from = from < to ? piece_at + (from - have.off) : piece_end;
 		uint64_t row_to = from < to ? piece_at + (to - have.off) : piece_end;
 		if (row_from < at || row_to > piece_end)
-			return -EINVAL; /* not in these rows */
+			return -EINVAL;
 		uint32_t wanted = part_crc(row, row_from, row_to);
 		sum = crc32c_combine(sum, part_crc(row, at, row_from), row_from - at);
 		sum = crc32c_combine(sum, wanted, row_to - row_from);
 		sum = crc32c_combine(sum, part_crc(row, row_to, piece_end), piece_end - row_to);
 		if (from < to) {
-			memcpy(out + (from - off), row->bytes + (row_from - row->from), to - from);
-			crcs[(stripe - first) * g->k + number] = wanted;
+			assert(stripe >= w->first && number < g->k);
+			memcpy(w->out + (from - w->off), row->bytes + (row_from - row->from),
+			       to - from);
+			w->crcs[(stripe - w->first) * g->k + number] = wanted;
 		}
 		at = piece_end;
 	}
@@ -295,15 +307,17 @@ int pool_rows_gather(const struct pool_rows *r, const struct pool_geo *g, uint64
 
 	if (crcs == NULL)
 		return -ENOMEM;
+	struct row_gather want = {
+		.g = g, .off = off, .len = len, .out = buf, .first = first, .crcs = crcs};
 	for (uint32_t i = 0; rc == 0 && i < g->k; i++)
 		if (r->row[i].bytes != NULL && r->row[i].from < r->row[i].to)
-			rc = gather_row(&r->row[i], i, g, off, len, buf, first, crcs);
+			rc = gather_row(&want, &r->row[i], i);
 	*crc = 0;
 	for (uint64_t at = off; rc == 0 && at < off + len;) {
-		struct pool_position spot = pool_geo_position(g, at);
-		uint64_t n = min_u64(spot.run, off + len - at);
+		struct pool_position pos = pool_geo_position(g, at);
+		uint64_t n = min_u64(pos.run, off + len - at);
 		uint64_t stripe = at / stripe_bytes - first;
-		*crc = crc32c_combine(*crc, crcs[stripe * g->k + spot.row], n);
+		*crc = crc32c_combine(*crc, crcs[stripe * g->k + pos.row], n);
 		at += n;
 	}
 	return rc;

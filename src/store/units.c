@@ -149,31 +149,32 @@ static uint32_t pieces_crc(const struct unit_piece *pieces, int n, uint64_t from
 	return crc;
 }
 
-int units_verify(const struct chunk_head *h, const struct unit_shifts *shifts,
-		 const struct unit_piece *pieces, int n, uint64_t off, uint64_t len, uint32_t *crc,
-		 uint64_t *bad_unit)
+int units_verify(const struct units_range *r, uint32_t *crc, uint64_t *bad_unit)
 {
+	const struct chunk_head *h = r->h;
 	uint64_t unit = chunk_unit_bytes(h);
-	uint64_t end = off + len;
+	uint64_t end = r->off + r->len;
 
-	assert(end <= h->len && off <= end);
+	assert(end <= h->len && r->off <= end && r->piece_count > 0);
 	*crc = 0;
-	for (uint64_t at = off & ~(unit - 1); at < end; at += unit) {
+	for (uint64_t at = r->off & ~(unit - 1); at < end; at += unit) {
 		/* The unit's parts before, in and after the wanted range. */
-		uint64_t from = max_u64(at, off);
+		uint64_t from = max_u64(at, r->off);
 		uint64_t to = min_u64(at + unit, end);
 		uint64_t last = min_u64(at + unit, h->len);
-		uint32_t wanted = pieces_crc(pieces, n, from, to);
+		uint32_t wanted = pieces_crc(r->pieces, r->piece_count, from, to);
 		uint32_t sum = wanted;
 		if (from > at)
-			sum = crc32c_combine(pieces_crc(pieces, n, at, from), sum, to - from);
+			sum = crc32c_combine(pieces_crc(r->pieces, r->piece_count, at, from), sum,
+					     to - from);
 		if (last > to)
-			sum = crc32c_combine(sum, pieces_crc(pieces, n, to, last), last - to);
+			sum = crc32c_combine(sum, pieces_crc(r->pieces, r->piece_count, to, last),
+					     last - to);
 		if (sum != h->unit_crc[at >> h->unit_log2] && !bug_planted(BUG_ROT_BELIEVED)) {
 			*bad_unit = at >> h->unit_log2;
 			return -EBADMSG;
 		}
-		*crc = crc_add(h, shifts, *crc, wanted, to - from);
+		*crc = crc_add(h, r->shifts, *crc, wanted, to - from);
 	}
 	return 0;
 }

@@ -46,14 +46,21 @@ struct unit_piece {
 	const uint8_t *bytes;
 };
 
+/* A range of a chunk to verify: bytes [off, off + len). */
+struct units_range {
+	const struct chunk_head *h;
+	const struct unit_shifts *shifts;
+	const struct unit_piece *pieces; /* cover completely, in order, the units of the range */
+	int piece_count;
+	uint64_t off;
+	uint64_t len;
+};
+
 /*
- * Verifies the units that overlap [off, off + len). The pieces cover these units completely, in
- * order. Sets *crc to the CRC of the range, derived from the verified units. -EBADMSG: *bad_unit
- * is the first damaged unit.
+ * Verifies the units that overlap the range. Sets *crc to the CRC of the range, derived from the
+ * verified units. -EBADMSG: *bad_unit is the first damaged unit.
  */
-int units_verify(const struct chunk_head *h, const struct unit_shifts *shifts,
-		 const struct unit_piece *pieces, int n, uint64_t off, uint64_t len, uint32_t *crc,
-		 uint64_t *bad_unit);
+int units_verify(const struct units_range *r, uint32_t *crc, uint64_t *bad_unit);
 
 /* Whether the CRCs of the units, combined, equal the CRC of the chunk. */
 bool units_agree(const struct chunk_head *h, const struct unit_shifts *shifts);

@@ -306,16 +306,25 @@ struct repair_work {
 	const struct pool_case *pool;  /* rebuild everything on this pool; NULL: no pool */
 	struct janitor_repair *repair; /* where bytes are counted; may be NULL */
 };
-/* Rebuilds or moves all chunks of a block that are missing, damaged, or on a disk that is lost or to be emptied. If
- * that fails with w->record, the record is read and the block repaired by what it says now. 0 also when there is
- * nothing to do any more; -ENOSPC no room; -ENODATA too few chunks are left; -EAGAIN the block is open. */
+/* Rebuilds or moves all chunks of a block that are missing, damaged, or on a disk that is lost
+ * or being drained. If that fails with w->record, reads the current record and tries again with
+ * it. 0 also if nothing is left to do; -ENOSPC: no disk has room; -ENODATA: too few chunks are
+ * left; -EAGAIN: the block is open. */
 int block_repair(struct janitor *j, const struct repair_work *w);
 
-/* Computes n ascending ranges of a chunk, one after the other, from the same ranges of other
- * chunks. *out is the caller's reference. -E2BIG: too many ranges. */
-int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *b, int chunk,
-		   const struct store_range *ranges, size_t n, struct janitor_repair *repair,
-		   struct slice *out);
+struct pieces_want {
+	uint32_t tenant;
+	const struct meta_block *block;
+	int chunk;
+	const struct store_range *ranges; /* of the chunk, ascending */
+	size_t range_count;
+	struct janitor_repair *repair; /* where bytes are counted; may be NULL */
+};
+
+/* Computes ranges of a chunk from the same ranges of other chunks. *out holds them one after the
+ * other and is the caller's reference. -E2BIG: too many ranges; -EBADMSG: a range is beyond the end
+ * of the chunk, so the caller has another length of it than the record. */
+int pieces_rebuild(struct janitor *j, const struct pieces_want *w, struct slice *out);
 
 /* Puts a chunk of a sealed block; every janitor that computes it puts the same bytes. A chunk of
  * that name that is on the disk already may be about to be deleted, so the new put replaces it,

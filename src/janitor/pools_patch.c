@@ -145,10 +145,16 @@ static int row_bring(struct pool_patch *p, const struct store_pool_loss *l, uint
 	if (run->len == 0)
 		return 0;
 	struct slice got = {0};
-	int rc = pieces_rebuild(p->j, p->tenant, &p->block, (int)l->id.index, ranges, n,
-				p->pool->repair, &got);
+	const struct pieces_want want = {.tenant = p->tenant,
+					 .block = &p->block,
+					 .chunk = (int)l->id.index,
+					 .ranges = ranges,
+					 .range_count = n,
+					 .repair = p->pool->repair};
+	int rc = pieces_rebuild(p->j, &want, &got);
 	if (rc < 0)
 		return rc;
+	assert(got.len == run->len && p->data.len + run->len <= p->data.buf->cap);
 	run->crc = got.crc;
 	uint8_t *to = p->data.buf->data + p->data.len;
 	memcpy(to, got.buf->data + got.offset, run->len);

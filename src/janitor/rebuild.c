@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Making one block whole.
+/* Rebuilding the chunks of one block.
  *
- *   look    which chunks are missing, damaged, on lost disks, or to be moved
- *   read    the cheapest chunks that suffice, whole, and compute (stripe/stripe.h). A chunk that cannot be read,
- *           or does not have the record's checksum, counts as lost and is reported
- *   check   the results against the record's checksum where it has one
- *   put     each result on a disk of cluster_choose, with the other chunks as kept ones, on the block's media unless
- *           that has no room; a damaged or missing one
- *           where it is, when its disk is well and no other keeps the block as far apart
- *   record  meta_block_replace: from this moment readers look there; the old chunk is deleted after it
+ *   state   find the chunks that are missing, damaged, on lost disks, or to be moved
+ *   read    read the cheapest sufficient set of chunks completely, and compute the others
+ *           (stripe/stripe.h). A chunk that is unreadable or does not match the record's checksum
+ *           counts as lost and is reported
+ *   check   compare the results with the record's checksums, where it has them
+ *   put     put each result on a disk that cluster_choose returns with the other chunks as kept
+ *           ones, on the block's media unless that has no room. A damaged or missing chunk is
+ *           rebuilt in place if its disk is online and no other disk spreads the block as far
+ *   record  meta_block_replace: from now on readers use the new chunk; the old one is deleted after
  *
- * Two janitors on the same block choose the same disks: one finds the other's chunk there, and puts its own, of the
- * same bytes, in its place as a whole: what it found may be an old one that somebody is about to delete, and he means
- * that put. Whose record change comes second is told so, and what it put is an orphan unless the record names it:
- * nobody deletes what another may have found. A block that was deleted, laid out anew, or has let a chunk go since it
- * was read, refuses the change (release_count in meta.h).
+ * Two janitors that rebuild the same block choose the same disks. The second finds the chunk of the
+ * first and atomically replaces it by its own put of the same bytes, because the chunk that it found
+ * may be an old one that another janitor is about to delete; such a delete names the label of the
+ * old put. The record change of the second is refused, and its put is an orphan unless the record
+ * names that chunk. So neither deletes a chunk that the other may have found. The metadata refuses
+ * the change too if the block was deleted, re-encoded, or has released a chunk since its record was
+ * read (release_count in meta.h).
  *
- * Pools. A column of an mlec is a chunk on a pool: here it is read and written whole. What pools.c brings
- * to a pool are ranges of a column, computed from the same ranges of others.
+ * Pools. A column of an MLEC block is a chunk on a pool, and is read and written completely here.
+ * pools_patch.c sends ranges of a column to a pool: pieces_rebuild computes them from the same
+ * ranges of the other columns.
  */
 #include <assert.h>
 #include <errno.h>
@@ -33,119 +36,122 @@
 #include "rt/rt.h"
 
 #define READ_TIMEOUT_NS (30 * NS_PER_S)
-#define COST_DOUBTFUL 100000u /* reported as damaged: only when nothing else will do */
+#define COST_DOUBTFUL 100000u /* chunk reported as damaged: read only if no other source suffices */
 
-/* --- looking ---------------------------------------------------------------------------------- */
+/* --- the state of the block
+ * ---------------------------------------------------------------------------------- */
 
-static void look_fini(struct look *l)
+static void block_state_fini(struct block_state *st)
 {
-	free(l->cost);
-	free(l->bad);
-	l->cost = NULL; /* a mending whose look failed is emptied as a whole */
-	l->bad = NULL;
+	free(st->cost);
+	free(st->bad);
+	st->cost = NULL; /* rebuild_fini calls this also after block_state_init failed */
+	st->bad = NULL;
 }
 
-/* Nothing on the disk `without` counts as good; 0: none. */
-static int look_init(struct janitor *j, const struct meta_block *b, uint64_t without,
-		     struct look *l)
+/* Fills st from the record and the states of the disks. Chunks on the disk `without` count as
+ * lost; 0: none. */
+static int block_state_init(struct janitor *j, const struct meta_block *b, uint64_t without,
+			    struct block_state *st)
 {
 	struct encoding enc;
-	memset(l, 0, sizeof(*l));
-	if (encoding_parse(b->encoding, &enc, NULL, 0) < 0 || shape_init(&l->shape, &enc) < 0 ||
-	    b->chunk_count != (size_t)l->shape.n || b->length == 0)
+	memset(st, 0, sizeof(*st));
+	if (encoding_parse(b->encoding, &enc, NULL, 0) < 0 || shape_init(&st->shape, &enc) < 0 ||
+	    b->chunk_count != (size_t)st->shape.n || b->length == 0)
 		return -EBADMSG;
-	l->chunk_len = shape_chunk_len(&l->shape, b->length);
-	int rc = codecs_get(&j->fabric.codecs, &l->shape, &l->codec);
+	st->chunk_len = shape_chunk_len(&st->shape, b->length);
+	int rc = codecs_get(&j->fabric.codecs, &st->shape, &st->codec);
 	if (rc < 0)
 		return rc;
-	l->cost = calloc((size_t)l->shape.n, sizeof(*l->cost));
-	l->bad = calloc((size_t)l->shape.n, sizeof(*l->bad));
-	if (l->cost == NULL || l->bad == NULL) {
-		look_fini(l);
+	st->cost = calloc((size_t)st->shape.n, sizeof(*st->cost));
+	st->bad = calloc((size_t)st->shape.n, sizeof(*st->bad));
+	if (st->cost == NULL || st->bad == NULL) {
+		block_state_fini(st);
 		return -ENOMEM;
 	}
-	for (int i = 0; i < l->shape.n; i++) {
+	for (int i = 0; i < st->shape.n; i++) {
 		const struct meta_chunk *c = &b->chunks[i];
 		bool lost = c->disk == 0 || c->disk == without;
 		enum disk_fate fate = lost ? DISK_LOST : disk_fate(j, c->disk);
-		l->cost[i] = fate == DISK_LOST ? CHUNK_LOST : disk_cost(&j->fabric, c->disk);
-		if (c->damaged && l->cost[i] != CHUNK_LOST)
-			l->cost[i] = COST_DOUBTFUL;
+		st->cost[i] = fate == DISK_LOST ? CHUNK_LOST : disk_cost(&j->fabric, c->disk);
+		if (c->damaged && st->cost[i] != CHUNK_LOST)
+			st->cost[i] = COST_DOUBTFUL;
 		if (c->damaged || fate == DISK_LOST || fate == DISK_DRAINING)
-			l->bad[l->bad_count++] = i;
+			st->bad[st->bad_count++] = i;
 	}
 	return 0;
 }
 
 int block_damage(struct janitor *j, const struct meta_block *b, struct damage *out)
 {
-	struct look l;
+	struct block_state st;
 	*out = (struct damage){0};
-	int rc = look_init(j, b, 0, &l);
+	int rc = block_state_init(j, b, 0, &st);
 	if (rc < 0)
 		return rc;
-	AUTO_FREE int *lost = calloc((size_t)l.shape.n, sizeof(*lost));
+	AUTO_FREE int *lost = calloc((size_t)st.shape.n, sizeof(*lost));
 	struct code_health h = {0};
 	rc = lost == NULL ? -ENOMEM : 0;
-	for (int i = 0; rc == 0 && i < l.shape.n; i++)
-		if (l.cost[i] >= COST_DOUBTFUL)
+	for (int i = 0; rc == 0 && i < st.shape.n; i++)
+		if (st.cost[i] >= COST_DOUBTFUL)
 			lost[out->lost++] = i;
-	out->bad = l.bad_count;
+	out->bad = st.bad_count;
 	if (rc == 0)
-		rc = code_health(l.codec, lost, out->lost, &h);
+		rc = code_health(st.codec, lost, out->lost, &h);
 	out->more = h.tolerated ? h.more : -1;
-	look_fini(&l);
+	block_state_fini(&st);
 	return rc;
 }
 
-/* --- the source -------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------- */
 
-static struct mending *mending_of(struct stripe *s)
+static struct rebuild *rebuild_of(struct stripe *s)
 {
-	return container_of(s, struct mending, stripe);
+	return container_of(s, struct rebuild, stripe);
 }
 
-/* What the chunk has of a range: short data chunks end early. */
-static struct store_range range_within(const struct mending *m, int chunk, size_t i)
+/* Returns the part of a range that the chunk has: short data chunks end early. */
+static struct store_range range_within(const struct rebuild *rb, int chunk, size_t i)
 {
-	uint64_t len = shape_stored_len(&m->look.shape, chunk, m->block.length);
-	struct store_range r = m->ranges[i];
+	assert(i < rb->range_count && chunk >= 0 && chunk < rb->state.shape.n);
+	uint64_t len = shape_stored_len(&rb->state.shape, chunk, rb->block.length);
+	struct store_range r = rb->ranges[i];
 	r.len = r.off >= len ? 0 : min_u64(r.len, len - r.off);
 	return r;
 }
 
-/* Bytes of the chunk that this is about. With ranges: their sum, one after the other. As they ascend, what
- * lacks of a short chunk lacks at the end of these bytes, too. */
-static uint64_t stored_len(const struct mending *m, int chunk)
+/* Returns the number of bytes of the chunk that are rebuilt; with ranges: their sum. The ranges
+ * ascend, so the bytes that a short chunk does not have are at the end of these bytes too. */
+static uint64_t stored_len(const struct rebuild *rb, int chunk)
 {
 	uint64_t sum = 0;
-	if (m->ranges == NULL)
-		return shape_stored_len(&m->look.shape, chunk, m->block.length);
-	for (size_t i = 0; i < m->range_count; i++)
-		sum += range_within(m, chunk, i).len;
+	if (rb->ranges == NULL)
+		return shape_stored_len(&rb->state.shape, chunk, rb->block.length);
+	for (size_t i = 0; i < rb->range_count; i++)
+		sum += range_within(rb, chunk, i).len;
 	return sum;
 }
 
-/* Whether a whole chunk has the record's checksum, where there is one. Copies have that of the block, which
- * appends keep; chunks of codes have their own. */
-static bool is_recorded(const struct mending *m, int chunk, uint32_t crc)
+/* Compares the CRC of a complete chunk with that of the record, if the record has one. Replicas
+ * have the CRC of the block, which appends update; encoded chunks have their own. */
+static bool is_recorded(const struct rebuild *rb, int chunk, uint32_t crc)
 {
-	uint32_t want = m->look.shape.copies ? m->block.crc : m->block.chunks[chunk].crc;
+	uint32_t want = rb->state.shape.copies ? rb->block.crc : rb->block.chunks[chunk].crc;
 	return want == 0 || crc == want;
 }
 
-static int ranges_get(struct mending *m, struct node_call *c, uint64_t disk, int chunk,
+static int ranges_get(struct rebuild *rb, struct node_call *c, uint64_t disk, int chunk,
 		      struct slice *out)
 {
-	AUTO_FREE struct node_range *list = calloc(m->range_count, sizeof(*list));
+	AUTO_FREE struct node_range *list = calloc(rb->range_count, sizeof(*list));
 	size_t n = 0;
 	if (list == NULL)
 		return -ENOMEM;
-	for (size_t i = 0; i < m->range_count; i++) {
-		struct store_range r = range_within(m, chunk, i);
+	for (size_t i = 0; i < rb->range_count; i++) {
+		struct store_range r = range_within(rb, chunk, i);
 		if (r.len > 0)
 			list[n++] =
-				(struct node_range){.id = {m->block.chunk_block, (uint32_t)chunk},
+				(struct node_range){.id = {rb->block.chunk_block, (uint32_t)chunk},
 						    .off = r.off,
 						    .len = r.len};
 	}
@@ -155,183 +161,188 @@ static int ranges_get(struct mending *m, struct node_call *c, uint64_t disk, int
 	return rc;
 }
 
-static int mending_fetch(struct stripe *s, struct stripe_fetch *f)
+static int rebuild_fetch(struct stripe *s, struct stripe_fetch *f)
 {
-	struct mending *m = mending_of(s);
-	uint64_t disk = m->block.chunks[f->chunk].disk;
-	struct chunk_id id = {m->block.chunk_block, (uint32_t)f->chunk};
+	struct rebuild *rb = rebuild_of(s);
+	uint64_t disk = rb->block.chunks[f->chunk].disk;
+	struct chunk_id id = {rb->block.chunk_block, (uint32_t)f->chunk};
 	struct slice got = {0};
 	struct disk_use u;
-	assert(f->off == 0 && f->len == stored_len(m, f->chunk));
-	int rc = pace_disk(m->j, disk, f->len);
+	assert(f->off == 0 && f->len == stored_len(rb, f->chunk));
+	int rc = pace_disk(rb->j, disk, f->len);
 	if (rc == 0)
-		rc = disk_begin(&m->request.call, disk, &u);
+		rc = disk_begin(&rb->request.call, disk, &u);
 	if (rc < 0)
 		return rc;
 	u.node.timeout_ns = READ_TIMEOUT_NS;
-	rc = m->ranges != NULL ? ranges_get(m, &u.node, disk, f->chunk, &got)
-			       : node_get_one(&u.node, disk, id, 0, f->len, NULL, &got);
+	rc = rb->ranges != NULL ? ranges_get(rb, &u.node, disk, f->chunk, &got)
+				: node_get_one(&u.node, disk, id, 0, f->len, NULL, &got);
 	if (rc == 0 && (got.buf == NULL || got.len != f->len))
 		rc = -EPROTO;
-	/* The chunk agrees with its own checksum, but it is not what was written. */
-	if (rc == 0 && m->ranges == NULL && !is_recorded(m, f->chunk, got.crc))
+	/* The chunk matches its own checksum but not that of the record: it has other bytes. */
+	if (rc == 0 && rb->ranges == NULL && !is_recorded(rb, f->chunk, got.crc))
 		rc = -EBADMSG;
-	disk_end(&m->request.call, &u, rc, 0);
+	disk_end(&rb->request.call, &u, rc, 0);
 	if (rc < 0) {
 		buf_unref(got.buf);
 		return rc;
 	}
 	f->got = chunk_bytes_take(&got);
-	moved_note(m->j, m->repair, disk, f->len, false);
+	moved_note(rb->j, rb->repair, disk, f->len, false);
 	return 0;
 }
 
-/* The chunk is lost for this repair; it is reported only if the chunk itself is at fault. */
-static int mending_judge(struct stripe *s, const struct stripe_fetch *f, uint32_t *cost)
+/* Treats the chunk as lost for this rebuild. Reports it to the metadata only if the chunk is
+ * damaged, missing or short, not if its disk is unreachable. */
+static int rebuild_judge(struct stripe *s, const struct stripe_fetch *f, uint32_t *cost)
 {
-	struct mending *m = mending_of(s);
+	struct rebuild *rb = rebuild_of(s);
 	if (f->rc == -ECANCELED || f->rc == -ETIME)
 		return f->rc;
 	*cost = CHUNK_LOST;
-	m->j->stats.sources_bad++;
+	rb->j->stats.sources_bad++;
 	if (f->rc != -EBADMSG && f->rc != -ENOENT && f->rc != -ERANGE)
 		return 0;
-	struct meta_call c = tenant_call_meta(m->j, &m->request);
-	(void)meta_client_block_report(&c, m->block.id, m->block.chunk_block, (uint32_t)f->chunk,
-				       m->block.chunks[f->chunk].disk);
+	struct meta_call c = tenant_call_meta(rb->j, &rb->request);
+	(void)meta_client_block_report(&c, rb->block.id, rb->block.chunk_block, (uint32_t)f->chunk,
+				       rb->block.chunks[f->chunk].disk);
 	return 0;
 }
 
-/* What the plan says will cross, for the first plan: those that follow pay for sources that were bad. */
-static void predict(struct mending *m, const struct plan *p)
+/* Adds the bytes that the plan reads from other racks and writes to the prediction of the
+ * repair. Only for the first plan: later ones replace sources that failed. */
+static void predict(struct rebuild *rb, const struct plan *p)
 {
 	uint64_t reads = 0, writes = 0;
-	for (int i = 0; i < m->look.shape.n; i++) {
+	for (int i = 0; i < rb->state.shape.n; i++) {
 		bool read = false;
 		for (int r = 0; r < p->n_reads; r++)
 			read = read || p->reads[r].chunk == i;
-		if (read && rack_crosses(m->j, m->block.chunks[i].disk))
-			reads += stored_len(m, i);
+		if (read && rack_crosses(rb->j, rb->block.chunks[i].disk))
+			reads += stored_len(rb, i);
 	}
-	for (int i = 0; i < m->look.bad_count; i++)
-		writes += stored_len(m, m->look.bad[i]);
-	if (m->repair != NULL)
-		m->repair->predicted_bytes += reads + writes;
+	for (int i = 0; i < rb->state.bad_count; i++)
+		writes += stored_len(rb, rb->state.bad[i]);
+	if (rb->repair != NULL)
+		rb->repair->predicted_bytes += reads + writes;
 }
 
-static int mending_plan(struct stripe *s, const uint32_t *cost, struct plan **out)
+static int rebuild_plan(struct stripe *s, const uint32_t *cost, struct plan **out)
 {
-	struct mending *m = mending_of(s);
-	int rc = plan_rebuild(m->look.codec, m->look.chunk_len, cost, m->look.bad,
-			      m->look.bad_count, out);
-	if (rc == 0 && !m->predicted && m->ranges == NULL)
-		predict(m, *out);
-	m->predicted = true;
+	struct rebuild *rb = rebuild_of(s);
+	int rc = plan_rebuild(rb->state.codec, rb->state.chunk_len, cost, rb->state.bad,
+			      rb->state.bad_count, out);
+	if (rc == 0 && !rb->predicted && rb->ranges == NULL)
+		predict(rb, *out);
+	rb->predicted = true;
 	return rc;
 }
 
-static int mending_memory(struct stripe *s, uint64_t len, struct stripe_bytes *out)
+static int rebuild_memory(struct stripe *s, uint64_t len, struct stripe_bytes *out)
 {
-	return chunk_memory(&mending_of(s)->j->fabric, len, out);
+	return chunk_memory(&rebuild_of(s)->j->fabric, len, out);
 }
 
-static const struct stripe_ops mending_ops = {
-	.plan = mending_plan,
-	.fetch = mending_fetch,
-	.judge = mending_judge,
-	.memory = mending_memory,
+static const struct stripe_ops rebuild_ops = {
+	.plan = rebuild_plan,
+	.fetch = rebuild_fetch,
+	.judge = rebuild_judge,
+	.memory = rebuild_memory,
 	.release = chunk_release,
 };
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- the rebuild
+ * -------------------------------------------------------------------------------- */
 
-/* Moves a wanted chunk from the stripe to m->chunk. */
-static int chunk_make(struct mending *m, int chunk)
+/* Moves a rebuilt chunk from the stripe to rb->chunk. */
+static int chunk_make(struct rebuild *rb, int chunk)
 {
 	struct stripe_bytes bytes;
 	bool computed;
-	int rc = stripe_take(&m->stripe, chunk, &bytes, &computed);
+	assert(rb->chunk[chunk].buf == NULL && rb->state.cost != NULL);
+	int rc = stripe_take(&rb->stripe, chunk, &bytes, &computed);
 	if (rc < 0)
 		return rc;
-	m->have[chunk] = !computed;
-	m->chunk[chunk] = chunk_slice_take(&bytes);
-	if (m->ranges != NULL || bytes.len == 0 || is_recorded(m, chunk, bytes.crc))
+	rb->have[chunk] = !computed;
+	rb->chunk[chunk] = chunk_slice_take(&bytes);
+	if (rb->ranges != NULL || bytes.len == 0 || is_recorded(rb, chunk, bytes.crc))
 		return 0;
-	log_error("repair_mismatch", "block=%016lx chunk=%d", m->block.id, chunk);
+	log_error("repair_mismatch", "block=%016lx chunk=%d", rb->block.id, chunk);
 	return -EBADMSG;
 }
 
-/* Reads and computes; the wanted chunks are in m->chunk then. */
-static int chunks_make(struct mending *m)
+/* Reads and computes; afterwards the rebuilt chunks are in rb->chunk then. */
+static int chunks_make(struct rebuild *rb)
 {
-	int n = m->look.shape.n;
-	assert(m->look.bad_count > 0);
-	int rc = stripe_init(&m->stripe, &mending_ops, n);
-	m->begun = true;
-	m->chunk = calloc((size_t)n, sizeof(*m->chunk));
-	m->have = calloc((size_t)n, sizeof(*m->have));
-	if (rc < 0 || m->chunk == NULL || m->have == NULL)
+	int n = rb->state.shape.n;
+	assert(rb->state.bad_count > 0 && rb->state.bad_count <= n && !rb->begun);
+	int rc = stripe_init(&rb->stripe, &rebuild_ops, n);
+	rb->begun = true;
+	rb->chunk = calloc((size_t)n, sizeof(*rb->chunk));
+	rb->have = calloc((size_t)n, sizeof(*rb->have));
+	if (rc < 0 || rb->chunk == NULL || rb->have == NULL)
 		return -ENOMEM;
 	for (int i = 0; i < n; i++) {
-		m->stripe.cost[i] = m->look.cost[i];
-		m->stripe.stored[i] = stored_len(m, i);
+		rb->stripe.cost[i] = rb->state.cost[i];
+		rb->stripe.stored[i] = stored_len(rb, i);
 	}
 	uint64_t bytes =
-		((uint64_t)m->look.shape.k + (uint64_t)m->look.bad_count) * m->look.chunk_len;
-	rc = gate_enter(&m->j->fabric.writes, bytes);
+		((uint64_t)rb->state.shape.k + (uint64_t)rb->state.bad_count) * rb->state.chunk_len;
+	rc = gate_enter(&rb->j->fabric.writes, bytes);
 	if (rc < 0)
 		return rc;
-	m->gate_bytes = bytes;
-	rc = stripe_gather(&m->stripe);
+	rb->gate_bytes = bytes;
+	rc = stripe_gather(&rb->stripe);
 	if (rc == 0)
-		rc = stripe_compute(&m->stripe);
-	for (int i = 0; rc == 0 && i < m->look.bad_count; i++)
-		rc = chunk_make(m, m->look.bad[i]);
+		rc = stripe_compute(&rb->stripe);
+	for (int i = 0; rc == 0 && i < rb->state.bad_count; i++)
+		rc = chunk_make(rb, rb->state.bad[i]);
 	return rc;
 }
 
-static void mending_fini(struct mending *m)
+static void rebuild_fini(struct rebuild *rb)
 {
-	if (m->begun)
-		stripe_fini(&m->stripe);
-	for (int i = 0; m->chunk != NULL && i < m->look.shape.n; i++)
-		buf_unref(m->chunk[i].buf);
-	free(m->chunk);
-	free(m->have);
-	gate_leave(&m->j->fabric.writes, m->gate_bytes);
-	look_fini(&m->look);
+	if (rb->begun)
+		stripe_fini(&rb->stripe);
+	for (int i = 0; rb->chunk != NULL && i < rb->state.shape.n; i++)
+		buf_unref(rb->chunk[i].buf);
+	free(rb->chunk);
+	free(rb->have);
+	gate_leave(&rb->j->fabric.writes, rb->gate_bytes);
+	block_state_fini(&rb->state);
 }
 
-/* As block_repair; an error also when the record has changed since it was read. */
+/* As block_repair, but returns an error if the record has changed since it was read. */
 static int block_repair_once(struct janitor *j, const struct repair_work *w,
 			     const struct meta_block *record)
 {
 	struct arena a;
 	arena_init(&a, BLOCK_ARENA);
-	AUTO_FREE struct mending *m = calloc(1, sizeof(*m));
-	if (m == NULL)
+	AUTO_FREE struct rebuild *rb = calloc(1, sizeof(*rb));
+	if (rb == NULL)
 		return -ENOMEM;
-	m->j = j;
-	m->tenant = w->tenant;
-	m->pool = w->pool;
-	m->repair = w->repair;
-	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &m->request, w->tenant);
-	struct meta_call c = tenant_call_meta(j, &m->request);
+	rb->j = j;
+	rb->tenant = w->tenant;
+	rb->pool = w->pool;
+	rb->repair = w->repair;
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &rb->request, w->tenant);
+	struct meta_call c = tenant_call_meta(j, &rb->request);
 	int rc = 0;
 	if (record != NULL)
-		m->block = *record;
+		rb->block = *record;
 	else
-		rc = meta_client_block_get(&c, &w->block, 1, &a, &m->block);
-	if (rc == 0 && m->block.state == META_BLOCK_OPEN)
+		rc = meta_client_block_get(&c, &w->block, 1, &a, &rb->block);
+	if (rc == 0 && rb->block.state == META_BLOCK_OPEN)
 		rc = -EAGAIN;
-	if (rc == 0 && m->block.state == META_BLOCK_SEALED && m->block.length > 0) {
-		rc = look_init(j, &m->block, w->pool != NULL ? w->pool->disk : 0, &m->look);
-		bool bad = rc == 0 && m->look.bad_count > 0;
+	if (rc == 0 && rb->block.state == META_BLOCK_SEALED && rb->block.length > 0) {
+		rc = block_state_init(j, &rb->block, w->pool != NULL ? w->pool->disk : 0,
+				      &rb->state);
+		bool bad = rc == 0 && rb->state.bad_count > 0;
 		if (bad)
-			rc = chunks_make(m);
+			rc = chunks_make(rb);
 		if (bad && rc == 0)
-			rc = chunks_put(m);
-		mending_fini(m);
+			rc = chunks_put(rb);
+		rebuild_fini(rb);
 	}
 	arena_fini(&a);
 	return rc;
@@ -342,46 +353,47 @@ int block_repair(struct janitor *j, const struct repair_work *w)
 	int rc = -ESTALE;
 	if (w->record != NULL)
 		rc = block_repair_once(j, w, w->record);
-	/* A record that was read earlier may be out of date: then its chunks cannot be read, or its change is refused. */
+	/* A record that was read earlier may be stale: then its chunks cannot be read, or the
+	 * change is refused. */
 	bool again = rc < 0 && rc != -ECANCELED && rc != -ETIME && rc != -ENOMEM;
 	if (again)
 		rc = block_repair_once(j, w, NULL);
-	/* The block was deleted, or another janitor was faster: nothing is left to do. */
+	/* The block was deleted, or another janitor has repaired it: nothing is left to do. */
 	return rc == -ENOENT || rc == -ESTALE || rc == -EEXIST ? 0 : rc;
 }
 
-int pieces_rebuild(struct janitor *j, uint32_t tenant, const struct meta_block *b, int chunk,
-		   const struct store_range *ranges, size_t n, struct janitor_repair *repair,
-		   struct slice *out)
+int pieces_rebuild(struct janitor *j, const struct pieces_want *w, struct slice *out)
 {
-	if (n == 0 || n > NODE_RANGES_MAX)
+	if (w->range_count == 0 || w->range_count > NODE_RANGES_MAX)
 		return -E2BIG;
-	AUTO_FREE struct mending *m = calloc(1, sizeof(*m));
-	if (m == NULL)
+	AUTO_FREE struct rebuild *rb = calloc(1, sizeof(*rb));
+	if (rb == NULL)
 		return -ENOMEM;
-	m->j = j;
-	m->tenant = tenant;
-	m->block = *b;
-	m->repair = repair;
-	m->ranges = ranges;
-	m->range_count = n;
-	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &m->request, tenant);
-	int rc = look_init(j, b, 0, &m->look);
+	rb->j = j;
+	rb->tenant = w->tenant;
+	rb->block = *w->block;
+	rb->repair = w->repair;
+	rb->ranges = w->ranges;
+	rb->range_count = w->range_count;
+	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &rb->request, w->tenant);
+	int rc = block_state_init(j, w->block, 0, &rb->state);
 	if (rc < 0)
 		return rc;
-	m->look.bad[0] = chunk;
-	m->look.bad_count = 1;
-	m->look.cost[chunk] = CHUNK_LOST;
-	m->look.chunk_len = stored_len(m, chunk);
+	assert(w->chunk >= 0 && w->chunk < rb->state.shape.n);
+	rb->state.bad[0] = w->chunk;
+	rb->state.bad_count = 1;
+	rb->state.cost[w->chunk] = CHUNK_LOST;
+	rb->state.chunk_len = stored_len(rb, w->chunk);
 	uint64_t asked = 0;
-	for (size_t i = 0; i < n; i++)
-		asked += ranges[i].len;
+	for (size_t i = 0; i < w->range_count; i++)
+		asked += w->ranges[i].len;
 	/* The pool and the record may disagree about the length of the chunk. */
-	rc = asked == m->look.chunk_len ? chunks_make(m) : -EBADMSG;
+	rc = asked == rb->state.chunk_len ? chunks_make(rb) : -EBADMSG;
 	if (rc == 0) {
-		*out = m->chunk[chunk];
-		m->chunk[chunk] = (struct slice){0};
+		assert(rb->chunk[w->chunk].len == asked);
+		*out = rb->chunk[w->chunk];
+		rb->chunk[w->chunk] = (struct slice){0};
 	}
-	mending_fini(m);
+	rebuild_fini(rb);
 	return rc;
 }

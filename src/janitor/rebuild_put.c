@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Chunks that were made anew: where they go, and what becomes of the old ones. */
+/* Rebuilt chunks: chooses their disks, puts them, changes the record and deletes the old ones. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,8 @@ static bool is_useless(int64_t rc)
 	return rc == -ENOENT || rc == -EBADMSG || rc == -ENODATA;
 }
 
-/* Whether the chunk has these bytes on its disk, 1 or 0, or why that is not known. What it says of itself proves
- * nothing of what can be read. */
+/* Returns 1 if the disk has the chunk with these bytes, 0 if not, or an error. Scans the chunk,
+ * because stat does not read its bytes. */
 static int chunk_is(struct janitor *j, struct node_call *c, uint64_t disk, struct chunk_id id,
 		    const struct slice *data)
 {
@@ -53,7 +54,7 @@ int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_
 		return rc;
 	u.node.timeout_ns = PUT_TIMEOUT_NS;
 	rc = node_put(&u.node, disk, id, p);
-	/* Left by somebody who was interrupted, or made by another who goes on. */
+	/* Another janitor put the chunk, and was interrupted or is still working. */
 	*met = rc == -EEXIST;
 	if (*met && replaces) {
 		again.replace = true;
@@ -63,15 +64,17 @@ int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_
 	return rc;
 }
 
-/* In place: what is there is of no use, and goes when this is there. */
-static int target_put(struct mending *m, int chunk, uint64_t disk, bool in_place)
+/* Puts a rebuilt chunk on a disk. in_place: atomically replaces the unusable chunk that is
+ * there. */
+static int target_put(struct rebuild *rb, int chunk, uint64_t disk, bool in_place)
 {
-	struct node_put p = {.data = m->chunk[chunk], .epoch = m->block.epoch, .replace = in_place};
-	label_make(p.label, m->tenant, m->block.id, rt_random_u64());
-	int rc = chunk_put(m->j, &m->request.call, disk,
-			   (struct chunk_id){m->block.chunk_block, (uint32_t)chunk}, &p, &m->met);
+	struct node_put p = {
+		.data = rb->chunk[chunk], .epoch = rb->block.epoch, .replace = in_place};
+	label_make(p.label, rb->tenant, rb->block.id, rt_random_u64());
+	int rc = chunk_put(rb->j, &rb->request.call, disk,
+			   (struct chunk_id){rb->block.chunk_block, (uint32_t)chunk}, &p, &rb->met);
 	if (rc == 0)
-		moved_note(m->j, m->repair, disk, m->chunk[chunk].len, true);
+		moved_note(rb->j, rb->repair, disk, rb->chunk[chunk].len, true);
 	return rc;
 }
 
@@ -106,85 +109,93 @@ int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id,
 	return rc == -ENOENT ? 0 : rc;
 }
 
-static int replace(struct mending *m, int chunk, uint64_t to)
+/* Enters the chunk's new disk in the record and deletes the old chunk. */
+static int record_replace(struct rebuild *rb, int chunk, uint64_t to)
 {
-	struct meta_call c = tenant_call_meta(m->j, &m->request);
-	uint64_t from = m->block.chunks[chunk].disk;
-	struct chunk_id id = {m->block.chunk_block, (uint32_t)chunk};
+	assert(to != 0 && chunk >= 0 && chunk < rb->state.shape.n);
+	struct meta_call c = tenant_call_meta(rb->j, &rb->request);
+	uint64_t from = rb->block.chunks[chunk].disk;
+	struct chunk_id id = {rb->block.chunk_block, (uint32_t)chunk};
 	struct meta_place p = {.chunk_block = id.block,
 			       .index = id.index,
-			       .crc = m->chunk[chunk].crc,
+			       .crc = rb->chunk[chunk].crc,
 			       .from = from,
 			       .to = to,
-			       .release_count = m->block.release_count};
-	/* Seen while the record names it: what comes there afterwards is another's. */
+			       .release_count = rb->block.release_count};
+	/* Read the label while the record names the chunk: a chunk that is put there later is
+	 * another's and must not be deleted. */
 	struct chunk_seen old = {.rc = -ENODEV};
-	if (from != 0 && from != to && disk_fate(m->j, from) != DISK_LOST)
-		chunk_see(m->j, from, id, &old);
+	if (from != 0 && from != to && disk_fate(rb->j, from) != DISK_LOST)
+		chunk_see(rb->j, from, id, &old);
 	if (bug_planted(BUG_DELETE_FIRST))
-		(void)chunk_delete(m->j, from, id, &old);
-	int rc = meta_client_block_replace(&c, m->block.id, &p);
-	/* Refused, or not known: either the record has it by another's doing, or it is an orphan. */
+		(void)chunk_delete(rb->j, from, id, &old);
+	int rc = meta_client_block_replace(&c, rb->block.id, &p);
+	/* The change was refused: another janitor has entered the new chunk in the record, or it
+	 * is an orphan. */
 	if (rc == -ENOENT || rc == -ESTALE || rc == -EEXIST || rc == -EINVAL)
-		m->j->stats.overtaken++;
+		rb->j->stats.overtaken++;
 	if (rc < 0)
 		return rc;
-	if (m->met)
-		m->j->stats.overtaken++;
-	else if (m->have[chunk])
-		m->j->stats.chunks_moved++;
+	if (rb->met)
+		rb->j->stats.overtaken++;
+	else if (rb->have[chunk])
+		rb->j->stats.chunks_moved++;
 	else
-		m->j->stats.chunks_repaired++;
-	m->j->stats.repaired_ns = rt_wall_ns();
-	m->block.chunks[chunk] = (struct meta_chunk){.disk = to, .crc = p.crc};
-	m->block.release_count += from != 0;
-	(void)chunk_delete(m->j, from, id, &old);
+		rb->j->stats.chunks_repaired++;
+	rb->j->stats.repaired_ns = rt_wall_ns();
+	rb->block.chunks[chunk] = (struct meta_chunk){.disk = to, .crc = p.crc};
+	rb->block.release_count += from != 0;
+	(void)chunk_delete(rb->j, from, id, &old);
 	return 0;
 }
 
-/* --- where ------------------------------------------------------------------------------------- */
+/* --- choosing disks
+ * ------------------------------------------------------------------------------------- */
 
-/* Whether a chunk can be made anew where it is: it is damaged or not there, and its disk is well. */
-static bool may_stay(const struct mending *m, int chunk)
+/* Reports whether a chunk can be rebuilt in place: it was reported damaged or missing, and its
+ * disk is online. */
+static bool may_stay(const struct rebuild *rb, int chunk)
 {
-	const struct meta_chunk *c = &m->block.chunks[chunk];
-	return c->disk != 0 && c->damaged && disk_fate(m->j, c->disk) == DISK_ONLINE;
+	const struct meta_chunk *c = &rb->block.chunks[chunk];
+	return c->disk != 0 && c->damaged && disk_fate(rb->j, c->disk) == DISK_ONLINE;
 }
 
-/* What is chosen: disks for the bad chunks from number `first` of the list on, or with `stay` for those of them that
- * cannot stay. */
+/* The chunks to choose disks for: those of state.bad from number `first` on, and with `stay`
+ * only those that cannot be rebuilt in place. */
 struct choosing_for {
 	int first;
 	bool stay;
 	enum cluster_media media;
 };
 
-/* Disks that hold chunks, good or bad, get no other. */
-static int choose(struct mending *m, const struct choosing_for *f, struct cluster_choice *out)
+/* Chooses disks. A disk that holds a chunk of the block, good or bad, gets no other. */
+static int choose(struct rebuild *rb, const struct choosing_for *f, struct cluster_choice *out)
 {
 	uint64_t kept[META_CHUNKS_MAX], excluded[META_CHUNKS_MAX];
 	size_t kept_count = 0, excluded_count = 0;
-	for (int i = 0, b = 0; i < m->look.shape.n; i++) {
-		bool bad = b < m->look.bad_count && m->look.bad[b] == i;
-		uint64_t disk = m->block.chunks[i].disk;
+	for (int i = 0, b = 0; i < rb->state.shape.n; i++) {
+		bool bad = b < rb->state.bad_count && rb->state.bad[b] == i;
+		uint64_t disk = rb->block.chunks[i].disk;
 		b += bad;
 		bad = bad && b > f->first;
-		if (disk == 0 || cluster_disk(m->j->fabric.map, disk) == NULL)
+		if (disk == 0 || cluster_disk(rb->j->fabric.map, disk) == NULL)
 			continue;
-		if (bad && !(f->stay && may_stay(m, i)))
+		if (bad && !(f->stay && may_stay(rb, i)))
 			excluded[excluded_count++] = disk;
 		else
 			kept[kept_count++] = disk;
 	}
-	struct cluster_want want = {.encoding = m->look.shape.encoding,
-				    .block = m->block.chunk_block,
+	assert(kept_count + excluded_count <= META_CHUNKS_MAX);
+	assert(f->first >= 0 && f->first < rb->state.bad_count);
+	struct cluster_want want = {.encoding = rb->state.shape.encoding,
+				    .block = rb->block.chunk_block,
 				    .media = f->media,
 				    .extra = SPARE_DISKS,
 				    .excluded = excluded,
 				    .excluded_count = excluded_count,
 				    .kept = kept,
 				    .kept_count = kept_count};
-	int rc = cluster_choose(m->j->fabric.map, &want, out);
+	int rc = cluster_choose(rb->j->fabric.map, &want, out);
 	return rc == -ENOSPC ? 0 : rc;
 }
 
@@ -193,65 +204,68 @@ static bool spreads_better(const struct cluster_choice *a, const struct cluster_
 	return a->racks != b->racks ? a->racks > b->racks : a->nodes > b->nodes;
 }
 
-/* Another disk is as good as the one that let a chunk rot, or better; but not when it is in a rack, or on a node,
- * that has one of the block already. *stay: which of the two. */
-static int targets_choose(struct mending *m, struct cluster_choice *out, bool *stay)
+/* Chooses other disks for the bad chunks, unless rebuilding in place spreads the block over more
+ * racks or nodes: then *stay is set. */
+static int targets_choose(struct rebuild *rb, struct cluster_choice *out, bool *stay)
 {
 	AUTO_FREE struct cluster_choice *in_place = malloc(sizeof(*in_place));
 	bool any = false;
-	for (int i = 0; i < m->look.bad_count; i++)
-		any = any || may_stay(m, m->look.bad[i]);
-	struct choosing_for how = {.media = media_of(&m->block)};
+	for (int i = 0; i < rb->state.bad_count; i++)
+		any = any || may_stay(rb, rb->state.bad[i]);
+	struct choosing_for how = {.media = media_of(&rb->block)};
 	*stay = false;
-	int rc = in_place == NULL ? -ENOMEM : choose(m, &how, out);
+	int rc = in_place == NULL ? -ENOMEM : choose(rb, &how, out);
 	if (rc < 0 || !any)
 		return rc;
 	how.stay = true;
-	rc = choose(m, &how, in_place);
+	rc = choose(rb, &how, in_place);
 	*stay = rc == 0 && spreads_better(in_place, out);
 	if (*stay)
 		*out = *in_place;
 	return rc;
 }
 
-/* A pool writes what it lacks of the column. One that is there as a whole, and is not this one, goes first. */
-static int pool_put_in_place(struct mending *m, int chunk, uint64_t disk)
+/* Writes the rows that the pool lacks of the column. If the pool has a complete chunk with other
+ * bytes, deletes that chunk first and puts the column. */
+static int pool_put_in_place(struct rebuild *rb, int chunk, uint64_t disk)
 {
-	struct chunk_id id = {m->block.chunk_block, (uint32_t)chunk};
-	struct pool_case own = {.disk = disk, .repair = m->repair};
-	const struct pool_case *pool = m->pool != NULL && m->pool->disk == disk ? m->pool : &own;
-	int rc = pool == &own ? pool_case_shape(m->j, &own) : 0;
+	struct chunk_id id = {rb->block.chunk_block, (uint32_t)chunk};
+	struct pool_case own = {.disk = disk, .repair = rb->repair};
+	const struct pool_case *pool = rb->pool != NULL && rb->pool->disk == disk ? rb->pool : &own;
+	int rc = pool == &own ? pool_case_shape(rb->j, &own) : 0;
 	if (rc == 0)
-		rc = pool_column_patch(m->j, pool, id, &m->chunk[chunk]);
+		rc = pool_column_patch(rb->j, pool, id, &rb->chunk[chunk]);
 	struct disk_use u;
 	struct chunk_seen old;
 	if (rc == 0 && pool != &own)
 		return 0;
-	chunk_see(m->j, disk, id, &old);
+	chunk_see(rb->j, disk, id, &old);
 	if (rc == 0) {
-		rc = disk_begin(&m->request.call, disk, &u);
+		rc = disk_begin(&rb->request.call, disk, &u);
 		if (rc < 0)
 			return rc;
 		u.node.timeout_ns = PUT_TIMEOUT_NS;
-		int is = chunk_is(m->j, &u.node, disk, id, &m->chunk[chunk]);
-		disk_end(&m->request.call, &u, is < 0 ? is : 0, 0);
+		int is = chunk_is(rb->j, &u.node, disk, id, &rb->chunk[chunk]);
+		disk_end(&rb->request.call, &u, is < 0 ? is : 0, 0);
 		rc = is > 0 ? 0 : is == 0 ? -EBADMSG : is;
 	}
 	if (rc != -ENOENT && rc != -EBADMSG)
 		return rc;
-	rc = chunk_delete(m->j, disk, id, &old);
-	return rc == 0 ? target_put(m, chunk, disk, false) : rc;
+	rc = chunk_delete(rb->j, disk, id, &old);
+	return rc == 0 ? target_put(rb, chunk, disk, false) : rc;
 }
 
-static int put_in_place(struct mending *m, int chunk)
+static int put_in_place(struct rebuild *rb, int chunk)
 {
-	uint64_t disk = m->block.chunks[chunk].disk;
-	const struct cluster_disk *d = cluster_disk(m->j->fabric.map, disk);
+	assert(rb->block.chunks[chunk].disk != 0);
+	uint64_t disk = rb->block.chunks[chunk].disk;
+	const struct cluster_disk *d = cluster_disk(rb->j->fabric.map, disk);
 	if (d == NULL)
 		return -ENOSPC;
-	m->met = false; /* elsewhere, if it was: a pool that patches does not say */
-	int rc = d->pool ? pool_put_in_place(m, chunk, disk) : target_put(m, chunk, disk, true);
-	return rc == 0 ? replace(m, chunk, disk) : rc;
+	/* forget the result of an earlier put: patching a pool does not report it */
+	rb->met = false;
+	int rc = d->pool ? pool_put_in_place(rb, chunk, disk) : target_put(rb, chunk, disk, true);
+	return rc == 0 ? record_replace(rb, chunk, disk) : rc;
 }
 
 static bool ends_search(int rc)
@@ -259,57 +273,59 @@ static bool ends_search(int rc)
 	return rc == 0 || rc == -ECANCELED || rc == -ETIME;
 }
 
-/* Tries the disks of the choice from *next on. -ENOSPC: none took the chunk. */
-static int put_on_choice(struct mending *m, int chunk, const struct cluster_choice *choice,
+/* Tries the disks of the choice from *next on. -ENOSPC: none accepted the chunk. */
+static int put_on_choice(struct rebuild *rb, int chunk, const struct cluster_choice *choice,
 			 uint32_t *next)
 {
 	int rc = -ENOSPC;
 	while (!ends_search(rc) && *next < choice->count) {
 		uint64_t to = choice->disk[(*next)++];
-		rc = target_put(m, chunk, to, false);
+		rc = target_put(rb, chunk, to, false);
 		if (rc == 0)
-			return replace(m, chunk, to);
+			return record_replace(rb, chunk, to);
 	}
 	return ends_search(rc) ? rc : -ENOSPC;
 }
 
-/* Durability before placement: no disk of the block's media took the chunk, so it goes to the other media. Rebalance
- * brings it back (balance.c). */
-static int put_on_other_media(struct mending *m, int at)
+/* Durability before placement: no disk of the block's media accepted the chunk, so it goes to
+ * the other media. Rebalance moves it back (balance.c). */
+static int put_on_other_media(struct rebuild *rb, int at)
 {
 	AUTO_FREE struct cluster_choice *choice = malloc(sizeof(*choice));
-	bool flash = media_of(&m->block) == CLUSTER_MEDIA_FLASH;
+	bool flash = media_of(&rb->block) == CLUSTER_MEDIA_FLASH;
 	const struct choosing_for how = {.first = at,
 					 .media = flash ? CLUSTER_MEDIA_DISK : CLUSTER_MEDIA_FLASH};
 	uint32_t next = 0;
-	int rc = choice == NULL ? -ENOMEM : choose(m, &how, choice);
-	return rc < 0 ? rc : put_on_choice(m, m->look.bad[at], choice, &next);
+	int rc = choice == NULL ? -ENOMEM : choose(rb, &how, choice);
+	return rc < 0 ? rc : put_on_choice(rb, rb->state.bad[at], choice, &next);
 }
 
 /* Places number `at` of the bad chunks. */
-static int chunk_place(struct mending *m, int at, const struct cluster_choice *choice,
+static int chunk_place(struct rebuild *rb, int at, const struct cluster_choice *choice,
 		       uint32_t *next, bool stay)
 {
-	int chunk = m->look.bad[at];
-	bool may = may_stay(m, chunk) || (m->pool != NULL && m->pool->disk != 0 &&
-					  m->block.chunks[chunk].disk == m->pool->disk);
-	if (stay && may_stay(m, chunk))
-		return put_in_place(m, chunk);
-	int rc = put_on_choice(m, chunk, choice, next);
+	assert(at >= 0 && at < rb->state.bad_count);
+	int chunk = rb->state.bad[at];
+	bool may = may_stay(rb, chunk) || (rb->pool != NULL && rb->pool->disk != 0 &&
+					   rb->block.chunks[chunk].disk == rb->pool->disk);
+	if (stay && may_stay(rb, chunk))
+		return put_in_place(rb, chunk);
+	int rc = put_on_choice(rb, chunk, choice, next);
 	if (rc == -ENOSPC && may)
-		return put_in_place(m, chunk);
-	return rc == -ENOSPC ? put_on_other_media(m, at) : rc;
+		return put_in_place(rb, chunk);
+	return rc == -ENOSPC ? put_on_other_media(rb, at) : rc;
 }
 
-int chunks_put(struct mending *m)
+int chunks_put(struct rebuild *rb)
 {
 	AUTO_FREE struct cluster_choice *choice = malloc(sizeof(*choice));
 	if (choice == NULL)
 		return -ENOMEM;
+	assert(rb->state.bad_count > 0 && rb->ranges == NULL && rb->begun);
 	bool stay;
-	int rc = targets_choose(m, choice, &stay);
+	int rc = targets_choose(rb, choice, &stay);
 	uint32_t next = 0;
-	for (int i = 0; rc == 0 && i < m->look.bad_count; i++)
-		rc = chunk_place(m, i, choice, &next, stay);
+	for (int i = 0; rc == 0 && i < rb->state.bad_count; i++)
+		rc = chunk_place(rb, i, choice, &next, stay);
 	return rc;
 }

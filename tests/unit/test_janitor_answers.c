@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/log.h"
 #include "janitor/impl.h"
 #include "janitor_fixture.h"
@@ -193,12 +194,54 @@ static void a_janitor_has_room_for_the_leases_of_the_largest_cluster(void **stat
 	fixture_run_all(3, 1, leases_body);
 }
 
+/* A pool that has another length of a chunk than the record asks for bytes that do not exist. */
+static void beyond_body(struct client_box *b)
+{
+	struct lab l;
+	struct meta_on_disk on;
+	struct arena a;
+	arena_init(&a, MIB);
+	lab_open(&l, b);
+	struct chunk_id id = column_write(&l, &on);
+	struct meta_block block = block_get(&l, on.block, &a);
+	struct chunk_stat st = stat_of(&l, 11, id);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(janitor_repair(j, true), 0);
+	struct store_range ranges[] = {{.off = 0, .len = 1}, {.off = 1, .len = st.len - 1}};
+	struct pieces_want want = {.tenant = on.tenant,
+				   .block = &block,
+				   .chunk = (int)on.index,
+				   .ranges = ranges,
+				   .range_count = ARRAY_LEN(ranges)};
+	struct slice got = {0};
+	CHECK_EQ(pieces_rebuild(j, &want, &got), 0);
+	CHECK(got.len == st.len && got.crc == st.crc);
+	buf_unref(got.buf);
+	got = (struct slice){0};
+	ranges[1].len++;
+	CHECK_EQ(pieces_rebuild(j, &want, &got), -EBADMSG);
+	ranges[1] = (struct store_range){.off = st.len, .len = 1};
+	CHECK_EQ(pieces_rebuild(j, &want, &got), -EBADMSG);
+	CHECK(got.buf == NULL);
+	janitor_close(j);
+	arena_fini(&a);
+	lab_close(&l);
+}
+
+static void ranges_beyond_the_end_of_a_chunk_are_refused(void **state)
+{
+	(void)state;
+	cbox_run_pools(3, beyond_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_chunk_of_a_pool_is_kept_when_its_scan_times_out),
 		cmocka_unit_test(scrub_goes_on_after_a_chunk_that_a_pool_cannot_read),
 		cmocka_unit_test(a_map_that_is_reset_during_a_put_does_no_harm),
+		cmocka_unit_test(ranges_beyond_the_end_of_a_chunk_are_refused),
 		cmocka_unit_test(a_janitor_has_room_for_the_leases_of_the_largest_cluster),
 	};
 	log_set_level(LOG_OFF);

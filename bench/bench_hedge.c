@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ./dev bench hedge: what reservations and quorums do for the tail of full-block writes.
+ * ./dev bench hedge: the effect of reservations and quorums on the tail latency of full-block
+ * writes.
  *
  * Ten nodes with an emulated 7,200 rpm disk each, one of them slower than the others, and writers
- * that start 64-MiB blocks (rs:4+2) at random moments, at 80% of what the disks bear. All in
- * simulated time: the result is the same on any machine, however busy. Three ways to write:
+ * that start 64-MiB blocks (rs:4+2) at random moments, at 80% of what the disks can do. It runs in
+ * simulated time: the result is the same on any machine under any load. Three ways to write:
  *
  *   all      to the six disks that the block's name gives; done when all six are
  *   quorum   the same; done when five are
@@ -24,12 +25,13 @@
 #include "rt/sim.h"
 
 #define NODES 10
-#define SCALE 8 /* blocks and bandwidth are so many times smaller: the times are the same */
+#define SCALE \
+	8 /* divisor of the size of blocks and of the bandwidth, which keeps the times the same */
 #define BLOCK (64 * MIB / SCALE)
 #define CHUNK (BLOCK / 4)
 #define WRITES 400
 #define LOAD 0.8
-#define SLOW 0.85 /* of the speed of the others */
+#define SLOW 0.85 /* speed of the slow disk relative to the others */
 
 enum way { ALL, QUORUM, HEDGED, WAYS };
 
@@ -158,7 +160,7 @@ static void write_fiber(void *arg)
 		fprintf(stderr, "bench_hedge: %s\n", c.error);
 	fx->failed += rc < 0;
 	fx->ended++;
-	/* Memory is real, if nothing else is. */
+	/* The blocks use real memory, though time is simulated. */
 	(void)rt_sleep_ns(5 * NS_PER_S);
 	for (int i = 0; i < fx->shape.n; i++)
 		disks[i] = disks[i] == 0 ? choice.disk[i] : disks[i];
@@ -194,7 +196,7 @@ static void client_main(void *arg)
 		fail("fabric", rc);
 	fx->fabric.map = &fx->map;
 	block_make(fx);
-	/* The time of a disk that one block takes, and so how often one may begin. */
+	/* The disk time of one block, which gives the rate at which blocks may start. */
 	uint64_t chunk_bytes = CHUNK;
 	double chunk_s = (double)chunk_bytes / (double)fx->normal.write_bytes_per_s + 0.0125;
 	double apart_ns = chunk_s * fx->shape.n / NODES / LOAD * 1e9;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ./dev bench node: a storage node as a process of its own, over loopback, beside fio with direct I/O and the
- * same depth on the same disk, in turns, because the machine is shared. Then Gold under a flood of Bronze on
- * an emulated drive. Uses up to some 6 GiB below --dir (default: the current folder) and removes it.
+ * ./dev bench node: a storage node as a process of its own, over loopback, compared with fio with
+ * direct I/O and the same depth on the same disk, alternately, because the machine is shared. Then
+ * Gold under a flood of Bronze on an emulated drive. Uses up to some 6 GiB below --dir (default:
+ * the current folder) and removes it.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -26,14 +27,16 @@
 #include "table.h"
 
 #define CHUNK_BYTES (8 * MIB)
-#define CHUNKS 128 /* 1 GiB: more than fits no cache matters, both sides go past it */
+#define CHUNKS \
+	128 /* 1 GiB; its size relative to the page cache does not matter, since both use direct I/O */
 #define SEQ_DEPTH 4
 #define RANDOM_DEPTH 16
 #define APPEND_FIBERS 8
 #define APPEND_BYTES (64 * KIB)
 #define ROUNDS_DEFAULT 5
-/* Each Gold read costs the drive two seeks, its own and Bronze's way back, 25 ms in all. With nine a second
- * Bronze has 60% of the bandwidth left, whatever the scheduler does; five leave it room to show what it does. */
+/* Each Gold read costs the drive two seeks, its own and the return to Bronze's position, 25 ms
+ * in total. With nine a second Bronze has 60% of the bandwidth left with any scheduler; five
+ * leave room for a difference. */
 #define GOLD_PER_S 5
 #define FIO_ARGS_MAX 32
 
@@ -110,7 +113,7 @@ static void server_stop(struct server *s)
 		die("the node did not end well");
 }
 
-/* User and system time so far. */
+/* Returns the user and system time so far. */
 static double cpu_of(pid_t pid)
 {
 	clockid_t clock;
@@ -122,7 +125,8 @@ static double cpu_of(pid_t pid)
 
 /* --- fio -------------------------------------------------------------------------------------- */
 
-/* Bytes per second of a job in the folder fio; the options are the words of one line. */
+/* Returns the bytes per second of an fio job in the folder fio; the options are separated by
+ * blanks. */
 static double rival_bytes_per_s(const char *options, bool write)
 {
 	char folder[PATH_MAX], text[1024];
@@ -163,7 +167,7 @@ struct duel {
 	bool write;
 	struct load_part *load;
 	double node[16], rival[16], ratio[16], cpu[16], client_cpu[16];
-	double wire[16]; /* share of what iperf3 carries, for what loopback may limit */
+	double wire[16]; /* share of iperf3's rate, for parts that loopback may limit */
 	double p50, p99;
 };
 
@@ -248,7 +252,7 @@ static void bench_puts(const struct server *s)
 	for (int r = 0; r < rounds; r++) {
 		empty_folder("fio");
 		d.rival[r] = rival_bytes_per_s(d.fio, true);
-		/* The chunks of the last round stay, for the reads. */
+		/* The chunks of the last round are kept for the reads. */
 		if (r > 0)
 			delete_chunks(s, &load, CHUNKS);
 		duel_node(&d, s, r, 0);
@@ -355,7 +359,7 @@ static void bench_fairness(const struct server *s, double span_s)
 	double with = load_quantile_ms(&gold, 0.99);
 	table_row("the same beside 16 bronze readers of 8 MiB: p99", with, "ms", 0, true, "");
 	table_row("gold p99 beside bronze, times alone", with / p99, "", 2, true, "");
-	/* 200 MB/s is what the drive gives to who reads on. */
+	/* The drive reads 200 MB/s sequentially. */
 	table_row("bronze, of the drive's bandwidth", load_bytes_per_s(&bronze) / 200e6, "", 0.6,
 		  false, "");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ./dev bench rt: fibers, rpc over loopback beside iperf3 in turns, and the simulator's speed. Each
- * number is the median of several rounds, because the machine is shared.
+ * ./dev bench rt: fibers, rpc over loopback alternating with iperf3, and the speed of the
+ * simulator. Each number is the median of several rounds, because the machine is shared.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -37,7 +37,7 @@ struct load_run {
 	struct part_run *parts;
 	int n;
 	uint64_t end_ns;
-	uint32_t counted; /* fibers of parts with a count that are not done */
+	uint32_t counted; /* running fibers of parts with a count */
 	bool any_counted;
 	struct rt_pool pool;
 	int rc;
@@ -65,7 +65,7 @@ static int do_get(struct part_run *p, struct node_call *c, struct buf *into)
 	return rc;
 }
 
-/* A fiber appends to a chunk of its own until it is full, then to the next. */
+/* Each fiber appends to its own chunk until that is full, then to a new one. */
 struct appender {
 	struct chunk_id id;
 	uint64_t at;
@@ -101,7 +101,7 @@ static bool more(struct part_run *p)
 	return rt_now_ns() < p->run->end_ns;
 }
 
-/* When the i-th of an open stream of requests comes. */
+/* Returns the arrival time of the i-th request of an open stream. */
 static int await_turn(struct part_run *p, uint64_t i)
 {
 	if (p->part->per_s <= 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Load on a storage node over its own requests: several fibers, each with one request at a time. */
+/* Load on a storage node: several fibers, each with one request at a time. */
 #ifndef BENCH_NODE_LOAD_H
 #define BENCH_NODE_LOAD_H
 
@@ -21,20 +21,22 @@ struct load_part {
 	uint64_t blocks;
 	uint64_t chunk_bytes;
 	uint64_t bytes; /* of a request */
-	uint64_t count; /* requests in all; 0: until the time is up */
-	double per_s; /* they come at this rate, whatever is answered; 0: as soon as the last is */
+	uint64_t count; /* number of requests; 0: until the time is over */
+	/* requests a second, independent of responses; 0: each fiber sends the next after a
+	 * response */
+	double per_s;
 	/* results */
 	uint64_t done;
 	double seconds;
 	double samples_ms[LOAD_SAMPLES_MAX];
 };
 
-/* Runs the parts side by side on connections of their own; those without a count for span_s, or until those
- * with one are done. 0, or the first error of a request. */
+/* Runs the parts in parallel, each on its own connection. Parts without a count run for span_s,
+ * or until those with one have ended. Returns 0, or the first error of a request. */
 int load_run(const char *addr, struct load_part *const *parts, int n, double span_s);
 
 double load_bytes_per_s(const struct load_part *p);
-/* q of its samples took no longer. */
+/* Returns the q-quantile of the samples. */
 double load_quantile_ms(struct load_part *p, double q);
 
 #endif

@@ -88,7 +88,7 @@ struct load {
 	uint64_t until_ns;
 	uint64_t done;
 	uint64_t failed;
-	uint32_t *samples_ns; /* NULL: none wanted */
+	uint32_t *samples_ns; /* NULL: the caller wants none */
 };
 
 static void load_main(void *arg)

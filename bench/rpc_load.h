@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rpc over loopback TCP, one connection, client and server in a process each. */
+/* rpc over loopback TCP with one connection; client and server are separate processes. */
 #ifndef BENCH_RPC_LOAD_H
 #define BENCH_RPC_LOAD_H
 
@@ -10,7 +10,7 @@ struct rpc_load {
 	double bulk_bytes_per_s; /* 1 MiB payloads, 8 in flight */
 };
 
-/* 0, or -errno when it could not run or a call failed. */
+/* Returns 0, or -errno if it could not run or a call failed. */
 int rpc_load_run(struct rpc_load *out);
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A storage node with a few disks in small folders, and a client of it, in either world. The service runs as
- * a fiber of the same process; a test is a function that runs beside it.
+ * A storage node with a few disks in small folders, and a client of it, on the real rt or in the
+ * simulator. The service runs as a fiber of the same process; a test is a function that runs in
+ * another.
  *
  *   disk 1, 2   folders d1, d2
  *   disk 3      its folder does not exist
@@ -22,7 +23,7 @@ enum fixture_world { FIXTURE_REAL, FIXTURE_SIM };
 
 #define FIXTURE_DISKS 5
 #define FIXTURE_FOLDERS 12
-/* By their number. */
+/* Folders, by the number of their disk. */
 enum { D1, D2, GONE, M0, M1, M2, M3, M4, C0, C1, C2, S0 };
 #define FIXTURE_POOL_BYTES (256 * MIB)
 
@@ -36,7 +37,7 @@ struct node_fixture {
 	struct rt_cond ready_or_ended;
 	struct node *node; /* while it serves */
 	char addr[RT_ADDR_MAX];
-	int served; /* what node_serve returned */
+	int served; /* the result of node_serve */
 	bool ended;
 	struct rt_pool pool;
 	struct rpc_channel *channel;
@@ -44,11 +45,11 @@ struct node_fixture {
 	void *arg; /* the test's */
 };
 
-/* Runs the body with a node that serves. */
+/* Runs the body with a running node. */
 void node_fixture_run(enum fixture_world world, void (*body)(struct node_fixture *fx));
 void node_fixture_run_everywhere(void (*body)(struct node_fixture *fx));
 
-/* The parts, for who starts it several times. */
+/* The steps of it, for tests that start the node several times. */
 void fixture_init(struct node_fixture *fx, const char *root, const char *listen);
 int fixture_start(struct node_fixture *fx);
 void fixture_stop(struct node_fixture *fx);
@@ -60,11 +61,11 @@ int fixture_put(struct node_fixture *fx, uint64_t disk, struct chunk_id id, uint
 		uint64_t len, bool open, uint64_t capacity);
 int fixture_append(struct node_fixture *fx, uint64_t disk, struct chunk_id id, uint64_t epoch,
 		   uint64_t text, uint64_t off, uint64_t len);
-/* Reads and checks that it is the text's. */
+/* Reads a range and checks that it has the bytes of the text. */
 int fixture_get(struct node_fixture *fx, uint64_t disk, struct chunk_id id, uint64_t text,
 		uint64_t off, uint64_t len);
 
-/* What the node says of a disk; waits until it says so. */
+/* Returns the node's description of a disk; waits until the disk has the given state. */
 enum store_state fixture_state(struct node_fixture *fx, uint64_t disk);
 void fixture_await_state(struct node_fixture *fx, uint64_t disk, enum store_state want);
 
@@ -77,17 +78,17 @@ struct fixture_pool {
 };
 
 struct fixture_pool fixture_look(struct node_fixture *fx, uint64_t disk);
-/* Until a rebuild has ended that began after these. */
+/* Waits until a rebuild has ended that began after the given number of them. */
 struct fixture_pool fixture_await_rebuild(struct node_fixture *fx, uint64_t disk,
 					  uint64_t rebuilds);
 
-/* Gives something in a folder another name. */
+/* Renames an entry of a folder. */
 void fixture_move(struct node_fixture *fx, int folder, const char *from, const char *to);
-/* A folder looks as if its disk were unmounted, or as if it were back. */
+/* Make a folder look as if its disk were unmounted, or mounted again. */
 void fixture_take_away(struct node_fixture *fx, int folder);
 void fixture_bring_back(struct node_fixture *fx, int folder);
 
-/* Chunks 0 to n - 1, and how many of them cannot be read. */
+/* Write chunks 0 to n - 1; count those that cannot be read. */
 void fixture_fill(struct node_fixture *fx, uint64_t disk, uint32_t n);
 int fixture_count_bad(struct node_fixture *fx, uint64_t disk, uint32_t n);
 

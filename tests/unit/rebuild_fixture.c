@@ -21,7 +21,7 @@ static struct store *member(const struct rebuild_fixture *fx)
 	if (fx->scale > 1) {
 		uint64_t head = CHUNK_SLOTS_BYTES + STORE_LABEL_BYTES;
 		spec.read_bytes_per_s /= fx->scale;
-		/* The size of a row's header does not depend on the scale. */
+		/* The header of a row has the same size at every scale. */
 		spec.write_bytes_per_s /= fx->scale;
 		spec.write_bytes_per_s += spec.write_bytes_per_s * head / fx->row_bytes;
 	}

@@ -15,7 +15,7 @@ struct rebuild_fixture {
 	enum place_kind place;
 	const struct drive_spec *drive;
 	uint32_t rows;      /* rows of the lost disk */
-	uint32_t row_bytes; /* bytes of a row in memory, which stand for `scale` times as many */
+	uint32_t row_bytes; /* bytes of a row in memory; they represent `scale` times as many */
 	uint32_t scale;     /* divisor of the drive's bandwidth; 0: 1 */
 	uint32_t parallel;
 	/* Rebuilds the disk; NULL: the pool rebuilds it. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A small service with its server and one channel, for the tests of rpc, in each of three worlds: TCP,
- * a Unix socket, the simulator without faults. A test is a function that runs as a fiber.
+ * A small service with its server and one channel, for the tests of rpc, on TCP, on a Unix socket,
+ * and in the simulator without faults. A test is a function that runs as a fiber.
  *
  * CHECK aborts instead of jumping out as cmocka's asserts do, because a test runs on a fiber's stack.
  */
@@ -38,7 +38,7 @@ void check_rc(int64_t got, int64_t want, const char *what, const char *file, int
 #define FIXTURE_SHARE_BYTES (4 * MIB)
 #define FIXTURE_STALL_NS (300 * NS_PER_MS)
 
-extern const struct rpc_type type_echo;  /* body and payload come back */
+extern const struct rpc_type type_echo;  /* returns body and payload */
 extern const struct rpc_type type_sleep; /* for job_id ms */
 extern const struct rpc_type type_fail;  /* code job_id, words path, retry hint directory_id */
 extern const struct rpc_type type_blob;  /* job_id bytes of payload, byte i is i modulo 256 */
@@ -61,7 +61,7 @@ struct fixture {
 	struct fixture_service service;
 	struct rpc_server *server;
 	struct rpc_channel *channel;
-	size_t connections_max; /* of the server when it is started next */
+	size_t connections_max; /* option of the next server */
 	uint64_t stall_ns;      /* the same */
 };
 
@@ -70,12 +70,12 @@ void fixture_stop_server(struct fixture *f, uint64_t grace_ns);
 void fixture_open_channel(struct fixture *f);
 void fixture_close_channel(struct fixture *f);
 uint64_t fixture_connect_failures(const struct fixture *f);
-/* A small call on the fixture's channel. */
+/* Makes a small call on the fixture's channel. */
 int fixture_ping(struct fixture *f);
-/* The same on a connection of its own. */
+/* Makes the call on a new connection. */
 int fixture_ping_apart(struct fixture *f);
 struct buf *fixture_payload(struct fixture *f, size_t len, uint64_t seed);
-/* Wait until the counter is at least so high; gives up after ten seconds. */
+/* Waits until the counter has at least this value; fails after ten seconds. */
 void fixture_await(const uint64_t *counter, uint64_t at_least);
 
 struct rpc_call fixture_call(const struct rpc_type *type, const Terrane__Rpc__Tags *q);

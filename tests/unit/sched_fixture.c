@@ -16,8 +16,8 @@ static void look(struct sched_fixture *fx)
 		fx->watch(fx);
 }
 
-/* A disk that does one thing at a time spends on a request what passes from the end of the one before
- * it, or from when it came. */
+/* A disk that serves one request at a time spends on a request the time since the end of the
+ * previous one, or since its arrival. */
 static int to_disk(struct fixture_client *c, uint64_t at, uint64_t len)
 {
 	struct sched_fixture *fx = c->fx;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A disk, its scheduler and clients that load it, in simulated time: for the scheduler's tests and its
- * benchmark. The disk is the model of store/drive.h, without bytes.
+ * A disk, its scheduler and clients that load it, in simulated time, for the tests and the
+ * benchmark of the scheduler. The disk is the model of store/drive.h, without data.
  */
 #ifndef TESTS_UNIT_SCHED_FIXTURE_H
 #define TESTS_UNIT_SCHED_FIXTURE_H
@@ -30,15 +30,15 @@ struct fixture_client {
 	bool whole;
 	uint32_t
 		fibers; /* that ask again when they are answered, or with per_s: at most at a time */
-	uint64_t time_ns; /* to the deadline of a request, on average; 0: none */
-	double per_s;     /* as they come, whatever is answered */
+	uint64_t time_ns; /* mean time to the deadline of a request; 0: none */
+	double per_s;     /* requests a second, independent of responses */
 	/* measured, after the warm-up */
-	uint64_t *samples; /* latencies in ns, sorted in the end */
+	uint64_t *samples; /* latencies in ns, sorted at the end */
 	uint64_t count;
 	uint64_t failed;
 	uint64_t bytes_done;
 	uint64_t disk_ns; /* of its group and class */
-	uint64_t true_ns; /* what the disk really spent on it, when it does one thing at a time */
+	uint64_t true_ns; /* time the disk spent on the group, if it serves one request at a time */
 	/* inside */
 	struct sched_fixture *fx;
 	struct rng rng;
@@ -55,8 +55,8 @@ struct sched_fixture {
 	uint64_t span_ns;
 	uint32_t clients;
 	struct fixture_client client[FIXTURE_CLIENTS_MAX];
-	/* Called in a fiber before the load starts, and whenever a slice goes or a request ends; may be
-	 * NULL. */
+	/* Called in a fiber before the load starts, and whenever a slice is sent or a request
+	 * ends; may be NULL. */
 	void (*prepare)(struct sched_fixture *fx);
 	void (*watch)(struct sched_fixture *fx);
 	/* inside */
@@ -64,12 +64,12 @@ struct sched_fixture {
 	struct drive drive;
 	struct rt_group group;
 	bool stop;
-	uint64_t last_end_ns; /* when the disk last ended something */
+	uint64_t last_end_ns; /* end of the disk's last request */
 	uint64_t start_ns;
 	uint64_t measured_ns;
 };
 
-/* Runs it in a simulation of its own. Free with fixture_free. */
+/* Runs the load in a new simulation. The caller calls fixture_free. */
 void fixture_run(struct sched_fixture *fx);
 void fixture_free(struct sched_fixture *fx);
 

@@ -85,7 +85,8 @@ static void the_limit_refuses_and_recovers(void **state)
 	buf_pool_fini(&p);
 }
 
-static void what_can_never_fit_is_told_apart_from_what_does_not_fit_now(void **state)
+static void
+a_request_that_can_never_fit_has_another_error_than_one_that_does_not_fit_now(void **state)
 {
 	struct buf_pool p;
 	struct buf *b;
@@ -112,7 +113,7 @@ static void returned_memory_is_kept_up_to_half_and_reused(void **state)
 	assert_ptr_equal(b, held[7]); /* the last one kept */
 	assert_pool(&p, 4 * KIB, 28 * KIB);
 	buf_unref(b);
-	/* What is kept makes way when the limit needs it: nothing is refused for its sake. */
+	/* Kept buffers are evicted when the limit requires it: they never cause a refusal. */
 	assert_int_equal(buf_get(&p, 64 * KIB, &b), 0);
 	assert_pool(&p, 64 * KIB, 0);
 	buf_unref(b);
@@ -147,7 +148,7 @@ struct waiter {
 	int calls;
 };
 
-/* Takes memory from inside the hook, which works only if no lock is held there. */
+/* Takes memory in the callback, which works only if the lock is not held there. */
 static void waiter_retry(void *ctx)
 {
 	struct waiter *w = ctx;
@@ -156,7 +157,7 @@ static void waiter_retry(void *ctx)
 		assert_int_equal(buf_get(w->pool, 64 * KIB, &w->got), 0);
 }
 
-static void the_hook_runs_unlocked_once_the_memory_is_there(void **state)
+static void the_callback_runs_without_the_lock_after_the_memory_is_returned(void **state)
 {
 	struct buf_pool p;
 	struct buf *b, *c;
@@ -176,8 +177,8 @@ static void the_hook_runs_unlocked_once_the_memory_is_there(void **state)
 	buf_pool_fini(&p);
 }
 
-/* Any mix of sizes: buffers never overlap, the books balance, the limit holds. */
-static void random_traffic_keeps_the_books(void **state)
+/* Random sizes: buffers never overlap, the counts are right, the limit holds. */
+static void counts_stay_right_under_random_requests(void **state)
 {
 	struct buf_pool p;
 	struct buf *held[64] = {0};
@@ -222,11 +223,12 @@ int main(void)
 		cmocka_unit_test(every_length_fits_its_class_with_bounded_waste),
 		cmocka_unit_test(a_buffer_is_aligned_and_writable_to_its_capacity),
 		cmocka_unit_test(the_limit_refuses_and_recovers),
-		cmocka_unit_test(what_can_never_fit_is_told_apart_from_what_does_not_fit_now),
+		cmocka_unit_test(
+			a_request_that_can_never_fit_has_another_error_than_one_that_does_not_fit_now),
 		cmocka_unit_test(returned_memory_is_kept_up_to_half_and_reused),
 		cmocka_unit_test(the_last_reference_returns_the_memory),
-		cmocka_unit_test(the_hook_runs_unlocked_once_the_memory_is_there),
-		cmocka_unit_test(random_traffic_keeps_the_books),
+		cmocka_unit_test(the_callback_runs_without_the_lock_after_the_memory_is_returned),
+		cmocka_unit_test(counts_stay_right_under_random_requests),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

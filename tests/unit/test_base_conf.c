@@ -38,7 +38,7 @@ static const struct conf_key schema[] = {
 
 static int parse(const char *text, struct target *t, struct strbuf *err)
 {
-	memset(t, 0xaa, sizeof(*t)); /* a struct that nobody cleared */
+	memset(t, 0xaa, sizeof(*t)); /* an uninitialized struct */
 	strbuf_init(err, 1000);
 	return conf_parse(text, strlen(text), "t.ini", schema, COUNT, t, err);
 }
@@ -73,7 +73,7 @@ static void an_empty_file_gives_the_defaults(void **state)
 	conf_free(schema, COUNT, &t);
 }
 
-static void every_type_is_read_in_the_forms_people_write(void **state)
+static void every_type_is_read_in_all_its_forms(void **state)
 {
 	struct target t;
 	AUTO_STRBUF struct strbuf err;
@@ -140,7 +140,7 @@ static void a_key_set_twice_is_refused_with_both_lines(void **state)
 	assert_refused("[net]\nport = 1\n[cache]\n[net]\nport = 2\n", "t.ini:5: [net] port is set");
 }
 
-static void bad_values_are_refused_with_what_is_allowed(void **state)
+static void bad_values_are_refused_with_the_allowed_ones(void **state)
 {
 	assert_refused("[net]\nport = 0\n", "t.ini:2: [net] port = 0: out of range; allowed: a "
 					    "whole number from 1 to 65535");
@@ -171,7 +171,7 @@ static void bad_values_are_refused_with_what_is_allowed(void **state)
 	assert_refused("[store]\ndir=;x", "t.ini:2: [store] dir = ;x: bad value");
 }
 
-static void what_is_not_a_setting_is_refused(void **state)
+static void a_line_that_is_no_setting_is_refused(void **state)
 {
 	assert_refused("[net]\nport\n", "t.ini:2: not a setting; allowed: [section], key = value");
 	assert_refused("[net]\nport\n[nett]\n", "t.ini:2: not a setting");
@@ -195,8 +195,8 @@ static void a_nul_in_the_file_is_refused(void **state)
 	assert_non_null(strstr(strbuf_text(&err), "t.ini:2: not text"));
 }
 
-/* A line either goes in whole or is refused: at no length is it cut. */
-static void a_long_line_is_never_cut(void **state)
+/* A line of any length is either read completely or refused, never truncated. */
+static void a_long_line_is_never_truncated(void **state)
 {
 	char value[400];
 	bool refused = false;
@@ -248,11 +248,11 @@ static const char *const shown_texts[] = {
 	"[net]\nport = 80\nverify = no\n[cache]\nsize = 5000\nlease = 1500ms\n",
 	"[store]\ndir = /a b/\xc3\xa9\tc;d\nnote =\nmode = fast\n",
 #define V32 "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv"
-	/* As long as a line may be: with blanks around '=' it would not fit again. */
+	/* The longest line: with blanks around '=' it would not fit. */
 	"[store]\nnote=" V32 V32 V32 V32 V32 V32 "v\n",
 };
 
-static void what_is_shown_reads_back_to_the_same(void **state)
+static void shown_configuration_parses_to_the_same_values(void **state)
 {
 	for (size_t i = 0; i < ARRAY_LEN(shown_texts); i++) {
 		struct target t, again;
@@ -396,7 +396,7 @@ static int parse_lists(const char *text, struct lists *l, struct strbuf *err)
 	return conf_parse(text, strlen(text), "t.ini", list_schema, 2, l, err);
 }
 
-static void a_list_takes_a_key_several_times_and_shows_it_so(void **state)
+static void a_list_key_may_occur_several_times_and_is_shown_so(void **state)
 {
 	static const char text[] = "[disks]\ndisk = 1 /a\nname=x\ndisk = 2 /b c\n";
 	struct lists l, again;
@@ -449,20 +449,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_empty_file_gives_the_defaults),
-		cmocka_unit_test(every_type_is_read_in_the_forms_people_write),
+		cmocka_unit_test(every_type_is_read_in_all_its_forms),
 		cmocka_unit_test(unknown_names_are_refused_with_the_known_ones),
 		cmocka_unit_test(a_key_set_twice_is_refused_with_both_lines),
-		cmocka_unit_test(bad_values_are_refused_with_what_is_allowed),
-		cmocka_unit_test(what_is_not_a_setting_is_refused),
+		cmocka_unit_test(bad_values_are_refused_with_the_allowed_ones),
+		cmocka_unit_test(a_line_that_is_no_setting_is_refused),
 		cmocka_unit_test(a_nul_in_the_file_is_refused),
-		cmocka_unit_test(a_long_line_is_never_cut),
+		cmocka_unit_test(a_long_line_is_never_truncated),
 		cmocka_unit_test(a_key_without_default_must_be_set),
-		cmocka_unit_test(what_is_shown_reads_back_to_the_same),
+		cmocka_unit_test(shown_configuration_parses_to_the_same_values),
 		cmocka_unit_test(shown_text_carries_the_documentation),
 		cmocka_unit_test(json_carries_values_in_base_units),
 		cmocka_unit_test(files_load_with_their_name_in_messages),
 		cmocka_unit_test(a_file_beyond_the_limit_is_refused),
-		cmocka_unit_test(a_list_takes_a_key_several_times_and_shows_it_so),
+		cmocka_unit_test(a_list_key_may_occur_several_times_and_is_shown_so),
 		cmocka_unit_test(a_list_has_its_limit_and_may_be_empty),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ static char *text_of(char c, size_t len)
 	return s;
 }
 
-static void a_context_owns_a_copy_of_everything(void **state)
+static void a_context_owns_a_copy_of_all_its_parts(void **state)
 {
 	(void)state;
 	char tenant[] = "vision", group[] = "training", path[] = "/data/set";
@@ -53,7 +53,7 @@ static void a_context_owns_a_copy_of_everything(void **state)
 	context_unref(c);
 }
 
-static void what_a_template_leaves_out_is_empty(void **state)
+static void parts_that_a_template_leaves_out_are_empty(void **state)
 {
 	(void)state;
 	const struct context *c;
@@ -109,7 +109,7 @@ static void each_part_has_a_limit(void **state)
 		}
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void invalid_templates_are_refused(void **state)
 {
 	(void)state;
 	const struct context *c = context_empty();
@@ -136,14 +136,14 @@ static void a_context_lives_as_long_as_its_last_reference(void **state)
 		context_unref(second);
 		assert_string_equal(third->tenant, "a");
 	}
-	/* The empty one is not counted. */
+	/* The empty context is not counted. */
 	for (int i = 0; i < 3; i++)
 		context_unref(context_empty());
 	assert_ptr_equal(context_ref(context_empty()), context_empty());
 	context_unref(NULL);
 }
 
-static void another_may_differ_in_tags_or_deadline_alone(void **state)
+static void a_copy_may_have_other_tags_or_another_deadline(void **state)
 {
 	(void)state;
 	static const uint8_t authorization[] = {1, 2};
@@ -179,12 +179,12 @@ static void another_may_differ_in_tags_or_deadline_alone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_context_owns_a_copy_of_everything),
-		cmocka_unit_test(what_a_template_leaves_out_is_empty),
+		cmocka_unit_test(a_context_owns_a_copy_of_all_its_parts),
+		cmocka_unit_test(parts_that_a_template_leaves_out_are_empty),
 		cmocka_unit_test(each_part_has_a_limit),
-		cmocka_unit_test(what_cannot_be_is_refused),
+		cmocka_unit_test(invalid_templates_are_refused),
 		cmocka_unit_test(a_context_lives_as_long_as_its_last_reference),
-		cmocka_unit_test(another_may_differ_in_tags_or_deadline_alone),
+		cmocka_unit_test(a_copy_may_have_other_tags_or_another_deadline),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

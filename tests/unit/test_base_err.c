@@ -80,13 +80,13 @@ static void known_codes_cross_the_wire(void **state)
 	assert_int_equal(err_from_wire(ESHUTDOWN), -ESHUTDOWN);
 }
 
-/* Who reads it would take itself for cancelled. */
-static void a_peer_cannot_say_that_this_side_is_cancelled(void **state)
+/* Otherwise the calling fiber would take itself for cancelled. */
+static void a_peer_cannot_cancel_a_fiber_of_this_process(void **state)
 {
 	assert_int_equal(err_from_wire(ECANCELED), -ESHUTDOWN);
 }
 
-static void unknown_codes_from_the_wire_are_a_broken_protocol(void **state)
+static void unknown_codes_from_the_wire_become_protocol_errors(void **state)
 {
 	static const uint32_t bad[] = {
 		ENOTTY,      WIRE_CODE_MAX,      WIRE_CODE_MAX + 1, INT32_MAX,
@@ -106,8 +106,8 @@ int main(void)
 		cmocka_unit_test(no_two_codes_share_a_name_or_a_text),
 		cmocka_unit_test(texts_are_phrases_without_a_full_stop),
 		cmocka_unit_test(known_codes_cross_the_wire),
-		cmocka_unit_test(a_peer_cannot_say_that_this_side_is_cancelled),
-		cmocka_unit_test(unknown_codes_from_the_wire_are_a_broken_protocol),
+		cmocka_unit_test(a_peer_cannot_cancel_a_fiber_of_this_process),
+		cmocka_unit_test(unknown_codes_from_the_wire_become_protocol_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,8 @@
 #include "base/base.h"
 #include "base/hash.h"
 
-/* Data lies where these values pointed: if this test fails, the library must not be used. */
+/* Stored data is found by these values: if this test fails, this version of the library must not
+ * be used. */
 static void golden_values_never_change(void **state)
 {
 	char pattern[1000];

@@ -61,7 +61,7 @@ static void pops_come_out_sorted_with_ties_in_push_order(void **state)
 	}
 }
 
-/* Parents come before their children, and every node knows where it is. */
+/* Parents are not larger than their children, and the index of every node is right. */
 static void assert_heap_order(const struct heap *h)
 {
 	for (size_t i = 1; i <= h->count; i++) {
@@ -73,7 +73,7 @@ static void assert_heap_order(const struct heap *h)
 	}
 }
 
-/* Against a plain array searched from end to end. */
+/* Compared with an unsorted array. */
 static void removal_from_the_middle_keeps_the_order(void **state)
 {
 	static struct item items[ITEMS];

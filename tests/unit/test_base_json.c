@@ -17,7 +17,7 @@
 
 #define SEED 71
 
-static void utf8_is_told_from_what_only_looks_like_it(void **state)
+static void malformed_utf8_is_detected(void **state)
 {
 	static const struct {
 		const char *bytes;
@@ -97,7 +97,7 @@ static void emit_prints_indented_with_a_newline(void **state)
 	assert_string_equal(text, "{\n  \"n\": 1,\n  \"list\": [\n    \"x\"\n  ]\n}\n");
 }
 
-static void emit_reports_what_could_not_be_written(void **state)
+static void emit_reports_write_errors(void **state)
 {
 	AUTO_JSON json_t *value = json_pack("[i]", 1);
 	FILE *full = fopen("/dev/full", "w");
@@ -110,11 +110,11 @@ static void emit_reports_what_could_not_be_written(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(utf8_is_told_from_what_only_looks_like_it),
+		cmocka_unit_test(malformed_utf8_is_detected),
 		cmocka_unit_test(bytes_that_are_not_text_become_replacement_characters),
 		cmocka_unit_test(any_bytes_make_a_string_that_prints_and_reads_back),
 		cmocka_unit_test(emit_prints_indented_with_a_newline),
-		cmocka_unit_test(emit_reports_what_could_not_be_written),
+		cmocka_unit_test(emit_reports_write_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

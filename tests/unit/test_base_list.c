@@ -47,7 +47,7 @@ static void entries_keep_the_order_they_were_pushed_in(void **state)
 	assert_true(list_empty(&head));
 }
 
-static void a_removed_node_is_alone_and_may_be_removed_again(void **state)
+static void a_removed_node_is_unlinked_and_may_be_removed_again(void **state)
 {
 	struct list head = LIST_INIT(head);
 	struct item items[3] = {{.value = 1}, {.value = 2}, {.value = 3}};
@@ -59,7 +59,7 @@ static void a_removed_node_is_alone_and_may_be_removed_again(void **state)
 	assert_values(&head, "1 3 ");
 }
 
-static void the_safe_walk_survives_removal_of_what_it_stands_on(void **state)
+static void the_safe_walk_may_remove_its_current_entry(void **state)
 {
 	struct list head = LIST_INIT(head);
 	for (int i = 0; i < 10; i++) {
@@ -84,8 +84,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(entries_keep_the_order_they_were_pushed_in),
-		cmocka_unit_test(a_removed_node_is_alone_and_may_be_removed_again),
-		cmocka_unit_test(the_safe_walk_survives_removal_of_what_it_stands_on),
+		cmocka_unit_test(a_removed_node_is_unlinked_and_may_be_removed_again),
+		cmocka_unit_test(the_safe_walk_may_remove_its_current_entry),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/log.h"
 
-/* A sink that keeps everything, and a clock set by hand. */
+/* A sink that keeps all lines, and a clock that the test sets. */
 static struct {
 	char text[64 * 1024];
 	size_t len;
@@ -73,7 +73,7 @@ static void a_line_has_time_level_event_process_and_fields(void **state)
 		"2026-11-15T08:00:00.123456Z warn disk_failed proc=node1 disk=3 err=EIO\n");
 }
 
-static void parts_that_are_not_known_are_left_out(void **state)
+static void unknown_parts_are_left_out(void **state)
 {
 	log_info("started");
 	log_error("stopped", "why=%s", "test");
@@ -156,7 +156,7 @@ static void a_cut_never_splits_a_character_or_an_escape(void **state)
 	}
 }
 
-static void nothing_from_outside_can_forge_a_line(void **state)
+static void text_from_outside_cannot_forge_a_line(void **state)
 {
 	out.proc = "a\nb";
 	log_info("x", "name=%s", "evil\n2026-01-01T00:00:00Z error fake\r\t\x1b[31m\x7f");
@@ -217,7 +217,7 @@ static void a_site_is_bounded_per_second_and_reports_what_it_dropped(void **stat
 	assert_int_equal(out.len, 0);
 }
 
-static void flush_reports_what_is_still_held_back_once(void **state)
+static void flush_reports_suppressed_lines_once(void **state)
 {
 	out.now_ns = 2000 * NS_PER_S;
 	for (int i = 0; i < LOG_SITE_BURST + 7; i++) {
@@ -251,15 +251,15 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, start, stop)
 	const struct CMUnitTest tests[] = {
 		TEST(a_line_has_time_level_event_process_and_fields),
-		TEST(parts_that_are_not_known_are_left_out),
+		TEST(unknown_parts_are_left_out),
 		TEST(dates_are_right_around_leap_days_and_centuries),
 		TEST(a_level_that_is_off_evaluates_nothing),
 		TEST(a_long_line_is_cut_and_says_so),
 		TEST(a_cut_never_splits_a_character_or_an_escape),
-		TEST(nothing_from_outside_can_forge_a_line),
+		TEST(text_from_outside_cannot_forge_a_line),
 		TEST(values_are_quoted_when_they_would_be_ambiguous),
 		TEST(a_site_is_bounded_per_second_and_reports_what_it_dropped),
-		TEST(flush_reports_what_is_still_held_back_once),
+		TEST(flush_reports_suppressed_lines_once),
 		TEST(a_clock_that_goes_back_does_not_silence_a_site),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

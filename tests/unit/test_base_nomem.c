@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Fault sweep over memory: each operation runs with its first allocation failing, then its second,
- * and so on until a run meets no fault. A run that met one must say -ENOMEM, leak nothing and leave
- * what was there before. Linked with --wrap for the allocating calls that base makes.
+ * and so on until a run meets no fault. A run with a failed allocation must return -ENOMEM, leak
+ * nothing and change nothing. Linked with --wrap for the allocating calls that base makes.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -230,7 +230,7 @@ static void a_buffer_pool_survives_every_failed_allocation(void **state)
 	sweep(get_buffers, 4);
 }
 
-static void a_context_that_cannot_be_made_leaves_nothing(void **state)
+static void a_context_that_cannot_be_allocated_leaves_nothing_behind(void **state)
 {
 	sweep(make_contexts, 3);
 }
@@ -254,7 +254,7 @@ int main(void)
 		cmocka_unit_test(a_map_survives_every_failed_allocation),
 		cmocka_unit_test(a_strbuf_survives_every_failed_allocation),
 		cmocka_unit_test(a_buffer_pool_survives_every_failed_allocation),
-		cmocka_unit_test(a_context_that_cannot_be_made_leaves_nothing),
+		cmocka_unit_test(a_context_that_cannot_be_allocated_leaves_nothing_behind),
 		cmocka_unit_test(a_refused_configuration_leaves_nothing_behind),
 		cmocka_unit_test(showing_configuration_survives_every_failed_allocation),
 	};

@@ -14,7 +14,7 @@
 #include "base/rng.h"
 
 /* From an independent implementation of splitmix64 and xoshiro256**. */
-static void a_seed_names_the_same_sequence_for_ever(void **state)
+static void a_seed_gives_the_same_sequence_in_every_version(void **state)
 {
 	static const struct {
 		uint64_t seed;
@@ -125,7 +125,7 @@ static void fill_writes_every_byte_and_no_more(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_seed_names_the_same_sequence_for_ever),
+		cmocka_unit_test(a_seed_gives_the_same_sequence_in_every_version),
 		cmocka_unit_test(below_is_in_range_and_even),
 		cmocka_unit_test(below_has_no_bias_where_a_shortcut_would),
 		cmocka_unit_test(chance_follows_its_rate_and_zero_draws_nothing),

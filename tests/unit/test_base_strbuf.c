@@ -32,7 +32,7 @@ static void additions_of_every_kind_come_one_after_the_other(void **state)
 }
 
 /* For every limit and every way to add, one byte too many changes nothing. */
-static void the_limit_holds_to_the_byte_and_leaves_the_text_whole(void **state)
+static void the_limit_holds_to_the_byte_and_an_error_keeps_the_text(void **state)
 {
 	for (size_t limit = 0; limit < 200; limit++) {
 		struct strbuf s;
@@ -53,7 +53,7 @@ static void the_limit_holds_to_the_byte_and_leaves_the_text_whole(void **state)
 	}
 }
 
-static void a_text_that_is_too_long_is_refused_whole(void **state)
+static void a_text_that_is_too_long_is_refused_completely(void **state)
 {
 	struct strbuf s;
 	strbuf_init(&s, 10);
@@ -69,8 +69,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(additions_of_every_kind_come_one_after_the_other),
-		cmocka_unit_test(the_limit_holds_to_the_byte_and_leaves_the_text_whole),
-		cmocka_unit_test(a_text_that_is_too_long_is_refused_whole),
+		cmocka_unit_test(the_limit_holds_to_the_byte_and_an_error_keeps_the_text),
+		cmocka_unit_test(a_text_that_is_too_long_is_refused_completely),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What in base several threads may use at once; meant for the thread sanitizer. */
+/* The parts of base that several threads may use at once; for the thread sanitizer. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #define ROUNDS 3000
 #define SLOTS 8
 
-/* Buffers change hands through these slots: each thread swaps what it holds for what lies there. */
+/* Threads exchange buffers through these slots: each swaps its own buffer for that in the slot. */
 struct exchange {
 	struct buf_pool pool;
 	_Atomic(struct buf *) slots[SLOTS];
@@ -116,7 +116,7 @@ static void *ref_and_unref(void *arg)
 	return NULL;
 }
 
-static void a_context_is_freed_by_whichever_thread_is_last(void **state)
+static void the_last_thread_frees_a_context(void **state)
 {
 	const struct context *c;
 	void *args[THREADS];
@@ -172,7 +172,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(buffers_pass_between_threads_without_loss_or_mix),
-		cmocka_unit_test(a_context_is_freed_by_whichever_thread_is_last),
+		cmocka_unit_test(the_last_thread_frees_a_context),
 		cmocka_unit_test(every_line_of_every_thread_is_written_or_counted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The storage node through its own requests: what they do, and what bad ones do not. */
+/* The requests of a storage node: their effects, and that refused ones have none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +52,7 @@ static void live(struct node_fixture *fx)
 	life_of_a_chunk(fx, 11);
 }
 
-static void a_chunk_lives_and_dies(void **state)
+static void a_chunk_is_put_read_and_deleted(void **state)
 {
 	(void)state;
 	node_fixture_run_everywhere(live);
@@ -69,7 +69,7 @@ static void read_many(struct node_fixture *fx)
 	for (uint32_t i = 0; i < N; i++)
 		ranges[i] = (struct node_range){
 			.id = {i, i}, .off = i, .len = i % 3 == 0 ? 8192 : 100 + i};
-	/* One past the end, one that is not there: the others do not mind. */
+	/* One range is beyond the end and one chunk does not exist: the other ranges are read. */
 	ranges[5].len = 20000;
 	ranges[9].id.block = 99;
 	CHECK_EQ(node_get(&fx->call, 1, ranges, N, NULL, &s), 0);
@@ -87,12 +87,12 @@ static void read_many(struct node_fixture *fx)
 	}
 	CHECK_EQ(s.len, at);
 	buf_unref(s.buf);
-	/* All fail: no payload. */
+	/* If all ranges fail there is no payload. */
 	CHECK_EQ(node_get(&fx->call, 1, &ranges[9], 1, NULL, &s), 0);
 	CHECK(ranges[9].rc == -ENOENT && s.buf == NULL);
 }
 
-static void many_ranges_come_in_one_call(void **state)
+static void one_get_returns_many_ranges(void **state)
 {
 	(void)state;
 	node_fixture_run_everywhere(read_many);
@@ -100,7 +100,7 @@ static void many_ranges_come_in_one_call(void **state)
 
 static void read_long(struct node_fixture *fx)
 {
-	/* Longer than any slice, at every kind of place in a page. */
+	/* Reads longer than a slice, at different offsets within a page. */
 	CHECK_EQ(fixture_put(fx, 1, one, 3, 9 * MIB + 17, false, 0), 0);
 	CHECK_EQ(fixture_get(fx, 1, one, 3, 0, 9 * MIB + 17), 0);
 	CHECK_EQ(fixture_get(fx, 1, one, 3, 1, 9 * MIB), 0);
@@ -109,7 +109,7 @@ static void read_long(struct node_fixture *fx)
 	CHECK_EQ(fixture_get(fx, 1, one, 3, 5000, 9 * MIB), -ERANGE);
 }
 
-static void long_reads_are_whole(void **state)
+static void a_read_in_several_slices_returns_all_bytes(void **state)
 {
 	(void)state;
 	node_fixture_run_everywhere(read_long);
@@ -177,7 +177,8 @@ static void replace_fiber(void *arg)
 	r->rc = put_as(r->fx, 1, label_b, true);
 }
 
-/* A delete of the old and a put in its place, at once: the new one is there, whoever comes first. */
+/* A delete of the old chunk and a put of a new one run concurrently: the new one exists
+ * afterwards, in either order. */
 static void delete_and_replace(struct node_fixture *fx)
 {
 	for (int i = 0; i < 20; i++) {
@@ -215,7 +216,7 @@ static void delete_as(struct node_fixture *fx)
 	delete_and_replace(fx);
 }
 
-static void a_delete_that_means_one_put_spares_another(void **state)
+static void a_delete_with_a_label_keeps_a_chunk_with_another_label(void **state)
 {
 	(void)state;
 	node_fixture_run_everywhere(delete_as);
@@ -256,7 +257,7 @@ static void let_expire(struct node_fixture *fx)
 	AUTO_REPLY struct rpc_reply reply;
 	CHECK_EQ(node_disks(&fx->call, 1, &reply), 0);
 	CHECK_EQ(NODE_DISKS(&reply)->disks[0]->reserved_bytes, 0);
-	/* A put that names it is as one that names none. */
+	/* A put with an expired reservation works as one without. */
 	struct node_put p = {.data = fixture_text(fx, 1, 0, 1000), .reservation = id};
 	CHECK_EQ(node_put(&fx->call, 1, one, &p), 0);
 	buf_unref(p.data.buf);
@@ -270,7 +271,7 @@ static void a_reservation_expires(void **state)
 
 /* --- bad requests ----------------------------------------------------------------------------- */
 
-/* A chunk of 10000 bytes, open, epoch 5, and what it must still be after all that. */
+/* An open chunk of 10000 bytes with epoch 5, which the refused requests must not change. */
 static void bad_setup(struct node_fixture *fx)
 {
 	CHECK_EQ(fixture_put(fx, 1, one, 1, 0, true, 20000), 0);
@@ -334,7 +335,7 @@ static void bad_changes(struct node_fixture *fx)
 	CHECK_EQ(node_delete_one(&fx->call, 9, one), -ENODEV);
 }
 
-/* A sender whose own sum is wrong: the frame is refused, and nothing was written. */
+/* The sender's CRC is wrong: the frame is refused, and nothing is written. */
 static void bad_sums(struct node_fixture *fx)
 {
 	struct node_put p = {.data = fixture_text(fx, 1, 0, 5000)};
@@ -383,7 +384,7 @@ static void be_bad(struct node_fixture *fx)
 	bad_check(fx);
 }
 
-static void a_bad_request_gets_its_error_and_changes_nothing(void **state)
+static void a_refused_request_gets_its_error_and_changes_nothing(void **state)
 {
 	(void)state;
 	node_fixture_run_everywhere(be_bad);
@@ -429,11 +430,11 @@ static void say_little(struct node_fixture *fx)
 	Terrane__Node__ReadRange *ranges[1] = {&range};
 	get.ranges = ranges;
 	get.n_ranges = 1;
-	/* A range without a chunk is that range's error. */
+	/* A range without a chunk name is an error of that range only. */
 	CHECK_EQ(send_raw(fx, &node_type_get, &get.base), 0);
 }
 
-static void a_body_without_what_it_needs_is_refused(void **state)
+static void a_body_without_its_required_parts_is_refused(void **state)
 {
 	(void)state;
 	node_fixture_run_everywhere(say_little);
@@ -442,15 +443,15 @@ static void a_body_without_what_it_needs_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_delete_that_means_one_put_spares_another),
-		cmocka_unit_test(a_chunk_lives_and_dies),
-		cmocka_unit_test(many_ranges_come_in_one_call),
-		cmocka_unit_test(long_reads_are_whole),
+		cmocka_unit_test(a_delete_with_a_label_keeps_a_chunk_with_another_label),
+		cmocka_unit_test(a_chunk_is_put_read_and_deleted),
+		cmocka_unit_test(one_get_returns_many_ranges),
+		cmocka_unit_test(a_read_in_several_slices_returns_all_bytes),
 		cmocka_unit_test(lists_name_every_chunk_once),
 		cmocka_unit_test(a_reservation_ends_with_its_put),
 		cmocka_unit_test(a_reservation_expires),
-		cmocka_unit_test(a_bad_request_gets_its_error_and_changes_nothing),
-		cmocka_unit_test(a_body_without_what_it_needs_is_refused),
+		cmocka_unit_test(a_refused_request_gets_its_error_and_changes_nothing),
+		cmocka_unit_test(a_body_without_its_required_parts_is_refused),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The tie between a node and the metadata, in a simulated cluster. */
+/* Registration and heartbeats of a node, in a simulated cluster. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static uint64_t incarnation(struct janitor_fixture *jf)
 	return n != NULL && cluster_node_state(n) == CLUSTER_ONLINE ? n->incarnation : 0;
 }
 
-/* What the process before it sent comes after what it sent itself. */
+/* A heartbeat of the previous process of the node arrives after the first one of this process. */
 static void late_body(struct client_fixture *fx)
 {
 	struct janitor_fixture jf;
@@ -52,7 +52,7 @@ static void late_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_node_whose_predecessor_was_heard_late_registers_again(void **state)
+static void a_node_registers_again_after_a_late_heartbeat_of_its_predecessor(void **state)
 {
 	(void)state;
 	fixture_run_all(4, 1, late_body);
@@ -61,7 +61,7 @@ static void a_node_whose_predecessor_was_heard_late_registers_again(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_node_whose_predecessor_was_heard_late_registers_again),
+		cmocka_unit_test(a_node_registers_again_after_a_late_heartbeat_of_its_predecessor),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

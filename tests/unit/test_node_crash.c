@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A storage node whose process dies at every wait it has, one after the other, with and without the loss of
- * power, under a client on another machine. What was acknowledged is there and right; what was not is absent
- * or whole, and the client can tell which by stat, as node.proto says.
+ * The process of a storage node crashes at each of its waits, one per run, with and without loss of
+ * power, while a client on another machine sends requests. Acknowledged changes must be intact. A
+ * change in doubt must be executed completely or not at all, and stat must tell the client which,
+ * as node.proto says.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +23,7 @@
 
 enum { FIRST = 6000, MORE = 9000, SEALED = 14000, CAPACITY = 65536 };
 
-/* Known outside the simulated memory. */
+/* Kept outside the simulated process. */
 struct crash {
 	struct sim *sim;
 	struct sim_node *server;
@@ -73,7 +74,7 @@ static const struct chunk_id grown = {.block = 5, .index = 1};
 static const struct chunk_id whole = {.block = 6, .index = 2};
 static const struct chunk_id brief = {.block = 7, .index = 3};
 
-/* The connection or the answer was lost: nobody knows, but stat does. */
+/* The connection or the response was lost: the change is in doubt until stat. */
 static bool in_doubt(int rc)
 {
 	return rc == -ECONNRESET || rc == -ETIME || rc == -ECONNREFUSED || rc == -ETIMEDOUT ||
@@ -81,12 +82,12 @@ static bool in_doubt(int rc)
 	       rc == -EIO;
 }
 
-/* The chunk as it is, once somebody answers. -ENOENT too. */
+/* Repeats stat until the node answers. Also returns -ENOENT. */
 static int look(struct node_fixture *fx, struct chunk_id id, struct chunk_stat *st)
 {
 	for (int tries = 0; tries < 1000; tries++) {
 		int rc = node_stat_one(&fx->call, 1, id, st);
-		/* A disk that is being opened: -ENODEV. */
+		/* -ENODEV: the disk is being opened. */
 		if (!in_doubt(rc) && rc != -ENODEV)
 			return rc;
 		CHECK_EQ(rt_sleep_ns(100 * NS_PER_MS), 0);
@@ -95,7 +96,7 @@ static int look(struct node_fixture *fx, struct chunk_id id, struct chunk_stat *
 	return -ETIME;
 }
 
-/* Until it is as it should be, whatever happens on the way. */
+/* Repeats the change until it is executed. */
 static void put_until(struct node_fixture *fx, struct chunk_id id, uint64_t text, uint64_t len,
 		      bool open)
 {
@@ -183,7 +184,7 @@ static void client_main(void *arg)
 		seal_until(&fx, grown, 1, SEALED);
 		delete_until(&fx, brief);
 	}
-	/* Also after the power was cut once more. */
+	/* Also after another loss of power. */
 	CHECK_EQ(look(&fx, brief, &st), -ENOENT);
 	check_bytes(&fx, grown, 1, SEALED);
 	check_bytes(&fx, whole, 2, 20000);
@@ -243,13 +244,13 @@ static void sweep(bool pool)
 	}
 }
 
-static void a_node_that_dies_at_any_wait_loses_nothing(void **state)
+static void a_node_that_crashes_at_any_wait_loses_no_acknowledged_change(void **state)
 {
 	(void)state;
 	sweep(false);
 }
 
-static void a_pool_that_dies_at_any_wait_loses_nothing(void **state)
+static void a_pool_that_crashes_at_any_wait_loses_no_acknowledged_change(void **state)
 {
 	(void)state;
 	sweep(true);
@@ -258,8 +259,8 @@ static void a_pool_that_dies_at_any_wait_loses_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_node_that_dies_at_any_wait_loses_nothing),
-		cmocka_unit_test(a_pool_that_dies_at_any_wait_loses_nothing),
+		cmocka_unit_test(a_node_that_crashes_at_any_wait_loses_no_acknowledged_change),
+		cmocka_unit_test(a_pool_that_crashes_at_any_wait_loses_no_acknowledged_change),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Disks of a node that are missing, swapped, vanish and come back; pools that lose members. */
+/* Disks of a node that are missing or swapped, or vanish and return; pools that lose members. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,13 +35,13 @@ static void come_late(struct node_fixture *fx)
 	CHECK_EQ(fixture_put(fx, 3, one, 1, 100, false, 0), 0);
 }
 
-static void an_absent_disk_is_used_when_it_comes(void **state)
+static void an_absent_disk_is_opened_when_its_folder_appears(void **state)
 {
 	(void)state;
 	node_fixture_run_everywhere(come_late);
 }
 
-/* Three folders that are disks, each wrong in its way, and one that holds somebody's files. */
+/* Three folders with unsuitable disks, and one that holds other files. */
 static void wrong_disks(const char *path)
 {
 	struct node_fixture fx;
@@ -53,7 +53,7 @@ static void wrong_disks(const char *path)
 	CHECK_EQ(rt_mkdir(fx.paths[GONE]), 0);
 	CHECK_EQ(store_dir_format(fx.paths[D1], &who), 0); /* disk 2 in the slot of disk 1 */
 	who.cluster[1] = 99;
-	CHECK_EQ(store_dir_format(fx.paths[D2], &who), 0); /* another cluster's */
+	CHECK_EQ(store_dir_format(fx.paths[D2], &who), 0); /* a disk of another cluster */
 	snprintf(file, sizeof(file), "%s/thesis.tex", fx.paths[GONE]);
 	CHECK_EQ(rt_file_open(&f, file, RT_WRITE | RT_CREATE), 0);
 	rt_file_close(f);
@@ -70,7 +70,7 @@ static void wrong_disks(const char *path)
 	rt_file_close(f);
 }
 
-static void a_disk_in_the_wrong_slot_or_of_others_is_refused(void **state)
+static void a_disk_in_the_wrong_slot_or_of_another_cluster_is_refused(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, wrong_disks);
@@ -81,7 +81,7 @@ static void vanish(struct node_fixture *fx)
 	enum store_state after;
 	CHECK_EQ(fixture_put(fx, 2, one, 1, 5000, false, 0), 0);
 	fixture_take_away(fx, D2);
-	/* Never -ENOENT for a chunk that is only out of reach. */
+	/* A chunk on an unreachable disk must not give -ENOENT. */
 	CHECK_EQ(fixture_get(fx, 2, (struct chunk_id){8, 8}, 1, 0, 10), -ENODEV);
 	fixture_await_state(fx, 2, STORE_FAILED);
 	CHECK_EQ(fixture_put(fx, 2, (struct chunk_id){9, 9}, 1, 5000, false, 0), -ENODEV);
@@ -90,7 +90,7 @@ static void vanish(struct node_fixture *fx)
 	CHECK_EQ(fixture_get(fx, 1, one, 1, 0, 5000), 0);
 }
 
-static void a_disk_that_vanishes_has_failed_and_others_serve(void **state)
+static void a_disk_whose_folder_vanishes_fails_and_others_serve(void **state)
 {
 	(void)state;
 	node_fixture_run_everywhere(vanish);
@@ -109,14 +109,14 @@ static void obey(struct node_fixture *fx)
 	CHECK_EQ(node_control(&fx->call, 1, STORE_FAILED, &after), 0);
 	CHECK_EQ(after, STORE_FAILED);
 	CHECK_EQ(fixture_get(fx, 1, one, 1, 0, 5000), -EIO);
-	/* Opened anew, with all it had. */
+	/* The disk is reopened with all its chunks. */
 	CHECK_EQ(node_control(&fx->call, 1, STORE_ONLINE, &after), 0);
 	CHECK_EQ(after, STORE_ONLINE);
 	CHECK_EQ(fixture_get(fx, 1, one, 1, 0, 5000), 0);
 	CHECK_EQ(fixture_get(fx, 1, (struct chunk_id){8, 1}, 1, 0, 100), 0);
 }
 
-static void orders_are_obeyed(void **state)
+static void orders_change_the_state_of_a_disk(void **state)
 {
 	(void)state;
 	node_fixture_run_everywhere(obey);
@@ -133,7 +133,7 @@ static void lose_member(struct node_fixture *fx)
 	struct fixture_pool l = fixture_await_rebuild(fx, 10, 0);
 	CHECK(l.rows > 0 && l.lost == 0 && l.down == 1);
 	CHECK_EQ(fixture_count_bad(fx, 10, N), 0);
-	/* The next one can go now. */
+	/* The rebuild has ended, so another member can be lost. */
 	fixture_take_away(fx, M3);
 	l = fixture_await_rebuild(fx, 10, l.rebuilds);
 	CHECK(l.lost == 0 && l.down == 2);
@@ -159,11 +159,12 @@ static void use_spare(const char *path)
 	CHECK(l.rows > 0 && l.down == 0 && l.lost == 0);
 	CHECK_EQ(fixture_count_bad(&fx, 11, N), 0);
 	fixture_stop(&fx);
-	/* The configuration still calls it a spare: the pool knows better. */
+	/* The configuration still names the disk as a spare; the pool's records make it a
+	 * member. */
 	CHECK_EQ(fixture_start(&fx), 0);
 	CHECK_EQ(fixture_look(&fx, 11).down, 0);
 	CHECK_EQ(fixture_count_bad(&fx, 11, N), 0);
-	/* Proof that its rows are good: another one goes. */
+	/* Losing another member proves that its rows are intact. */
 	fixture_take_away(&fx, C0);
 	CHECK_EQ(fixture_count_bad(&fx, 11, N), 0);
 	fixture_stop(&fx);
@@ -175,7 +176,7 @@ static void a_spare_takes_the_place_of_a_clustered_member(void **state)
 	fixture_in_sim_dir(1, use_spare);
 }
 
-/* Brings the data rows of a loss that are lost, from the text. */
+/* Patches the lost data rows of a loss, from the text. */
 static void patch_loss(struct node_fixture *fx, const struct store_pool_loss *l)
 {
 	struct node_piece_run runs[POOL_ROWS_MAX] = {0};
@@ -234,13 +235,13 @@ static void lose_two(struct node_fixture *fx)
 	CHECK_EQ(fixture_look(fx, 10).lost, 0);
 }
 
-static void what_is_lost_beyond_the_code_is_listed_and_patched(void **state)
+static void losses_beyond_the_code_are_listed_and_patched(void **state)
 {
 	(void)state;
 	node_fixture_run(FIXTURE_SIM, lose_two);
 }
 
-/* The rate is kept: a rebuild takes as long as its bytes need. */
+/* A rebuild takes as long as its bytes need at the rate limit. */
 static void slowly(const char *path)
 {
 	enum { N = 20 };
@@ -259,12 +260,12 @@ static void slowly(const char *path)
 	CHECK_EQ(node_pool_rebuild(&fx.call, 10, true), 0);
 	l = fixture_look(&fx, 10);
 	uint64_t took_s = (rt_now_ns() - start) / NS_PER_S;
-	/* Rows of some 12 KiB each; the last one is not waited for. */
+	/* Rows of about 12 KiB each; nothing waits after the last one. */
 	CHECK(l.rows > 3 && took_s >= l.rows - 2 && took_s <= 2 * l.rows + 2);
 	fixture_stop(&fx);
 }
 
-static void a_rebuild_keeps_its_rate(void **state)
+static void a_rebuild_stays_within_its_rate_limit(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, slowly);
@@ -297,14 +298,14 @@ static void with_cache(const char *path)
 	const char *hits = strstr(strbuf_text(&text), "\nterrane_flash_hits_total{disk=\"1\"} ");
 	CHECK(hits != NULL);
 	CHECK(strstr(strbuf_text(&text), "\nterrane_flash_hits_total{disk=\"1\"} 0\n") == NULL);
-	/* Filling it is disk time that somebody is charged for. */
+	/* Reads that fill the cache are charged to their own group. */
 	CHECK(strstr(strbuf_text(&text),
 		     "terrane_disk_bytes_total{disk=\"1\",group=\"flash\",class=\"bronze\"} "
 		     "50000\n") != NULL);
 	CHECK_EQ(node_delete_one(&fx.call, 1, one), 0);
 	CHECK_EQ(fixture_get(&fx, 1, one, 1, 0, 50000), -ENOENT);
 	fixture_stop(&fx);
-	/* Without its folder the disk serves all the same. */
+	/* The disk works without the folder of its cache. */
 	flash.path = "/d0/none";
 	CHECK_EQ(fixture_start(&fx), 0);
 	CHECK_EQ(fixture_put(&fx, 1, one, 2, 50000, false, 0), 0);
@@ -312,7 +313,7 @@ static void with_cache(const char *path)
 	fixture_stop(&fx);
 }
 
-static void hot_chunks_come_from_flash(void **state)
+static void hot_chunks_are_read_from_the_flash_cache(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, with_cache);
@@ -342,7 +343,7 @@ static void look_at_metrics(struct node_fixture *fx)
 	CHECK(strstr(t, "terrane_rpc_requests_total{role=\"node\"}") != NULL);
 }
 
-static void metrics_tell_disks_groups_and_classes(void **state)
+static void metrics_have_series_for_disks_groups_and_classes(void **state)
 {
 	(void)state;
 	node_fixture_run(FIXTURE_SIM, look_at_metrics);
@@ -350,7 +351,7 @@ static void metrics_tell_disks_groups_and_classes(void **state)
 
 /* --- orders that wait --------------------------------------------------------------------------- */
 
-/* A store that takes orders when it likes. */
+/* A store that carries out orders when the test lets it. */
 struct deaf {
 	struct store_ops ops;
 	const struct store_ops *below;
@@ -378,7 +379,7 @@ static void order_main(void *arg)
 	o->rc = node_disk_control(o->disk, o->state);
 }
 
-/* Gives an order that the disk does not take, and another meanwhile. */
+/* Gives an order that the store fails, and a second one while the first waits. */
 static void order_two(struct node_disk *d, struct deaf *k, enum store_state first,
 		      enum store_state second, bool taken)
 {
@@ -412,7 +413,7 @@ static void order_deaf(const char *path)
 	d->store->ops = &k.ops;
 	order_two(d, &k, STORE_DRAINING, STORE_DRAINING, true);
 	CHECK_EQ(d->ordered, STORE_DRAINING);
-	/* Neither counts. */
+	/* Neither order takes effect. */
 	order_two(d, &k, STORE_ONLINE, STORE_FAILED, false);
 	CHECK_EQ(d->ordered, STORE_DRAINING);
 	order_two(d, &k, STORE_ONLINE, STORE_FAILED, true);
@@ -426,7 +427,7 @@ static void an_order_that_failed_does_not_undo_a_later_one(void **state)
 	fixture_in_sim_dir(1, order_deaf);
 }
 
-/* The first waits until somebody is done with the members, the second does not. */
+/* The first order waits for the lock of the members, the second does not. */
 static void order_late(const char *path)
 {
 	struct node_fixture fx;
@@ -460,16 +461,16 @@ static void an_order_that_waited_does_not_undo_a_later_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_absent_disk_is_used_when_it_comes),
-		cmocka_unit_test(a_disk_in_the_wrong_slot_or_of_others_is_refused),
-		cmocka_unit_test(a_disk_that_vanishes_has_failed_and_others_serve),
-		cmocka_unit_test(orders_are_obeyed),
+		cmocka_unit_test(an_absent_disk_is_opened_when_its_folder_appears),
+		cmocka_unit_test(a_disk_in_the_wrong_slot_or_of_another_cluster_is_refused),
+		cmocka_unit_test(a_disk_whose_folder_vanishes_fails_and_others_serve),
+		cmocka_unit_test(orders_change_the_state_of_a_disk),
 		cmocka_unit_test(a_declustered_pool_repairs_itself),
 		cmocka_unit_test(a_spare_takes_the_place_of_a_clustered_member),
-		cmocka_unit_test(what_is_lost_beyond_the_code_is_listed_and_patched),
-		cmocka_unit_test(a_rebuild_keeps_its_rate),
-		cmocka_unit_test(hot_chunks_come_from_flash),
-		cmocka_unit_test(metrics_tell_disks_groups_and_classes),
+		cmocka_unit_test(losses_beyond_the_code_are_listed_and_patched),
+		cmocka_unit_test(a_rebuild_stays_within_its_rate_limit),
+		cmocka_unit_test(hot_chunks_are_read_from_the_flash_cache),
+		cmocka_unit_test(metrics_have_series_for_disks_groups_and_classes),
 		cmocka_unit_test(an_order_that_failed_does_not_undo_a_later_one),
 		cmocka_unit_test(an_order_that_waited_does_not_undo_a_later_one),
 	};

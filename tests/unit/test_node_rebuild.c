@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rebuilds as a node does them, each chunk in its turn at the scheduler, over 40 emulated drives in simulated
- * time: what declustering promises must arrive.
+ * Rebuilds in a node, with a turn at the scheduler for each chunk, over 40 emulated drives in
+ * simulated time: a declustered rebuild must reach the predicted speed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +44,8 @@ static int rebuild_in_node(struct rebuild_fixture *fx, struct store *pool,
 	return rc;
 }
 
-/* In the node, or the pool by itself with so many chunks at a time. */
+/* Rebuilds in the node, or, if alone > 0, in the pool without a node with so many chunks at a
+ * time. */
 static double rows_per_s(enum place_kind place, uint32_t rows, uint32_t alone)
 {
 	/* Rows of 2 MiB, as chunks of 8 MiB have them. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rules of the disk scheduler one by one, on a disk whose requests end when the test says so. */
+/* The rules of the disk scheduler one by one, on a disk whose requests end when the test ends
+ * them. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +19,8 @@
 
 /* --- rule 1: quotas ----------------------------------------------------------------------------- */
 
-/* Each of n jobs holds the disk for 10 ms; returns of each group how many went among the first. */
+/* Each of n jobs holds the disk for 10 ms. Counts, for each group, its jobs among the first
+ * ones. */
 static void count_first(struct job *jobs, size_t n, size_t first, uint32_t *a, uint32_t *b)
 {
 	*a = *b = 0;
@@ -56,7 +58,7 @@ static void quotas(void *arg)
 	sched_close(s);
 }
 
-static void turns_follow_weights(void **state)
+static void groups_get_turns_by_weight(void **state)
 {
 	(void)state;
 	fixture_sim(quotas, NULL);
@@ -68,15 +70,15 @@ static void skipping_is_provisional(void *arg)
 	struct sched_config c = job_serial_config();
 	struct sched *s = job_sched_open(&c);
 	struct job a = {0};
-	/* Alone it goes at once, whatever it has used. */
+	/* A group that is alone is served at once, whatever it has used. */
 	for (int i = 0; i < 20; i++) {
 		job_start(s, &a, "a", SCHED_BRONZE, 4096);
 		CHECK(a.at_disk);
 		job_pass_ms(100);
 		job_finish(&a);
 	}
-	/* It owes a little more than two quotas: another one has this round and two more to itself,
-	 * and begins the next. */
+	/* The group owes a little more than two quotas: the other group alone is served in this
+	 * round and two more, and first in the next. */
 	struct job many[16] = {0}, hold = {0};
 	size_t before = 0;
 	job_start(s, &hold, "hold", SCHED_BRONZE, 4096);
@@ -122,7 +124,7 @@ static void finishes_first(void *arg)
 		job_let_go(&a);
 	}
 	CHECK(a.over && b.at_disk);
-	/* One that is more than a quota in debt is interrupted after all. */
+	/* A request whose group is more than a quota in debt is interrupted. */
 	job_finish(&a);
 	job_start(s, &a, "a", SCHED_BRONZE, 8 * MIB);
 	uint32_t held = 0;
@@ -139,7 +141,7 @@ static void finishes_first(void *arg)
 	sched_close(s);
 }
 
-static void what_has_begun_is_finished_before_the_turn_passes_on(void **state)
+static void a_request_that_has_begun_ends_before_another_starts(void **state)
 {
 	(void)state;
 	fixture_sim(finishes_first, NULL);
@@ -147,7 +149,8 @@ static void what_has_begun_is_finished_before_the_turn_passes_on(void **state)
 
 /* --- rule 3: ceding ------------------------------------------------------------------------------- */
 
-/* Who goes first when the disk is free: one of a lower class, whose turn it is, or a higher one. */
+/* Returns which request is sent when the disk is free: one of a lower class that is next, or one
+ * of a higher class. */
 static bool higher_goes_first(enum sched_class lower, enum sched_class higher, uint64_t time_ns)
 {
 	struct sched_config c = job_serial_config();
@@ -187,12 +190,13 @@ static void a_lower_class_cedes_its_turn_to_a_higher_one(void **state)
 static void ceding_in_time(void *arg)
 {
 	(void)arg;
-	/* It takes 54 ms, the other 12: with 60 it is too late afterwards, with 80 it is not. */
+	/* The request takes 54 ms, the other 12: with a deadline of 60 ms it would be late if it
+	 * ceded, with 80 ms not. */
 	CHECK(!higher_goes_first(SCHED_BRONZE, SCHED_GOLD, 60 * NS_PER_MS));
 	CHECK(higher_goes_first(SCHED_BRONZE, SCHED_GOLD, 80 * NS_PER_MS));
 }
 
-static void it_does_not_cede_when_it_would_be_late(void **state)
+static void a_request_does_not_cede_if_it_would_miss_its_deadline(void **state)
 {
 	(void)state;
 	fixture_sim(ceding_in_time, NULL);
@@ -214,12 +218,12 @@ static void cap(void *arg)
 	for (size_t i = 0; i < ARRAY_LEN(jobs); i++)
 		job_start(s, &jobs[i], "b", i % 2 == 0 ? SCHED_BRONZE : SCHED_SILVER, 4096);
 	CHECK_EQ(jobs_at_disk(jobs, ARRAY_LEN(jobs)), 2);
-	/* However long it is at the disk. */
+	/* Independent of the time that it is at the disk. */
 	job_pass_ms(40);
 	job_let_go(&jobs[jobs[0].at_disk ? 0 : 2]);
 	CHECK_EQ(jobs_at_disk(jobs, ARRAY_LEN(jobs)), 2);
 	job_finish(&gold);
-	/* Gold is about for a while after it left. */
+	/* Gold stays active for a while after its last request. */
 	job_pass_ms(c.gold_linger_ns / NS_PER_MS - 5);
 	CHECK_EQ(jobs_at_disk(jobs, ARRAY_LEN(jobs)), 2);
 	size_t i = 0;
@@ -237,7 +241,7 @@ static void cap(void *arg)
 	sched_close(s);
 }
 
-static void other_requests_at_the_disk_are_capped_while_gold_is_about(void **state)
+static void other_requests_at_the_disk_are_capped_while_gold_is_active(void **state)
 {
 	(void)state;
 	fixture_sim(cap, NULL);
@@ -248,7 +252,8 @@ static void ahead(void *arg)
 	(void)arg;
 	struct sched *s = job_sched_open(&sched_hdd);
 	struct job small[12] = {0}, large[4] = {0}, gold = {0};
-	/* 12 ms each: as many as the disk may have; 54 ms each: one is within 100 ms, two are not. */
+	/* Of 12 ms each: up to the depth of the disk. Of 54 ms each: one is within 100 ms, two
+	 * are not. */
 	for (size_t i = 0; i < ARRAY_LEN(small); i++)
 		job_start(s, &small[i], "b", SCHED_BRONZE, 4096);
 	CHECK_EQ(jobs_at_disk(small, ARRAY_LEN(small)), 8);
@@ -259,7 +264,7 @@ static void ahead(void *arg)
 	for (size_t i = 0; i < ARRAY_LEN(large); i++)
 		job_start(s, &large[i], "b", SCHED_BRONZE, 8 * MIB);
 	CHECK_EQ(jobs_at_disk(large, ARRAY_LEN(large)), 1);
-	/* Whole while Gold is not about, in slices from then on. */
+	/* One slice while Gold is not active, small slices from then on. */
 	CHECK_EQ(large[0].len, 8 * MIB);
 	job_start(s, &gold, "g", SCHED_GOLD, 4096);
 	CHECK(gold.at_disk);
@@ -273,13 +278,14 @@ static void ahead(void *arg)
 	sched_close(s);
 }
 
-static void without_gold_disk_time_at_the_disk_is_what_is_bounded(void **state)
+static void without_gold_the_disk_time_at_the_disk_is_bounded(void **state)
 {
 	(void)state;
 	fixture_sim(ahead, NULL);
 }
 
-/* What may be there beside Gold may be there without it, however long each one takes. */
+/* The number of requests allowed while Gold is active is allowed without Gold too, however long
+ * each one takes. */
 static void at_least(void *arg)
 {
 	(void)arg;
@@ -296,7 +302,7 @@ static void at_least(void *arg)
 	sched_close(s);
 }
 
-static void without_gold_as_many_go_as_beside_it(void **state)
+static void without_gold_no_fewer_requests_are_at_the_disk(void **state)
 {
 	(void)state;
 	fixture_sim(at_least, NULL);
@@ -308,10 +314,10 @@ static void slices(void *arg)
 	struct sched *s = job_sched_open(&sched_hdd);
 	struct job gold = {0}, j = {0};
 	job_start(s, &gold, "g", SCHED_GOLD, 20 * MIB);
-	CHECK_EQ(gold.len, 8 * MIB); /* Gold too is not longer at the disk than that at a time */
+	CHECK_EQ(gold.len, 8 * MIB); /* the limit of a slice holds for Gold too */
 	job_finish(&gold);
 	CHECK_EQ(gold.slices, 3);
-	/* Slices end at round places in the chunk. */
+	/* Slices end at multiples of slice_bytes in the chunk. */
 	static const uint64_t ends[] = {1 * MIB, 2 * MIB, 3 * MIB, 3 * MIB + 5000};
 	j.r = (struct sched_request){.group = "b", .class = SCHED_BRONZE, .off = 4096};
 	j.r.bytes = ends[3] - j.r.off;
@@ -323,7 +329,7 @@ static void slices(void *arg)
 		job_let_go(&j);
 	}
 	job_finish(&j);
-	/* What cannot be cut is not, and nothing at all is a request too. */
+	/* A request marked whole is not cut, and a request of 0 bytes is served. */
 	j = (struct job){.sched = s};
 	j.r = (struct sched_request){"b", SCHED_BRONZE, SCHED_WRITE, true, 0, 8 * MIB};
 	job_start_as(&j);
@@ -338,7 +344,7 @@ static void slices(void *arg)
 	sched_close(s);
 }
 
-static void long_requests_are_cut_at_round_places(void **state)
+static void long_requests_are_cut_at_multiples_of_the_slice_size(void **state)
 {
 	(void)state;
 	fixture_sim(slices, NULL);
@@ -364,7 +370,7 @@ static void patience(void *arg)
 	CHECK(!b.at_disk);
 	job_finish(&a);
 	CHECK(!b.at_disk);
-	/* More Gold is not held up by it. */
+	/* Other Gold requests are sent. */
 	job_start(s, &second, "g", SCHED_GOLD, 4096);
 	CHECK(second.at_disk);
 	job_finish(&gold);
@@ -375,13 +381,13 @@ static void patience(void *arg)
 	sched_close(s);
 }
 
-static void nothing_else_goes_once_gold_has_been_at_the_disk_for_long(void **state)
+static void no_other_class_is_sent_after_gold_is_at_the_disk_too_long(void **state)
 {
 	(void)state;
 	fixture_sim(patience, NULL);
 }
 
-/* The turn is that of a Bronze request that would be late if it ceded; Gold has waited for ms. */
+/* A Bronze request is next that would be late if it ceded; a Gold request has waited for `ms`. */
 static bool gold_goes_after(uint64_t ms)
 {
 	struct sched_config c = job_serial_config();
@@ -409,7 +415,7 @@ static void patience_here(void *arg)
 	CHECK(gold_goes_after(25));
 }
 
-static void nothing_else_goes_once_gold_has_waited_for_long(void **state)
+static void no_other_class_is_sent_after_gold_has_waited_too_long(void **state)
 {
 	(void)state;
 	fixture_sim(patience_here, NULL);
@@ -447,7 +453,7 @@ static void gold_flood(void *arg)
 	sched_close(s);
 }
 
-static void gold_beyond_its_quota_starves_nobody(void **state)
+static void gold_beyond_its_quota_starves_no_group(void **state)
 {
 	(void)state;
 	fixture_sim(gold_flood, NULL);
@@ -456,18 +462,18 @@ static void gold_beyond_its_quota_starves_nobody(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(turns_follow_weights),
+		cmocka_unit_test(groups_get_turns_by_weight),
 		cmocka_unit_test(a_group_beyond_its_quota_is_skipped_only_while_others_wait),
-		cmocka_unit_test(what_has_begun_is_finished_before_the_turn_passes_on),
+		cmocka_unit_test(a_request_that_has_begun_ends_before_another_starts),
 		cmocka_unit_test(a_lower_class_cedes_its_turn_to_a_higher_one),
-		cmocka_unit_test(it_does_not_cede_when_it_would_be_late),
-		cmocka_unit_test(other_requests_at_the_disk_are_capped_while_gold_is_about),
-		cmocka_unit_test(without_gold_disk_time_at_the_disk_is_what_is_bounded),
-		cmocka_unit_test(without_gold_as_many_go_as_beside_it),
-		cmocka_unit_test(long_requests_are_cut_at_round_places),
-		cmocka_unit_test(nothing_else_goes_once_gold_has_been_at_the_disk_for_long),
-		cmocka_unit_test(nothing_else_goes_once_gold_has_waited_for_long),
-		cmocka_unit_test(gold_beyond_its_quota_starves_nobody),
+		cmocka_unit_test(a_request_does_not_cede_if_it_would_miss_its_deadline),
+		cmocka_unit_test(other_requests_at_the_disk_are_capped_while_gold_is_active),
+		cmocka_unit_test(without_gold_the_disk_time_at_the_disk_is_bounded),
+		cmocka_unit_test(without_gold_no_fewer_requests_are_at_the_disk),
+		cmocka_unit_test(long_requests_are_cut_at_multiples_of_the_slice_size),
+		cmocka_unit_test(no_other_class_is_sent_after_gold_is_at_the_disk_too_long),
+		cmocka_unit_test(no_other_class_is_sent_after_gold_has_waited_too_long),
+		cmocka_unit_test(gold_beyond_its_quota_starves_no_group),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The disk scheduler: its bounds, giving up, groups, statistics, reservations. */
+/* The disk scheduler: limits, cancellation, groups, statistics, reservations. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static void full_queue(void *arg)
 	CHECK(one_more.over);
 	CHECK_EQ(one_more.rc, -EAGAIN);
 	rt_join(one_more.fiber);
-	/* Neither another class of the group nor another group is refused for it. */
+	/* The full queue does not refuse requests of another class or group. */
 	job_start(s, &gold, "a", SCHED_GOLD, 4096);
 	job_start(s, &other, "b", SCHED_BRONZE, 4096);
 	CHECK(!gold.over && !other.over);
@@ -54,7 +54,7 @@ static void full_queue(void *arg)
 	sched_close(s);
 }
 
-static void a_full_queue_refuses(void **state)
+static void a_full_queue_refuses_requests(void **state)
 {
 	(void)state;
 	fixture_sim(full_queue, NULL);
@@ -87,7 +87,7 @@ static void giving_up(void *arg)
 	sched_close(s);
 }
 
-static void who_gives_up_waiting_leaves_nothing_behind(void **state)
+static void a_request_cancelled_while_it_waits_leaves_nothing_behind(void **state)
 {
 	(void)state;
 	fixture_sim(giving_up, NULL);
@@ -106,8 +106,8 @@ static void giving_up_between(void *arg)
 	CHECK(a.at_disk);
 	job_pass_ms(20);
 	job_let_go(&a);
-	/* Its deadline passed at the disk, which is no reason to fail what has been read; it fails
-	 * where it would wait again. */
+	/* The deadline passed while the slice was at the disk. The slice succeeds; the request
+	 * fails when it would wait for the next one. */
 	CHECK(a.over && gold.at_disk);
 	CHECK_EQ(a.rc, -ETIME);
 	rt_join(a.fiber);
@@ -115,7 +115,7 @@ static void giving_up_between(void *arg)
 	CHECK_EQ(sched_class_stats(s, SCHED_BRONZE)->errors, 1);
 	CHECK_EQ(sched_class_stats(s, SCHED_BRONZE)->bytes, MIB);
 	job_finish(&gold);
-	/* Cancelled in the instant in which it may go. */
+	/* Cancelled at the moment at which its turn is granted. */
 	job_start(s, &a, "a", SCHED_BRONZE, 4096);
 	job_start(s, &b, "b", SCHED_BRONZE, 4096);
 	rt_cond_signal(&a.go);
@@ -131,7 +131,7 @@ static void giving_up_between(void *arg)
 	sched_close(s);
 }
 
-static void giving_up_between_slices_leaves_nothing_behind(void **state)
+static void a_request_cancelled_between_slices_leaves_nothing_behind(void **state)
 {
 	(void)state;
 	fixture_sim(giving_up_between, NULL);
@@ -155,7 +155,7 @@ static void dropped(void *arg)
 	sched_close(s);
 }
 
-static void a_turn_that_goes_out_of_scope_is_given_up(void **state)
+static void a_turn_ends_when_its_scope_ends(void **state)
 {
 	(void)state;
 	fixture_sim(dropped, NULL);
@@ -176,7 +176,7 @@ static void crash_request(void *arg)
 		rc = sched_next(&t, rt_sleep_ns(10 * NS_PER_MS));
 }
 
-/* Closing checks that nothing waits and nothing is at the disk. */
+/* sched_close asserts that nothing waits or is at the disk. */
 static void crash_main(void *arg)
 {
 	struct crash_fixture fx;
@@ -241,13 +241,13 @@ static void bad_requests(void *arg)
 	sched_close(s);
 }
 
-static void requests_that_cannot_be_are_refused(void **state)
+static void invalid_requests_are_refused(void **state)
 {
 	(void)state;
 	fixture_sim(bad_requests, NULL);
 }
 
-static void configurations_that_cannot_be_are_refused(void **state)
+static void invalid_configurations_are_refused(void **state)
 {
 	(void)state;
 	struct sched *s = NULL;
@@ -301,13 +301,13 @@ static void group_places(void *arg)
 	job_start(s, &b, "b", SCHED_BRONZE, 4096);
 	job_finish(&b);
 	CHECK(has_group(s, "a") && has_group(s, "b"));
-	/* The one idle for longest goes, */
+	/* The entry of the group that was idle the longest is reused, */
 	job_start(s, &a, "a", SCHED_BRONZE, 4096);
 	job_finish(&a);
 	job_start(s, &d, "d", SCHED_BRONZE, 4096);
 	job_finish(&d);
 	CHECK(has_group(s, "a") && !has_group(s, "b") && has_group(s, "d"));
-	/* but not one that has requests or reservations, nor the one with a weight. */
+	/* but not that of a group with requests, reservations or a weight. */
 	struct sched_reservation r;
 	uint64_t retry_ns;
 	CHECK_EQ(sched_reserve(s, "a", SCHED_BRONZE, MIB, &r, &retry_ns), 0);
@@ -318,7 +318,7 @@ static void group_places(void *arg)
 	CHECK_EQ(sched_release(s, r.id, &r), 0);
 	job_start(s, &d, "d", SCHED_BRONZE, 4096);
 	CHECK(!has_group(s, "a") && has_group(s, "b") && has_group(s, "d") && has_group(s, "kept"));
-	/* When none is idle, the rest share one. */
+	/* When no group is idle, new ones share SCHED_GROUP_OTHER. */
 	job_start(s, &e, "e", SCHED_BRONZE, 4096);
 	CHECK(!has_group(s, "e") && has_group(s, SCHED_GROUP_OTHER));
 	CHECK_EQ(sched_weigh(s, "f", 10), -ENOSPC);
@@ -336,7 +336,7 @@ static void group_places(void *arg)
 	sched_close(s);
 }
 
-static void groups_are_bounded_and_idle_ones_make_room(void **state)
+static void groups_are_bounded_and_entries_of_idle_ones_are_reused(void **state)
 {
 	(void)state;
 	fixture_sim(group_places, NULL);
@@ -380,7 +380,7 @@ static void counting(void *arg)
 	CHECK(strcmp(sched_class_name(SCHED_BRONZE), "bronze") == 0);
 }
 
-static void what_happened_is_counted_by_group_and_class(void **state)
+static void requests_are_counted_by_group_and_class(void **state)
 {
 	(void)state;
 	fixture_sim(counting, NULL);
@@ -406,7 +406,7 @@ static void names_from_memory(void *arg)
 	sched_close(s);
 }
 
-static void names_answered_from_memory_do_not_spoil_estimates(void **state)
+static void names_answered_from_memory_do_not_change_the_estimates_of_reads(void **state)
 {
 	(void)state;
 	fixture_sim(names_from_memory, NULL);
@@ -434,7 +434,7 @@ static void too_busy(void *arg)
 	CHECK_EQ(st.reservations, n);
 	CHECK_EQ(st.reserved_bytes, n * WRITE_BYTES);
 	CHECK_EQ(st.reservations_refused, 1);
-	/* After one was used, there is room for one. */
+	/* After one was released there is room for another. */
 	CHECK_EQ(sched_release(s, r[3].id, &more), 0);
 	CHECK_EQ(more.bytes, WRITE_BYTES);
 	CHECK_EQ(sched_release(s, r[3].id, &more), -ENOENT);
@@ -442,7 +442,7 @@ static void too_busy(void *arg)
 	CHECK_EQ(sched_reserve(s, "a", SCHED_GOLD, WRITE_BYTES, &more, &retry_ns), -EBUSY);
 	for (uint32_t i = 0; i < n; i++)
 		CHECK_EQ(sched_release(s, r[i].id, &more), 0);
-	/* The lower the class, the sooner it is told no. */
+	/* A lower class is refused earlier. */
 	for (n = 0; sched_reserve(s, "a", SCHED_BRONZE, WRITE_BYTES, &r[n], &retry_ns) == 0; n++)
 		CHECK(n < 18);
 	CHECK_EQ(n, 9);
@@ -450,7 +450,7 @@ static void too_busy(void *arg)
 	sched_close(s);
 }
 
-static void a_disk_that_has_enough_to_do_takes_no_reservations(void **state)
+static void a_busy_disk_refuses_reservations(void **state)
 {
 	(void)state;
 	fixture_sim(too_busy, NULL);
@@ -475,7 +475,7 @@ static void work_counts(void *arg)
 	sched_close(s);
 }
 
-static void what_waits_counts_against_reservations(void **state)
+static void queued_requests_reduce_the_time_for_reservations(void **state)
 {
 	(void)state;
 	fixture_sim(work_counts, NULL);
@@ -493,7 +493,7 @@ static void over_share(void *arg)
 	CHECK_EQ(sched_weigh(s, "a", 100), 0);
 	CHECK_EQ(sched_weigh(s, "b", 300), 0);
 	CHECK_EQ(sched_reserve(s, "b", SCHED_GOLD, WRITE_BYTES, &b, &retry_ns), 0);
-	/* A quarter for one, as long as the other wants something. */
+	/* One group gets a quarter while the other has requests. */
 	while (sched_reserve(s, "a", SCHED_GOLD, WRITE_BYTES, &r, &retry_ns) == 0)
 		n++;
 	CHECK_EQ(n, 4);
@@ -504,7 +504,7 @@ static void over_share(void *arg)
 	sched_close(s);
 }
 
-static void a_group_over_its_share_gets_no_reservation(void **state)
+static void a_group_beyond_its_share_gets_no_reservation(void **state)
 {
 	(void)state;
 	fixture_sim(over_share, NULL);
@@ -526,7 +526,7 @@ static void expiry(void *arg)
 	CHECK(!sched_expired(s, &more));
 	job_pass_ms(1001);
 	CHECK_EQ(sched_release(s, r[0].id, &more), -ENOENT);
-	/* Bounded also when nobody looks after what has expired. */
+	/* The number is bounded also if sched_expired is never called. */
 	CHECK_EQ(sched_reserve(s, "a", SCHED_GOLD, MIB, &more, &retry_ns), -EBUSY);
 	for (size_t i = 0; i < ARRAY_LEN(r); i++) {
 		CHECK(sched_expired(s, &more));
@@ -587,14 +587,14 @@ static void bad_reservations(void *arg)
 	CHECK_EQ(sched_reserve(s, "a", SCHED_GOLD, UINT64_MAX, &r, &retry_ns), -EINVAL);
 	CHECK_EQ(sched_release(s, 0, &r), -ENOENT);
 	CHECK_EQ(sched_release(s, UINT64_MAX, &r), -ENOENT);
-	/* Larger than any limit: when there is nothing else. */
+	/* A reservation larger than every limit is granted when the disk is idle. */
 	CHECK_EQ(sched_reserve(s, "a", SCHED_BRONZE, 100 * GIB, &r, &retry_ns), 0);
 	CHECK_EQ(sched_reserve(s, "a", SCHED_GOLD, 1, &r, &retry_ns), -EBUSY);
 	CHECK_EQ(retry_ns, sched_hdd.reserve_ttl_ns);
 	sched_close(s);
 }
 
-static void reservations_that_cannot_be_are_refused(void **state)
+static void invalid_reservations_are_refused(void **state)
 {
 	(void)state;
 	fixture_sim(bad_reservations, NULL);
@@ -603,22 +603,22 @@ static void reservations_that_cannot_be_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_full_queue_refuses),
-		cmocka_unit_test(who_gives_up_waiting_leaves_nothing_behind),
-		cmocka_unit_test(giving_up_between_slices_leaves_nothing_behind),
-		cmocka_unit_test(a_turn_that_goes_out_of_scope_is_given_up),
+		cmocka_unit_test(a_full_queue_refuses_requests),
+		cmocka_unit_test(a_request_cancelled_while_it_waits_leaves_nothing_behind),
+		cmocka_unit_test(a_request_cancelled_between_slices_leaves_nothing_behind),
+		cmocka_unit_test(a_turn_ends_when_its_scope_ends),
 		cmocka_unit_test(a_crash_at_any_wait_leaves_nothing_behind),
-		cmocka_unit_test(requests_that_cannot_be_are_refused),
-		cmocka_unit_test(configurations_that_cannot_be_are_refused),
-		cmocka_unit_test(groups_are_bounded_and_idle_ones_make_room),
-		cmocka_unit_test(what_happened_is_counted_by_group_and_class),
-		cmocka_unit_test(names_answered_from_memory_do_not_spoil_estimates),
-		cmocka_unit_test(a_disk_that_has_enough_to_do_takes_no_reservations),
-		cmocka_unit_test(what_waits_counts_against_reservations),
-		cmocka_unit_test(a_group_over_its_share_gets_no_reservation),
+		cmocka_unit_test(invalid_requests_are_refused),
+		cmocka_unit_test(invalid_configurations_are_refused),
+		cmocka_unit_test(groups_are_bounded_and_entries_of_idle_ones_are_reused),
+		cmocka_unit_test(requests_are_counted_by_group_and_class),
+		cmocka_unit_test(names_answered_from_memory_do_not_change_the_estimates_of_reads),
+		cmocka_unit_test(a_busy_disk_refuses_reservations),
+		cmocka_unit_test(queued_requests_reduce_the_time_for_reservations),
+		cmocka_unit_test(a_group_beyond_its_share_gets_no_reservation),
 		cmocka_unit_test(an_expired_reservation_holds_no_disk_time),
 		cmocka_unit_test(reservations_expire_and_are_bounded),
-		cmocka_unit_test(reservations_that_cannot_be_are_refused),
+		cmocka_unit_test(invalid_reservations_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The disk scheduler under load, in simulated time on emulated disks: who gets how much, how fast. */
+/* The disk scheduler under load, in simulated time on emulated disks: shares and latencies of
+ * the groups. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,10 +81,11 @@ static void gold_keeps_its_p99_under_a_flood_of_bronze(void **state)
 	}
 }
 
-static void without_the_rules_gold_would_wait(void **state)
+static void without_the_rules_gold_waits_longer(void **state)
 {
 	(void)state;
-	/* That the test above can fail: more at the disk, whole requests, no patience. */
+	/* Proves that the test above can fail: more requests at the disk, no slices, no
+	 * patience. */
 	struct sched_config c = sched_hdd;
 	c.other_depth = 4;
 	c.slice_bytes = c.run_bytes;
@@ -121,7 +123,7 @@ static void disk_time_follows_weights(void **state)
 		assert_ratio("disk time of weight 200 to 100", ratio(b->disk_ns, a->disk_ns), 2,
 			     0.05);
 		assert_ratio("of weight 500 to 100", ratio(c->disk_ns, a->disk_ns), 5, 0.05);
-		/* All ask for the same, so it shows in bytes too. */
+		/* All groups send the same requests, so the shares hold for bytes too. */
 		assert_ratio("bytes of weight 200 to 100", ratio(b->bytes_done, a->bytes_done), 2,
 			     0.08);
 		assert_ratio("of weight 500 to 100", ratio(c->bytes_done, a->bytes_done), 5, 0.08);
@@ -151,7 +153,7 @@ static void disk_time_is_shared_not_bytes(void **state)
 	}
 }
 
-static void bronze_has_its_share_under_a_flood_of_gold(void **state)
+static void bronze_gets_its_share_under_a_flood_of_gold(void **state)
 {
 	(void)state;
 	struct sched_fixture fx = fixture_of(&drive_hdd, &sched_hdd, 300);
@@ -167,7 +169,7 @@ static void bronze_has_its_share_under_a_flood_of_gold(void **state)
 	fixture_free(&fx);
 }
 
-static void a_disk_with_work_is_never_idle(void **state)
+static void a_disk_with_queued_requests_is_never_idle(void **state)
 {
 	(void)state;
 	struct sched_fixture fx = fixture_of(&drive_hdd, &sched_hdd, 60);
@@ -180,10 +182,10 @@ static void a_disk_with_work_is_never_idle(void **state)
 	fixture_free(&fx);
 }
 
-static void without_gold_bronze_has_all_of_the_disk(void **state)
+static void without_gold_bronze_gets_the_full_speed_of_the_disk(void **state)
 {
 	(void)state;
-	/* As fast as if it had the drive to itself: whole reads, and small ones many at a time. */
+	/* As fast as alone on the drive: long reads, and many small ones at a time. */
 	static const uint64_t sizes[] = {8 * MIB, 4096};
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 		struct sched_fixture ours = fixture_of(&drive_hdd, &sched_hdd, 100), bare = ours;
@@ -209,7 +211,7 @@ static void note_learnt(struct sched_fixture *fx)
 static void estimates_follow_the_disk(void **state)
 {
 	(void)state;
-	/* A drive that is slower to read and faster to seek than the one it is taken for. */
+	/* A drive that reads slower and seeks faster than the configuration says. */
 	struct drive_spec spec = drive_hdd;
 	struct sched_config config = sched_hdd;
 	spec.read_bytes_per_s = 90000000;
@@ -222,7 +224,7 @@ static void estimates_follow_the_disk(void **state)
 	fixture_run(&fx);
 	assert_ratio("position in ms", (double)learnt.position_ns / 1e6, 4.97, 0.2);
 	assert_ratio("reading in MB/s", (double)learnt.read_bytes_per_s / 1e6, 90, 0.1);
-	/* Of what there was none nothing is learnt. */
+	/* The estimates of kinds without requests are unchanged. */
 	assert_int_equal(learnt.write_position_ns, sched_hdd.position_ns);
 	assert_int_equal(learnt.names_ns, sched_hdd.position_ns);
 	assert_int_equal(learnt.write_bytes_per_s, sched_hdd.write_bytes_per_s);
@@ -242,7 +244,7 @@ static void invariants(struct sched_fixture *fx)
 			queued += g.classes[c].queued;
 			at_disk += g.classes[c].at_disk;
 			by_class[c] += g.classes[c].at_disk;
-			/* Those that have begun come back whatever waits. */
+			/* Requests that have begun continue whatever waits. */
 			CHECK(g.classes[c].queued <= fx->config->queue_max + fx->config->depth);
 		}
 	}
@@ -252,11 +254,11 @@ static void invariants(struct sched_fixture *fx)
 	}
 	CHECK_EQ(queued, st.queued);
 	CHECK_EQ(at_disk, st.at_disk);
-	/* Every nanosecond is handed out once. */
+	/* Every nanosecond is charged once. */
 	CHECK_EQ(claimed + st.unclaimed_ns, st.busy_ns);
 	/* Rule 7. */
 	CHECK(st.queued == 0 || st.at_disk > 0);
-	/* Rule 4: Gold comes first in these runs, and is about for ever after. */
+	/* Rule 4: in these runs Gold comes first and stays active. */
 	CHECK(st.at_disk <= fx->config->depth);
 	CHECK(st.at_disk - by_class[SCHED_GOLD] <= fx->config->other_depth);
 	CHECK(st.groups <= fx->config->groups_max);
@@ -328,12 +330,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(gold_keeps_its_p99_under_a_flood_of_bronze),
-		cmocka_unit_test(without_the_rules_gold_would_wait),
+		cmocka_unit_test(without_the_rules_gold_waits_longer),
 		cmocka_unit_test(disk_time_follows_weights),
 		cmocka_unit_test(disk_time_is_shared_not_bytes),
-		cmocka_unit_test(bronze_has_its_share_under_a_flood_of_gold),
-		cmocka_unit_test(a_disk_with_work_is_never_idle),
-		cmocka_unit_test(without_gold_bronze_has_all_of_the_disk),
+		cmocka_unit_test(bronze_gets_its_share_under_a_flood_of_gold),
+		cmocka_unit_test(a_disk_with_queued_requests_is_never_idle),
+		cmocka_unit_test(without_gold_bronze_gets_the_full_speed_of_the_disk),
 		cmocka_unit_test(estimates_follow_the_disk),
 		cmocka_unit_test(invariants_hold_under_random_load),
 	};

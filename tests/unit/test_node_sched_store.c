@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The scheduler in front of a store with the speed of a drive, as a node has it: bytes and all. */
+/* The scheduler in front of a store with the speed of a drive, as in a node, with real bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,7 @@ static void fill(struct store_fixture *fx)
 	}
 }
 
-/* The CRC of the range, put together from those of the slices. */
+/* The CRC of the range, combined from those of the slices. */
 static uint32_t read_slices(struct store_fixture *fx, const struct sched_request *r, uint32_t chunk,
 			    uint8_t *buf)
 {
@@ -118,14 +118,14 @@ static void body(void *arg)
 	print_message("  gold: %.1f ms on average, %.1f at most; bronze %.0f%% of the bandwidth\n",
 		      (double)fx->sum_ns / GOLD_READS / 1e6, (double)fx->slowest_ns / 1e6,
 		      100 * share);
-	/* The rest of a slice with a seek before it, and the longest way: 28.7 + 23.9 ms. */
+	/* The rest of a slice that begins with a seek, and the longest seek: 28.7 + 23.9 ms. */
 	CHECK(fx->slowest_ns < 53 * NS_PER_MS);
 	CHECK(share > 0.6);
 	sched_close(fx->sched);
 	store_close(fx->store);
 }
 
-static void gold_waits_for_a_slice_and_bytes_are_right(void **state)
+static void gold_waits_for_one_slice_at_most_and_bytes_are_right(void **state)
 {
 	(void)state;
 	struct store_fixture fx = {0};
@@ -135,7 +135,7 @@ static void gold_waits_for_a_slice_and_bytes_are_right(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(gold_waits_for_a_slice_and_bytes_are_right),
+		cmocka_unit_test(gold_waits_for_one_slice_at_most_and_bytes_are_right),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

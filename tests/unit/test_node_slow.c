@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A thousand clients that ask and do not read, or announce and do not send: the node's memory stays within
- * its bounds, and others are served. */
+/* A thousand clients that send gets and do not read, or send headers of puts and no payload: the
+ * node's memory stays within its limits, and other clients are served. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,12 +26,12 @@ static const struct chunk_id one = {.block = 7, .index = 1};
 
 struct crowd {
 	struct node_fixture *fx;
-	bool sends; /* puts that do not come; else gets that are not read */
+	bool sends; /* puts without their payload; else gets that are not read */
 	uint32_t connected;
 	uint32_t hung_up;
 };
 
-/* A whole request in bytes, without its payload. */
+/* Encodes a request without its payload. */
 static size_t request_bytes(uint8_t *out, const struct rpc_type *type, const ProtobufCMessage *m,
 			    uint64_t id, uint32_t payload_len)
 {
@@ -78,7 +78,7 @@ static int send_all(struct rt_sock *s, const void *bytes, size_t len)
 	return rt_sock_sendv(s, &v, 1);
 }
 
-/* Asks, and then does nothing until the node hangs up or the test is over. */
+/* Sends the request, then waits until the node closes the connection or the test ends. */
 static void slow_client(void *arg)
 {
 	struct crowd *c = arg;
@@ -91,7 +91,7 @@ static void slow_client(void *arg)
 	int rc = 0;
 	if (c->sends) {
 		rc = send_all(s, bytes, put_bytes(bytes, id));
-		/* Enough to be given memory for the rest. */
+		/* Enough bytes that the node allocates the buffer of the payload. */
 		if (rc == 0)
 			rc = send_all(s, some, sizeof(some));
 	}
@@ -132,7 +132,8 @@ static void with_crowd(const char *path, bool sends)
 		CHECK_EQ(rt_group_spawn(&g, "slow", slow_client, &c), 0);
 	CHECK_EQ(rt_sleep_ns(2 * NS_PER_S), 0);
 	CHECK(c.connected > CLIENTS - 30);
-	/* They want ten times the memory there is; who sends and reads is served all the same. */
+	/* They request ten times the available memory; clients that send and read are still
+	 * served. */
 	for (unsigned i = 0; i < 5; i++) {
 		uint64_t start = rt_now_ns();
 		CHECK_EQ(fixture_put(&fx, 1, (struct chunk_id){50 + i, 0}, i, CHUNK, false, 0), 0);
@@ -142,7 +143,7 @@ static void with_crowd(const char *path, bool sends)
 	}
 	rt_group_cancel(&g);
 	rt_group_join(&g);
-	/* And nothing of it is left. */
+	/* All memory was returned. */
 	uint64_t in_use = 1;
 	for (unsigned i = 0; i < 100 && in_use > 0; i++) {
 		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
@@ -164,13 +165,13 @@ static void mute(const char *path)
 	with_crowd(path, true);
 }
 
-static void a_thousand_clients_that_do_not_read_are_borne(void **state)
+static void a_thousand_clients_that_do_not_read_leave_memory_for_others(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, deaf);
 }
 
-static void a_thousand_clients_that_do_not_send_are_borne(void **state)
+static void a_thousand_clients_that_do_not_send_leave_memory_for_others(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, mute);
@@ -179,8 +180,8 @@ static void a_thousand_clients_that_do_not_send_are_borne(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thousand_clients_that_do_not_read_are_borne),
-		cmocka_unit_test(a_thousand_clients_that_do_not_send_are_borne),
+		cmocka_unit_test(a_thousand_clients_that_do_not_read_leave_memory_for_others),
+		cmocka_unit_test(a_thousand_clients_that_do_not_send_leave_memory_for_others),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * rpc end to end: each test runs with server and client in one process, over TCP, over a Unix socket
- * and in the simulator without faults. What hostile peers do is in test_rpc_hostile.c.
+ * rpc end to end: each test runs with server and client in one process, over TCP, over a Unix
+ * socket and in the simulator without faults. test_rpc_hostile.c tests hostile peers.
  */
 #include "rpc_fixture.h"
 
@@ -49,7 +49,7 @@ static void payload_lands_in_the_buffer_that_was_given(struct fixture *f)
 	CHECK(reply.payload.buf == b && reply.payload.len == 100000);
 	CHECK(b->data[99999] == (uint8_t)99999);
 
-	/* One that is too small fails its call and nothing else. */
+	/* A reply buffer that is too small fails only its call. */
 	Terrane__Rpc__Tags large = tags_of(200000, "");
 	call.request = &large.base;
 	AUTO_REPLY struct rpc_reply second;
@@ -83,7 +83,7 @@ static void an_error_comes_with_its_words(struct fixture *f)
 	CHECK(reply.message == NULL && reply.maybe_executed);
 	CHECK(reply.retry_ms == 250);
 
-	/* A code outside our table becomes EPROTO. */
+	/* A code outside the table of base/err.c becomes EPROTO. */
 	q.job_id = 4000;
 	AUTO_REPLY struct rpc_reply second;
 	CHECK_RC(rpc_call(f->channel, &call, &second), -EPROTO);
@@ -178,12 +178,12 @@ static void a_late_call_fails_alone_and_its_handler_is_told(struct fixture *f)
 	CHECK(rt_now_ns() - start < 20 * NS_PER_S);
 	fixture_await(&f->service.ended_early, 1);
 	CHECK_RC(fixture_ping(f), 0);
-	/* The cancelled request is answered, but nobody waits for that. */
+	/* The server answers the cancelled request; the response counts as late. */
 	fixture_await(&rpc_channel_counters(f->channel)->late, 1);
 	CHECK(rpc_channel_counters(f->channel)->connections == 1);
 }
 
-/* Ends in less time than it takes to look silent. */
+/* Ends before silence_ns. */
 static void short_call(struct fixture *f)
 {
 	struct slow_call late = {.f = f, .sleep_ms = 60000, .timeout_ns = 50 * NS_PER_MS};
@@ -206,7 +206,7 @@ static void idle_time_is_not_silence_after_a_cancelled_call(struct fixture *f)
 {
 	struct slow_call call = {.f = f, .sleep_ms = 60000};
 	struct rt_fiber *fiber = NULL;
-	f->service.deaf = true; /* no answer comes meanwhile */
+	f->service.deaf = true; /* no response comes during this time */
 	CHECK_RC(rt_spawn(&fiber, "call", slow_call_main, &call), 0);
 	fixture_await(&f->service.sleeping, 1);
 	rt_cancel(fiber);
@@ -292,7 +292,7 @@ static void attempts_to_connect_grow_rarer(struct fixture *f)
 	AUTO_REPLY struct rpc_reply reply;
 	CHECK_RC(rpc_call(f->channel, &call, &reply), -ECONNREFUSED);
 	CHECK(!reply.maybe_executed);
-	/* 10, 20, 40, 80, then every 100 ms at most, each no less than half of that. */
+	/* The back-off is 10, 20, 40, 80 and then 100 ms, and each pause at least half of it. */
 	uint64_t tries = fixture_connect_failures(f);
 	CHECK(tries >= 2 && tries <= 13);
 }
@@ -383,8 +383,8 @@ static void bulk_main(void *arg)
 	b->done++;
 }
 
-/* Forty requests of 1 MiB, each held by its handler for a while, through a server that has memory
- * for a few: the others wait in the client. */
+/* Forty requests of 1 MiB, each held by its handler for a while, to a server that has memory for
+ * a few: the other requests wait in the client. */
 static void payloads_beyond_the_pool_wait_in_the_client(struct fixture *f)
 {
 	AUTO_BUF struct buf *b = fixture_payload(f, 1 * MIB, 3);
@@ -455,7 +455,7 @@ struct lender {
 	struct buf *b;
 };
 
-/* Holds the buffer for a moment that some crash of the process falls into. */
+/* Holds the buffer for a time during which some of the crashes happen. */
 static void lender_main(void *arg)
 {
 	struct lender *l = arg;
@@ -505,7 +505,7 @@ static bool ended_twice(void *ends)
 }
 
 /* A buffer released on another loop posts a message, which is lost when the process crashes. */
-static void a_pool_ends_with_a_process_that_crashes_at_any_wait(void **state)
+static void a_pool_is_freed_when_its_process_crashes_at_any_wait(void **state)
 {
 	(void)state;
 	uint64_t waits = 0;
@@ -553,7 +553,7 @@ int main(void)
 		IN_EVERY_WORLD(payloads_beyond_the_pool_wait_in_the_client),
 		IN_EVERY_WORLD(large_bodies_are_bounded_together),
 		IN_EVERY_WORLD(a_pool_serves_those_who_wait_in_order),
-		cmocka_unit_test(a_pool_ends_with_a_process_that_crashes_at_any_wait),
+		cmocka_unit_test(a_pool_is_freed_when_its_process_crashes_at_any_wait),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static int decode(const uint8_t raw[FRAME_HEADER_BYTES], enum frame_fault *fault
 	return frame_decode(&h, raw, &limits, fault);
 }
 
-static void header_comes_back_as_it_was_written(void **state)
+static void a_header_is_decoded_as_it_was_encoded(void **state)
 {
 	struct frame_header in = sample_request();
 	struct frame_header out;
@@ -66,7 +66,7 @@ static void header_comes_back_as_it_was_written(void **state)
 	assert_true(out.id == in.id && out.timeout_us == in.timeout_us);
 }
 
-/* What must never change on the wire. */
+/* Pins the wire format, which must never change. */
 static void header_bytes_are_as_documented(void **state)
 {
 	static const uint8_t expected[60] = {
@@ -84,7 +84,7 @@ static void header_bytes_are_as_documented(void **state)
 	assert_memory_equal(raw, expected, sizeof(expected));
 }
 
-static void every_flipped_bit_of_a_header_is_noticed(void **state)
+static void every_flipped_bit_of_a_header_is_detected(void **state)
 {
 	struct frame_header h = sample_request();
 	uint8_t raw[FRAME_HEADER_BYTES];
@@ -125,7 +125,7 @@ static void lengths_beyond_the_limits_are_refused(void **state)
 	assert_int_equal(decode(raw, &fault), -EMSGSIZE);
 }
 
-static void contradictory_headers_are_refused(void **state)
+static void headers_with_inconsistent_fields_are_refused(void **state)
 {
 	const struct frame_header bad[] = {
 		{.kind = 0},
@@ -159,7 +159,7 @@ static void contradictory_headers_are_refused(void **state)
 	}
 }
 
-static void an_arena_never_hands_out_more_than_its_limit(void **state)
+static void an_arena_never_allocates_beyond_its_limit(void **state)
 {
 	struct arena a;
 	arena_init(&a, 10000);
@@ -176,7 +176,7 @@ static void an_arena_never_hands_out_more_than_its_limit(void **state)
 	arena_fini(&a);
 }
 
-static void what_an_arena_hands_out_does_not_overlap(void **state)
+static void allocations_of_an_arena_do_not_overlap(void **state)
 {
 	enum { PARTS = 200 };
 	struct arena a;
@@ -240,7 +240,7 @@ static void malformed_bodies_are_refused(void **state)
 }
 
 /* Two bytes of an unknown field take some seventy when unpacked: the arena's limit stops that. */
-static void a_body_that_swells_is_stopped_by_the_limit(void **state)
+static void a_body_that_expands_is_refused_at_the_limit(void **state)
 {
 	uint8_t body[4096];
 	for (size_t i = 0; i < sizeof(body); i += 2) {
@@ -251,7 +251,7 @@ static void a_body_that_swells_is_stopped_by_the_limit(void **state)
 	assert_int_equal(unpack_context(body, 64, 16 * KIB), 0);
 }
 
-static void a_context_survives_the_wire(void **state)
+static void a_context_is_decoded_as_it_was_encoded(void **state)
 {
 	static const uint8_t token[] = {0, 1, 2, 255};
 	struct context in = *context_empty();
@@ -296,7 +296,7 @@ static void a_context_survives_the_wire(void **state)
 }
 
 /* Each part at its limit arrives whole, all together fit into a frame, and one byte more is refused. */
-static void a_context_at_its_limits_survives_the_wire(void **state)
+static void a_context_at_its_limits_is_decoded_as_it_was_encoded(void **state)
 {
 	static char path[CONTEXT_PATH_MAX + 1], group[CONTEXT_GROUP_MAX + 1];
 	static char tenant[CONTEXT_TENANT_MAX + 2];
@@ -352,18 +352,18 @@ static void counters_print_as_prometheus_text(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(header_comes_back_as_it_was_written),
+		cmocka_unit_test(a_header_is_decoded_as_it_was_encoded),
 		cmocka_unit_test(header_bytes_are_as_documented),
-		cmocka_unit_test(every_flipped_bit_of_a_header_is_noticed),
+		cmocka_unit_test(every_flipped_bit_of_a_header_is_detected),
 		cmocka_unit_test(lengths_beyond_the_limits_are_refused),
-		cmocka_unit_test(contradictory_headers_are_refused),
-		cmocka_unit_test(an_arena_never_hands_out_more_than_its_limit),
-		cmocka_unit_test(what_an_arena_hands_out_does_not_overlap),
+		cmocka_unit_test(headers_with_inconsistent_fields_are_refused),
+		cmocka_unit_test(an_arena_never_allocates_beyond_its_limit),
+		cmocka_unit_test(allocations_of_an_arena_do_not_overlap),
 		cmocka_unit_test(strings_with_nul_or_bad_utf8_are_refused),
 		cmocka_unit_test(malformed_bodies_are_refused),
-		cmocka_unit_test(a_body_that_swells_is_stopped_by_the_limit),
-		cmocka_unit_test(a_context_survives_the_wire),
-		cmocka_unit_test(a_context_at_its_limits_survives_the_wire),
+		cmocka_unit_test(a_body_that_expands_is_refused_at_the_limit),
+		cmocka_unit_test(a_context_is_decoded_as_it_was_encoded),
+		cmocka_unit_test(a_context_at_its_limits_is_decoded_as_it_was_encoded),
 		cmocka_unit_test(counters_print_as_prometheus_text),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

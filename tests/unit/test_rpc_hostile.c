@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a peer may do wrong, byte by byte: it gets a clear error or a closed connection, a counter
- * moves, memory stays within its bounds, and other connections do not notice.
+ * Malformed and hostile peers, byte by byte: the peer gets an error or a closed connection, a
+ * counter increases, memory stays within its limits, and other connections are not affected.
  */
 #include "base/buf.h"
 #include "rpc/counters.h"
@@ -165,7 +165,7 @@ static void a_bad_request_is_refused_and_the_connection_lives(struct fixture *f)
 	rt_sock_close(s);
 }
 
-static void what_does_not_parse_is_not_sent_again(struct fixture *f)
+static void a_malformed_body_is_not_sent_again(struct fixture *f)
 {
 	Terrane__Rpc__Tags q = tags_of(1, "\xff");
 	struct rpc_call call = fixture_call(&type_echo, &q);
@@ -193,7 +193,7 @@ static void patient_main(void *arg)
 	p->maybe_executed = reply.maybe_executed;
 }
 
-/* A checksum that is wrong each time, as behind a broken network card. */
+/* The checksum is wrong each time, as with a defective network card. */
 static int call_with_bad_payload(struct fixture *f, uint64_t timeout_ns, struct rpc_reply *reply)
 {
 	AUTO_BUF struct buf *b = fixture_payload(f, 5000, 1);
@@ -226,7 +226,8 @@ static void retries_end_also_without_a_deadline(struct fixture *f)
 	CHECK(rpc_channel_counters(f->channel)->retries == RPC_TRIES_MAX - 1);
 }
 
-/* The first try is lost, no second connection is made: the first loss is the news. */
+/* The connection of the first try is lost and no second one is made: the call returns the error
+ * of the first try. */
 static void a_lost_try_is_told_when_no_other_can_be_made(struct fixture *f)
 {
 	Terrane__Rpc__Tags q = tags_of(60000, "");
@@ -294,7 +295,7 @@ static void half_a_frame_and_silence_is_closed(struct fixture *f)
 		CHECK(n->stalled_frames == i + 1);
 		CHECK_RC(fixture_ping(f), 0);
 	}
-	/* The same, but the peer goes away. */
+	/* The same, but the peer closes the connection. */
 	for (size_t i = 0; i < ARRAY_LEN(cuts); i++) {
 		struct rt_sock *s = raw_connect(f);
 		CHECK_RC(raw_send(s, r.bytes, cuts[i]), 0);
@@ -368,7 +369,7 @@ static void a_thousand_connections_are_served_and_no_more(struct fixture *f)
 	}
 }
 
-/* Asks for 64 MiB and reads nothing: the server holds a bounded part of it, and not for long. */
+/* Requests 64 MiB and reads nothing: the server holds a bounded part of it, for a bounded time. */
 static void a_peer_that_does_not_read_takes_bounded_memory(struct fixture *f)
 {
 	struct rt_sock *s = raw_connect(f);
@@ -482,7 +483,7 @@ static void false_server_main(void *arg)
 	}
 }
 
-/* One call to a server that plays the trick. */
+/* Makes one call to a server that misbehaves as given. */
 static void call_false_server(struct fixture *f, enum trick trick, int want)
 {
 	struct false_server fs = {.trick = trick};
@@ -535,7 +536,7 @@ static void see_log(void *ctx, const char *line, size_t len)
 	seen->debug += memmem(line, len, "debug ", 6) != NULL;
 }
 
-/* The call fails with -ECONNRESET, which is for the caller to report. */
+/* The call fails with -ECONNRESET, which the caller reports. */
 static void a_loss_that_a_caller_is_told_of_is_not_logged_as_news(struct fixture *f)
 {
 	struct log_seen seen = {0};
@@ -555,7 +556,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_EVERY_WORLD(a_bad_header_is_answered_with_a_goodbye_and_the_end),
 		IN_EVERY_WORLD(a_bad_request_is_refused_and_the_connection_lives),
-		IN_EVERY_WORLD(what_does_not_parse_is_not_sent_again),
+		IN_EVERY_WORLD(a_malformed_body_is_not_sent_again),
 		IN_EVERY_WORLD(retries_pause_and_when_time_runs_out_the_reason_is_told),
 		IN_WORLD(retries_end_also_without_a_deadline, "sim"),
 		IN_WORLD(a_lost_try_is_told_when_no_other_can_be_made, "sim"),

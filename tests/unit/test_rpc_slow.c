@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Peers that send or read slowly: they do not keep a server's memory from others. */
+/* Peers that send or read slowly must not hold the server's memory while others need it. */
 #include "base/buf.h"
 #include "rpc/counters.h"
 #include "rpc/type.h"
 #include "rpc_raw.h"
 
-/* A server that is patient with silence, so that nothing but pressure moves it. */
+/* A server with a long stall_ns, so that only memory pressure evicts. */
 static void restart_patient(struct fixture *f, uint64_t stall_ns)
 {
 	fixture_stop_server(f, 0);
@@ -17,13 +17,13 @@ static void restart_patient(struct fixture *f, uint64_t stall_ns)
 struct starver {
 	struct fixture *f;
 	size_t first_bytes; /* of the payload of 1 MiB */
-	size_t piece_bytes; /* so many more after each pause; 0: silence */
+	size_t piece_bytes; /* bytes sent after each pause; 0: none */
 	uint64_t pause_ns;
 	size_t sent_bytes;
 	uint64_t lasted_ns;
 };
 
-/* Sends a request's payload slowly until the server hangs up. */
+/* Sends the payload of a request slowly until the server closes the connection. */
 static void starver_main(void *arg)
 {
 	struct starver *v = arg;
@@ -51,7 +51,7 @@ static void starver_main(void *arg)
 	rt_sock_close(s);
 }
 
-/* Three blobs on a connection of their own; the longest that one took. */
+/* Fetches three blobs on its own connection; returns the longest time of one. */
 static uint64_t three_blobs_take(struct fixture *f)
 {
 	struct rpc_channel *ch = NULL;
@@ -73,7 +73,8 @@ static uint64_t three_blobs_take(struct fixture *f)
 	return longest;
 }
 
-/* Forty announce 1 MiB each to a server that has 16 and stop, or trickle: others get through. */
+/* Forty clients send headers of 1 MiB each to a server with 16 MiB, and then stop or send
+ * slowly: other clients are served. */
 static void slow_senders_do_not_keep_the_memory(struct fixture *f)
 {
 	static const struct starver kinds[] = {
@@ -97,7 +98,7 @@ static void slow_senders_do_not_keep_the_memory(struct fixture *f)
 		struct rpc_server_stats stats;
 		rpc_server_stats(f->server, &stats);
 		CHECK(stats.incoming_peak_bytes <= 8 * MIB);
-		/* Who holds no memory is left alone. */
+		/* A connection that holds no memory is not evicted. */
 		uint64_t evicted = rpc_server_counters(f->server)->evicted;
 		CHECK(kinds[k].first_bytes == 1000 ? evicted == 0 : evicted >= 8);
 		CHECK(rpc_server_counters(f->server)->stalled_frames == 0);
@@ -106,7 +107,8 @@ static void slow_senders_do_not_keep_the_memory(struct fixture *f)
 	}
 }
 
-/* Nobody else wants the memory: slowness is fine, up to a bound for the whole payload. */
+/* No other request needs the memory: a slow sender is allowed, up to the deadline of the
+ * complete payload. */
 static void a_payload_in_slow_pieces_is_closed_in_the_end(struct fixture *f)
 {
 	restart_patient(f, 4 * NS_PER_S);
@@ -119,7 +121,8 @@ static void a_payload_in_slow_pieces_is_closed_in_the_end(struct fixture *f)
 	CHECK(rpc_server_counters(f->server)->evicted == 0);
 }
 
-/* Asks for blobs of 1 MiB and reads nothing, or a little after each pause, until the server hangs up. */
+/* Requests blobs of 1 MiB and reads nothing, or a little after each pause, until the server
+ * closes the connection. */
 struct deaf {
 	struct fixture *f;
 	size_t piece_bytes;
@@ -146,7 +149,8 @@ static void deaf_main(void *arg)
 	rt_sock_close(s);
 }
 
-/* Forty ask a server that has 16 MiB for 4 MiB each and do not read: others get through. */
+/* Forty clients request 4 MiB each from a server with 16 MiB and do not read: other clients are
+ * served. */
 static void slow_readers_do_not_keep_the_memory(struct fixture *f)
 {
 	static const struct deaf kinds[] = {

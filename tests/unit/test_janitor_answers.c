@@ -195,16 +195,16 @@ static void a_janitor_has_room_for_the_leases_of_the_largest_cluster(void **stat
 }
 
 /* A pool that has another length of a chunk than the record asks for bytes that do not exist. */
-static void beyond_body(struct client_box *b)
+static void beyond_body(struct client_fixture *fx)
 {
-	struct lab l;
+	struct janitor_fixture jf;
 	struct meta_on_disk on;
 	struct arena a;
 	arena_init(&a, MIB);
-	lab_open(&l, b);
-	struct chunk_id id = column_write(&l, &on);
-	struct meta_block block = block_get(&l, on.block, &a);
-	struct chunk_stat st = stat_of(&l, 11, id);
+	janitor_fixture_open(&jf, fx);
+	struct chunk_id id = column_write(&jf, &on);
+	struct meta_block block = block_get(&jf, on.block, &a);
+	struct chunk_stat st = stat_of(&jf, 11, id);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_repair(j, true), 0);
@@ -226,13 +226,13 @@ static void beyond_body(struct client_box *b)
 	CHECK(got.buf == NULL);
 	janitor_close(j);
 	arena_fini(&a);
-	lab_close(&l);
+	janitor_fixture_close(&jf);
 }
 
 static void ranges_beyond_the_end_of_a_chunk_are_refused(void **state)
 {
 	(void)state;
-	cbox_run_pools(3, beyond_body);
+	fixture_run_pools(3, beyond_body);
 }
 
 int main(void)

@@ -113,9 +113,10 @@ class Cluster:
 
     def __init__(self, folder):
         self.folder = folder
-        self.box = Box(folder / "box", "--racks", 4, "--disks", 2)
+        self.box = Box(folder / "box", "--racks", 4, "--disks", 3, "--flash", 1)
         self.pools = None
         self.ups = 0
+        (folder / "F").write_bytes(b"x" * 100_000)
         (folder / "my-data-set").mkdir()
         (folder / "my-data-set" / "a").write_bytes(b"x" * 100_000)
         self.box.up(*self.box.shape)
@@ -127,12 +128,12 @@ class Cluster:
         (folder / "janitor.ini").write_text(re.sub(r"(?m)^metrics.*$", "", conf))
 
     def node_conf(self):
-        """A node that is not in the cluster yet, with two empty disks."""
+        """A node that is not in the cluster yet, with three empty disks."""
         conf = (self.box.folder / "conf" / "node-1.ini").read_text()
         conf = re.sub(r"(?m)^(metrics|rack|name|announce).*$", "", conf)
         conf = re.sub(r"(?m)^id .*$", "id = 90", conf)
         conf = re.sub(r"(?m)^listen.*$", "listen = 127.0.0.1:0", conf)
-        for disk in (1, 2):
+        for disk in (1, 2, 3):
             (self.folder / f"new-{disk}").mkdir()
             conf = re.sub(rf"(?m)^disk = 100{disk} .*$", f"disk = 9000{disk} {self.folder}/new-{disk}", conf)
         (self.folder / "node.ini").write_text(conf)

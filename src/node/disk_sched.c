@@ -118,7 +118,7 @@ static void dequeue(struct sched_turn *t)
 	class_of(t)->queued--;
 }
 
-static void send_slice(struct sched *s, struct sched_turn *t, uint64_t now_ns)
+static void slice_send(struct sched *s, struct sched_turn *t, uint64_t now_ns)
 {
 	dequeue(t);
 	assert(s->at_disk_count < s->config.depth);
@@ -147,10 +147,10 @@ static void dispatch(struct sched *s)
 	struct sched_turn *t;
 
 	while ((t = sched_pick(s, now_ns)) != NULL)
-		send_slice(s, t, now_ns);
+		slice_send(s, t, now_ns);
 }
 
-static void take_back(struct sched_turn *t, int rc)
+static void slice_end(struct sched_turn *t, int rc)
 {
 	struct sched *s = t->sched;
 	uint64_t now_ns = rt_now_ns();
@@ -177,7 +177,7 @@ static void take_back(struct sched_turn *t, int rc)
 }
 
 /* Counts the request as ended and sends the next ones. */
-static void conclude(struct sched_turn *t, int rc)
+static void turn_end(struct sched_turn *t, int rc)
 {
 	for (int i = 0; i < 2; i++) {
 		struct sched_stats *stats = i == 0 ? stats_of(t) : class_of(t);
@@ -206,10 +206,10 @@ static int wait_for_turn(struct sched_turn *t)
 	if (rc == 0)
 		return 0;
 	if (t->granted)
-		take_back(t, rc);
+		slice_end(t, rc);
 	else
 		dequeue(t);
-	conclude(t, rc);
+	turn_end(t, rc);
 	return rc;
 }
 
@@ -255,11 +255,11 @@ int sched_begin(struct sched *s, const struct sched_request *r, struct sched_tur
 int sched_next(struct sched_turn *t, int rc)
 {
 	assert(t->granted);
-	take_back(t, rc);
+	slice_end(t, rc);
 	t->off += t->len;
 	if (rc == 0 && t->off < t->request.off + t->request.bytes)
 		return wait_for_turn(t);
-	conclude(t, rc);
+	turn_end(t, rc);
 	return rc;
 }
 
@@ -267,6 +267,6 @@ void sched_end(struct sched_turn *t)
 {
 	if (!t->granted)
 		return;
-	take_back(t, -ECANCELED);
-	conclude(t, -ECANCELED);
+	slice_end(t, -ECANCELED);
+	turn_end(t, -ECANCELED);
 }

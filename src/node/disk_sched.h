@@ -178,7 +178,7 @@ struct sched_turn {
 	/* estimate; while it waits: of the rest of the request, at the disk: of the slice */
 	uint64_t cost_ns;
 	bool begun; /* its first slice was sent */
-	/* no other request sent a slice since its last one, so no position is to pay */
+	/* no other request sent a slice since its last one, so the slice needs no seek */
 	bool follows;
 };
 

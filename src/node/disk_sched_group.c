@@ -12,7 +12,7 @@ int sched_name_check(const char *name)
 	return strnlen(name, SCHED_NAME_MAX + 1) > SCHED_NAME_MAX ? -EINVAL : 0;
 }
 
-static bool idle(const struct sched_group *g)
+static bool group_idle(const struct sched_group *g)
 {
 	for (int c = 0; c < SCHED_CLASSES; c++)
 		if (g->stats[c].queued > 0 || g->stats[c].at_disk > 0)
@@ -35,7 +35,7 @@ static void group_init(struct sched *s, struct sched_group *g, const char *name,
 
 /* Returns an entry for another group: a new one, else that of the group that has been idle the
  * longest. NULL: none. */
-static struct sched_group *place(struct sched *s)
+static struct sched_group *group_entry(struct sched *s)
 {
 	struct sched_group *oldest = NULL;
 
@@ -47,7 +47,7 @@ static struct sched_group *place(struct sched *s)
 	}
 	for (uint32_t i = 0; i < s->group_count; i++) {
 		struct sched_group *g = s->groups[i];
-		if (!g->pinned && idle(g) && (oldest == NULL || g->used < oldest->used))
+		if (!g->pinned && group_idle(g) && (oldest == NULL || g->used < oldest->used))
 			oldest = g;
 	}
 	return oldest;
@@ -61,7 +61,7 @@ static struct sched_group *find_or_add(struct sched *s, const char *name)
 	for (uint32_t i = 0; i < s->group_count; i++)
 		if (s->groups[i]->name_hash == hash && strcmp(s->groups[i]->name, name) == 0)
 			return s->groups[i];
-	struct sched_group *g = place(s);
+	struct sched_group *g = group_entry(s);
 	if (g != NULL)
 		group_init(s, g, name, hash);
 	return g;

@@ -81,7 +81,7 @@ static void begin_round(struct sched *s)
 	s->round += rounds;
 }
 
-static struct sched_turn *whose_turn(struct sched *s)
+static struct sched_turn *next_turn(struct sched *s)
 {
 	struct sched_turn *t = begun(s);
 
@@ -111,7 +111,7 @@ static struct sched_turn *cede(struct sched *s, struct sched_turn *t, uint64_t n
 	return t;
 }
 
-static bool gold_about(const struct sched *s, uint64_t now_ns)
+static bool gold_active(const struct sched *s, uint64_t now_ns)
 {
 	const struct sched_stats *gold = &s->stats[SCHED_GOLD];
 	return gold->queued > 0 || gold->at_disk > 0 ||
@@ -147,7 +147,7 @@ static bool gold_impatient_at_disk(const struct sched *s, uint64_t now_ns)
 }
 
 /* Rule 4. */
-static bool capped(const struct sched *s, const struct sched_turn *t, bool about)
+static bool capped(const struct sched *s, const struct sched_turn *t, bool active)
 {
 	uint32_t others = s->at_disk_count - s->stats[SCHED_GOLD].at_disk;
 	uint64_t ahead_ns = 0;
@@ -155,24 +155,24 @@ static bool capped(const struct sched *s, const struct sched_turn *t, bool about
 
 	if (others < s->config.other_depth)
 		return false;
-	if (about)
+	if (active)
 		return true;
 	list_for_each_entry(at_disk, &s->at_disk, link)
 		ahead_ns += at_disk->cost_ns;
 	return ahead_ns + t->cost_ns > s->config.other_ahead_ns;
 }
 
-static bool blocked(struct sched *s, const struct sched_turn *t, uint64_t now_ns, bool about)
+static bool blocked(struct sched *s, const struct sched_turn *t, uint64_t now_ns, bool active)
 {
 	if (t->request.class == SCHED_GOLD)
 		return false;
 	/* Rule 7 holds: when nothing is at the disk, only gold_impatient_here can be true, and
 	 * then a Gold request is sent. */
 	return gold_impatient_here(s, now_ns) || gold_impatient_at_disk(s, now_ns) ||
-	       capped(s, t, about);
+	       capped(s, t, active);
 }
 
-static void cut_slice(const struct sched *s, struct sched_turn *t, bool about)
+static void cut_slice(const struct sched *s, struct sched_turn *t, bool active)
 {
 	uint64_t end = t->request.off + t->request.bytes;
 	uint64_t most = s->config.run_bytes;
@@ -180,7 +180,7 @@ static void cut_slice(const struct sched *s, struct sched_turn *t, bool about)
 	t->len = end - t->off;
 	if (t->request.whole)
 		return;
-	if (about && t->request.class != SCHED_GOLD)
+	if (active && t->request.class != SCHED_GOLD)
 		most = s->config.slice_bytes;
 	if (t->len > most)
 		t->len = (t->off + most) / s->config.slice_bytes * s->config.slice_bytes - t->off;
@@ -188,16 +188,16 @@ static void cut_slice(const struct sched *s, struct sched_turn *t, bool about)
 
 struct sched_turn *sched_pick(struct sched *s, uint64_t now_ns)
 {
-	bool about = gold_about(s, now_ns);
+	bool active = gold_active(s, now_ns);
 
 	if (s->queued == 0 || s->at_disk_count >= s->config.depth)
 		return NULL;
-	struct sched_turn *t = cede(s, whose_turn(s), now_ns);
+	struct sched_turn *t = cede(s, next_turn(s), now_ns);
 	/* A blocked request stays next: until it is sent only Gold within its quota goes. */
-	if (blocked(s, t, now_ns, about))
+	if (blocked(s, t, now_ns, active))
 		t = within_quota(s, SCHED_GOLD);
 	assert(t != NULL || s->at_disk_count > 0);
 	if (t != NULL)
-		cut_slice(s, t, about);
+		cut_slice(s, t, active);
 	return t;
 }

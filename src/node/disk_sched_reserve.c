@@ -25,7 +25,7 @@ int sched_reserve_init(struct sched *s)
 }
 
 /* Stops counting the disk time of a promise. */
-static void count_no_more(struct sched *s, struct sched_promise *p)
+static void promise_uncount(struct sched *s, struct sched_promise *p)
 {
 	assert(!p->expired && !list_empty(&p->link));
 	assert(p->group->reserved_ns >= p->cost_ns && s->reserved_ns >= p->cost_ns);
@@ -43,14 +43,14 @@ static void expire(struct sched *s)
 		struct sched_promise *p = list_entry(first, struct sched_promise, link);
 		if (p->r.expires_ns > now_ns)
 			return;
-		count_no_more(s, p);
+		promise_uncount(s, p);
 		p->expired = true;
 		list_push_back(&s->expired, &p->link);
 	}
 }
 
 /* Frees the entry of a promise that no list holds and returns its reservation. */
-static void forget(struct sched *s, struct sched_promise *p, struct sched_reservation *out)
+static void promise_free(struct sched *s, struct sched_promise *p, struct sched_reservation *out)
 {
 	assert(p->r.id != 0 && list_empty(&p->link) && p->group->reservations > 0);
 	assert(s->promise_count > 0 && s->promised_bytes >= p->r.bytes);
@@ -156,8 +156,8 @@ int sched_release(struct sched *s, uint64_t id, struct sched_reservation *out)
 	struct sched_promise *p = &s->promises[id % s->config.reservations_max];
 	if (id == 0 || p->r.id != id || p->expired)
 		return -ENOENT;
-	count_no_more(s, p);
-	forget(s, p, out);
+	promise_uncount(s, p);
+	promise_free(s, p, out);
 	return 0;
 }
 
@@ -167,7 +167,7 @@ bool sched_expired(struct sched *s, struct sched_reservation *out)
 	struct list *first = list_pop_front(&s->expired);
 	if (first == NULL)
 		return false;
-	forget(s, list_entry(first, struct sched_promise, link), out);
+	promise_free(s, list_entry(first, struct sched_promise, link), out);
 	return true;
 }
 
@@ -181,7 +181,7 @@ void sched_reservations_drop(struct sched *s)
 		if (p->expired)
 			list_remove(&p->link);
 		else
-			count_no_more(s, p);
-		forget(s, p, &gone);
+			promise_uncount(s, p);
+		promise_free(s, p, &gone);
 	}
 }

@@ -30,7 +30,7 @@ static int disk_init(struct node_disks *set, struct node_disk *d, const struct n
 	list_init(&d->changes);
 	rt_cond_init(&d->changed);
 	rt_cond_init(&d->rebuild.changed);
-	rt_cond_init(&d->gauge.told);
+	rt_cond_init(&d->gauge.answered);
 	rt_cond_init(&d->checked);
 	rt_mutex_init(&d->members);
 	d->slots = calloc(spec->folder_count + 1, sizeof(d->slots[0]));
@@ -243,7 +243,7 @@ static void gauge_main(void *arg)
 		d->gauge.info = info;
 	}
 	d->gauge.asking = false;
-	rt_cond_broadcast(&d->gauge.told);
+	rt_cond_broadcast(&d->gauge.answered);
 }
 
 void node_disk_info(struct node_disk *d, struct store_info *out)
@@ -259,7 +259,7 @@ void node_disk_info(struct node_disk *d, struct store_info *out)
 	}
 	uint64_t before = rt_deadline_narrow(g->asking_ns + INFO_PATIENCE_NS);
 	while (g->asking && rc == 0)
-		rc = rt_cond_wait(&g->told);
+		rc = rt_cond_wait(&g->answered);
 	rt_deadline_set(before);
 	*out = g->info;
 	if (d->store == NULL)
@@ -277,7 +277,7 @@ static int reopen_by_order(struct node_disk *d)
 }
 
 /* Carries out an order on an open disk. -ENODEV: the disk must be reopened. */
-static int obey(struct node_disk *d, enum store_state state)
+static int order_apply(struct node_disk *d, enum store_state state)
 {
 	struct node_disk *used;
 	struct store_info info = {.state = STORE_ONLINE};
@@ -308,14 +308,14 @@ int node_disk_control(struct node_disk *d, enum store_state state)
 	uint64_t order = ++d->orders;
 	assert(order > 0);
 	d->ordered = state;
-	int rc = obey(d, state);
+	int rc = order_apply(d, state);
 	if (rc == -ENODEV)
 		rc = state == STORE_FAILED ? 0 : reopen_by_order(d);
 	/* If another order was given while this one waited, that one decides. */
 	if (rc == 0 && d->ordered == state)
-		d->obeyed = state;
+		d->order_done = state;
 	else if (rc != 0 && order == d->orders)
-		d->ordered = d->obeyed;
+		d->ordered = d->order_done;
 	log_warn("disk_ordered", "disk=%" PRIu64 " to=%s err=%s", d->spec->disk,
 		 store_state_name(state), err_name(rc));
 	return rc;

@@ -103,7 +103,7 @@ struct node_disks_options {
 	const struct node_weight *weights; /* weights of traffic groups, on every disk */
 	size_t weight_count;
 	bool format; /* format empty folders at the start, see above */
-	/* format every folder and open no disk for service: `terrane node format` */
+	/* format every folder and start no keepers: `terrane node format` */
 	bool format_all;
 	uint32_t fan_bits; /* for format: 2^fan_bits directories for chunks; 0: 8 */
 	uint64_t keep_free_bytes;
@@ -135,7 +135,7 @@ struct node_slot {
 	uint64_t checking_ns;   /* begin of that check */
 	enum store_state state; /* at the end of the last check */
 	bool swapped;           /* the keeper failed it because the folder held another disk */
-	bool gone;              /* it failed because its device or folder was missing */
+	bool vanished;          /* it failed because its device or folder was missing */
 	bool may_return;        /* given up while its folder was missing */
 	bool ordered_out;       /* given up by an operator */
 	char trouble[NODE_TROUBLE_MAX];
@@ -146,14 +146,14 @@ struct node_gauge {
 	struct store_info info;
 	bool asking;        /* a fiber calls store_info */
 	uint64_t asking_ns; /* begin of that call */
-	struct rt_cond told;
+	struct rt_cond answered;
 };
 
 struct node_rebuild {
 	struct rt_fiber *fiber; /* NULL: none to join */
 	bool running;
 	bool stopping;
-	bool again;        /* a rebuild was requested while one runs */
+	bool repeat;       /* a rebuild was requested while one runs */
 	uint64_t retry_ns; /* earliest time at which the keeper starts the next */
 	int last_rc;
 	uint64_t ended;
@@ -183,13 +183,13 @@ struct node_disk {
 	struct node_gauge gauge;
 	struct rt_fiber *keeper;
 	struct rt_cond checked;
-	struct rt_mutex members;  /* held while members are replaced, given up or returned */
-	bool fresh;               /* completely formatted by this start */
-	bool overdrawn;           /* more members are out than the code tolerates */
-	enum store_state ordered; /* state of the last order; initially online */
-	enum store_state obeyed;  /* state of the last order that was carried out */
-	uint64_t orders;          /* number of orders */
-	struct node_slot *slots;  /* one for each folder */
+	struct rt_mutex members;     /* held while members are replaced, given up or returned */
+	bool fresh;                  /* completely formatted by this start */
+	bool overdrawn;              /* more members are out than the code tolerates */
+	enum store_state ordered;    /* state of the last order; initially online */
+	enum store_state order_done; /* state of the last order that was carried out */
+	uint64_t orders;             /* number of orders */
+	struct node_slot *slots;     /* one for each folder */
 	struct node_slot *spares;
 	struct node_slot flash;
 	struct node_rebuild rebuild;

@@ -33,7 +33,7 @@ int slot_is_ours(const struct node_slot *slot)
 }
 
 /* Reports whether a failed store has lost its device. Other stores failed because of errors. */
-static bool has_vanished(struct store *s)
+static bool device_missing(struct store *s)
 {
 	struct chunk_stat st;
 
@@ -56,7 +56,7 @@ static void store_keep(struct node_slot *slot, struct store *s)
 		slot->swapped = true;
 		info.state = STORE_FAILED;
 	}
-	slot->gone = info.state == STORE_FAILED && (slot->swapped || has_vanished(s));
+	slot->vanished = info.state == STORE_FAILED && (slot->swapped || device_missing(s));
 	slot->state = info.state;
 }
 
@@ -131,9 +131,9 @@ static int check_all(struct node_disk *d)
 /* --- one disk --------------------------------------------------------------------------------- */
 
 /* Reports whether a disk that failed because its folder was missing has the same folder again. */
-static bool plain_is_back(struct node_disk *d)
+static bool folder_is_back(struct node_disk *d)
 {
-	return !d->spec->pool && d->slots[0].gone && !d->slots[0].checking &&
+	return !d->spec->pool && d->slots[0].vanished && !d->slots[0].checking &&
 	       slot_is_ours(&d->slots[0]) == 1;
 }
 
@@ -142,7 +142,7 @@ static void disk_keep(struct node_disk *d)
 	struct node_disk *used;
 	bool reopen = false;
 
-	if (d->ordered != STORE_FAILED && !d->closing && (d->store == NULL || plain_is_back(d)))
+	if (d->ordered != STORE_FAILED && !d->closing && (d->store == NULL || folder_is_back(d)))
 		(void)disk_reopen(d);
 	if (d->spec->mem || d->store == NULL || check_all(d) != 0)
 		return;

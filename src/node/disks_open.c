@@ -111,7 +111,7 @@ static int slot_open_or_format(struct node_disk *d, struct node_slot *slot, bool
 		slot->trouble[0] = 0;
 		slot->down_ns = 0;
 		slot->state = STORE_ONLINE;
-		slot->swapped = slot->gone = false;
+		slot->swapped = slot->vanished = false;
 		slot_remember(slot);
 		return 0;
 	}

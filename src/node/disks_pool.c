@@ -88,7 +88,7 @@ static void member_joined(struct node_disk *d, uint32_t member, struct node_slot
 	slot->trouble[0] = 0;
 	slot->down_ns = 0;
 	slot->state = STORE_ONLINE;
-	slot->swapped = slot->gone = slot->may_return = slot->ordered_out = false;
+	slot->swapped = slot->vanished = slot->may_return = slot->ordered_out = false;
 }
 
 /* Replaces a member by the disk in the folder of `from`, which must be empty: else -ENOTEMPTY. */
@@ -251,7 +251,7 @@ static uint32_t members_out(struct node_disk *d, uint32_t member)
 static void member_expire(struct node_disk *d, uint32_t m)
 {
 	struct node_slot *slot = &d->slots[m];
-	bool was_gone = slot->gone || store_pool_member(d->pool, m) == NULL;
+	bool was_gone = slot->vanished || store_pool_member(d->pool, m) == NULL;
 	/* Not the begin of the keeper's round: the member may have been found down after that. */
 	uint64_t now_ns = rt_now_ns();
 
@@ -302,7 +302,7 @@ static bool should_return(struct node_disk *d, uint32_t m)
 	if (store_pool_given_up(d->pool, m))
 		return may_take_back(d) &&
 		       (slot->may_return || (!slot->ordered_out && d->rebuild.progress.lost > 0));
-	return slot->gone || store_pool_member(d->pool, m) == NULL;
+	return slot->vanished || store_pool_member(d->pool, m) == NULL;
 }
 
 static bool members_keep(struct node_disk *d)

@@ -116,7 +116,7 @@ static void rebuild_once(struct node_disk *d)
 	struct node_rebuild *b = &d->rebuild;
 
 	assert(b->running && d->users > 0 && d->pool != NULL);
-	b->again = false;
+	b->repeat = false;
 	b->charged_rows = b->charged_bytes = 0;
 	store_pool_set_pace(d->pool, rebuild_pace, d);
 	b->last_rc = store_pool_rebuild(d->pool, rebuild_parallel(d), &b->progress);
@@ -141,7 +141,7 @@ static void rebuild_main(void *arg)
 	rt_background();
 	do {
 		rebuild_once(d);
-	} while (b->again && !b->stopping && !rt_cancelled());
+	} while (b->repeat && !b->stopping && !rt_cancelled());
 	assert(b->running);
 	b->running = false;
 	rt_cond_broadcast(&b->changed);
@@ -167,7 +167,7 @@ int node_pool_start_rebuild(struct node_disk *d)
 	if (!d->spec->pool)
 		return -EOPNOTSUPP;
 	if (b->running && !b->stopping) {
-		b->again = true;
+		b->repeat = true;
 		return 0;
 	}
 	if (!b->running)

@@ -226,7 +226,7 @@ int handle_fence(struct rpc_request *r)
 /* --- requests for several chunks
  * ------------------------------------------------------------------- */
 
-struct several {
+struct chunk_list {
 	struct work w;
 	Terrane__Node__ChunkName **names;
 	uint32_t *status; /* of each chunk of a delete */
@@ -237,7 +237,7 @@ struct several {
 	int cut_rc;
 };
 
-static int several_check(struct several *s, size_t n)
+static int chunk_list_check(struct chunk_list *s, size_t n)
 {
 	if (n == 0 || n > NODE_NAMES_MAX)
 		return rpc_fail(s->w.r, -EINVAL, "the request must name 1 to %d chunks",
@@ -245,7 +245,7 @@ static int several_check(struct several *s, size_t n)
 	return 0;
 }
 
-static void several_note(struct several *s, int rc)
+static void chunk_list_note(struct chunk_list *s, int rc)
 {
 	if (rc != -ECANCELED && rc != -ETIME)
 		return;
@@ -271,7 +271,7 @@ static int delete_check(struct store *store, struct chunk_id id, const ProtobufC
 	return memcmp(st.label, want, sizeof(want)) == 0 ? 0 : -ESTALE;
 }
 
-static int delete_do(struct several *s, size_t i, struct chunk_id id)
+static int delete_do(struct chunk_list *s, size_t i, struct chunk_id id)
 {
 	struct store *store = s->w.disk->store;
 	struct sched_request want = work_request(&s->w, SCHED_WRITE, SMALL_BYTES);
@@ -286,7 +286,7 @@ static int delete_do(struct several *s, size_t i, struct chunk_id id)
 
 static void delete_one(void *ctx, size_t i)
 {
-	struct several *s = ctx;
+	struct chunk_list *s = ctx;
 	struct chunk_id id;
 	struct change c;
 	int rc = node_chunk_from(&id, s->names[i]);
@@ -297,7 +297,7 @@ static void delete_one(void *ctx, size_t i)
 		if (s->labels != NULL)
 			change_end(s->w.disk, &c);
 	}
-	several_note(s, rc);
+	chunk_list_note(s, rc);
 	assert(rc <= 0);
 	s->status[i] = (uint32_t)-rc;
 }
@@ -306,10 +306,10 @@ int handle_delete(struct rpc_request *r)
 {
 	const Terrane__Node__DeleteRequest *q = rpc_body(r);
 	Terrane__Node__DeleteResponse *reply = rpc_reply_body(r);
-	struct several s = {.names = q->chunks, .labels = q->n_labels > 0 ? q->labels : NULL};
+	struct chunk_list s = {.names = q->chunks, .labels = q->n_labels > 0 ? q->labels : NULL};
 	int rc = work_begin(&s.w, r, q->disk);
 	if (rc == 0)
-		rc = several_check(&s, q->n_chunks);
+		rc = chunk_list_check(&s, q->n_chunks);
 	if (rc == 0 && q->n_labels != 0 && q->n_labels != q->n_chunks)
 		rc = rpc_fail(r, -EINVAL, "the request must have a label for each chunk, or none");
 	for (size_t i = 0; rc == 0 && i < q->n_labels; i++)
@@ -332,7 +332,7 @@ int handle_delete(struct rpc_request *r)
 
 static void stat_one(void *ctx, size_t i)
 {
-	struct several *s = ctx;
+	struct chunk_list *s = ctx;
 	struct chunk_id id;
 	struct sched_request want = work_request(&s->w, SCHED_NAMES, SMALL_BYTES);
 	AUTO_SCHED_TURN struct sched_turn t = {0};
@@ -342,7 +342,7 @@ static void stat_one(void *ctx, size_t i)
 		rc = sched_begin(s->w.disk->sched, &want, &t);
 	if (rc == 0)
 		rc = sched_next(&t, store_stat(s->w.disk->store, id, &s->st[i]));
-	several_note(s, rc);
+	chunk_list_note(s, rc);
 	node_stat_to(&s->stat[i], &s->st[i]);
 	assert(rc <= 0);
 	s->stat[i].status = (uint32_t)-rc;
@@ -352,11 +352,11 @@ int handle_stat(struct rpc_request *r)
 {
 	const Terrane__Node__StatRequest *q = rpc_body(r);
 	Terrane__Node__StatResponse *reply = rpc_reply_body(r);
-	struct several s = {.names = q->chunks};
+	struct chunk_list s = {.names = q->chunks};
 	size_t n = q->n_chunks;
 	int rc = work_begin(&s.w, r, q->disk);
 	if (rc == 0)
-		rc = several_check(&s, n);
+		rc = chunk_list_check(&s, n);
 	if (rc == 0) {
 		s.stat = rpc_alloc(r, n * sizeof(s.stat[0]));
 		s.st = rpc_alloc(r, n * sizeof(s.st[0]));

@@ -19,7 +19,7 @@ struct reading {
 	uint64_t bytes; /* sum over all ranges */
 	uint8_t *base;  /* memory of the first range */
 	/* For each range: */
-	uint64_t *place; /* offset from base */
+	uint64_t *offset; /* offset from base */
 	int *rc;
 	uint32_t *crc;
 };
@@ -51,7 +51,7 @@ static int read_range(struct reading *g, size_t i)
 {
 	const Terrane__Node__ReadRange *m = g->q->ranges[i];
 	struct store *s = g->w.disk->store;
-	uint8_t *to = g->base + g->place[i];
+	uint8_t *to = g->base + g->offset[i];
 	struct chunk_id id;
 	int rc = check_range(m);
 	if (rc != 0)
@@ -62,7 +62,7 @@ static int read_range(struct reading *g, size_t i)
 	want.off = m->offset;
 	AUTO_SCHED_TURN struct sched_turn t = {0};
 	g->crc[i] = 0;
-	assert(g->place[i] + m->len <= g->bytes);
+	assert(g->offset[i] + m->len <= g->bytes);
 	rc = sched_begin(g->w.disk->sched, &want, &t);
 	if (rc == 0)
 		rc = check_end(s, id, &t, m->offset, m->len);
@@ -85,8 +85,8 @@ static void read_one(void *ctx, size_t i)
 		return;
 	/* The buffer may hold bytes of other requests: never send them. */
 	uint64_t len = g->q->ranges[i]->len;
-	memset(g->base + g->place[i], 0, len);
-	g->crc[i] = crc32c(0, g->base + g->place[i], len);
+	memset(g->base + g->offset[i], 0, len);
+	g->crc[i] = crc32c(0, g->base + g->offset[i], len);
 }
 
 /* -EINVAL, -EMSGSIZE. */
@@ -96,16 +96,16 @@ static int reading_lay_out(struct reading *g)
 	size_t n = q->n_ranges;
 	if (n == 0 || n > NODE_RANGES_MAX)
 		return rpc_fail(g->w.r, -EINVAL, "a get must have 1 to %d ranges", NODE_RANGES_MAX);
-	g->place = rpc_alloc(g->w.r, n * sizeof(g->place[0]));
+	g->offset = rpc_alloc(g->w.r, n * sizeof(g->offset[0]));
 	g->rc = rpc_alloc(g->w.r, n * sizeof(g->rc[0]));
 	g->crc = rpc_alloc(g->w.r, n * sizeof(g->crc[0]));
-	if (g->place == NULL || g->rc == NULL || g->crc == NULL)
+	if (g->offset == NULL || g->rc == NULL || g->crc == NULL)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		if (q->ranges[i]->len > NODE_BYTES_MAX - g->bytes)
 			return rpc_fail(g->w.r, -EMSGSIZE, "a get reads at most %u bytes",
 					NODE_BYTES_MAX);
-		g->place[i] = g->bytes;
+		g->offset[i] = g->bytes;
 		g->bytes += q->ranges[i]->len;
 	}
 	return 0;

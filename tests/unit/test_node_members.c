@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Members of pools that go and come back, disks that hang, and what is never done to an empty folder. */
+/* Members of pools that vanish and return, disks that hang, and empty folders, which must not be
+ * formatted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +51,7 @@ static bool says(struct node_fixture *fx, const char *line)
 
 /* --- members that come back ------------------------------------------------------------------- */
 
-/* Three of five, with a code that bears one: a cable, not the disks. */
+/* Three of five members vanish, and the code tolerates one: so a cable failed, not the disks. */
 static void away_together(struct node_fixture *fx)
 {
 	enum { N = 30 };
@@ -67,19 +68,19 @@ static void away_together(struct node_fixture *fx)
 	while (!says(fx, "terrane_pool_overdrawn{disk=\"10\"} 0\n"))
 		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
 	CHECK_EQ(fixture_count_bad(fx, 10, N), 0);
-	/* All of them have all they should. */
+	/* All members have all their rows. */
 	CHECK_EQ(node_pool_rebuild(&fx->call, 10, true), 0);
 	fixture_take_away(fx, M1);
 	CHECK_EQ(fixture_count_bad(fx, 10, N), 0);
 }
 
-static void no_more_members_are_given_up_than_the_code_bears(void **state)
+static void no_more_members_are_given_up_than_the_code_tolerates(void **state)
 {
 	(void)state;
 	node_fixture_run_everywhere(away_together);
 }
 
-/* The limit is for each set of a clustered pool, and spares are not wasted beyond it either. */
+/* The limit applies to each set of a clustered pool. Beyond it no spare is used. */
 static void away_clustered(struct node_fixture *fx)
 {
 	enum { N = 12 };
@@ -92,20 +93,20 @@ static void away_clustered(struct node_fixture *fx)
 	fixture_bring_back(fx, C2);
 	await_down(fx, 11, 0);
 	CHECK_EQ(fixture_count_bad(fx, 11, N), 0);
-	/* The spare is still one. */
+	/* The spare is unused. */
 	fixture_take_away(fx, C1);
 	struct fixture_pool l = fixture_await_rebuild(fx, 11, fixture_look(fx, 11).rebuilds);
 	CHECK(l.down == 0 && l.lost == 0);
 	CHECK_EQ(fixture_count_bad(fx, 11, N), 0);
 }
 
-static void no_spare_is_used_beyond_what_the_code_bears(void **state)
+static void no_spare_is_used_beyond_the_tolerance_of_the_code(void **state)
 {
 	(void)state;
 	node_fixture_run(FIXTURE_SIM, away_clustered);
 }
 
-/* It fails while it is open, and is back long before it would be given up. */
+/* The disk fails while it is open, and returns long before give_up_ns. */
 static void come_back(const char *path)
 {
 	enum { N = 30 };
@@ -120,9 +121,9 @@ static void come_back(const char *path)
 	fixture_bring_back(&fx, M1);
 	await_down(&fx, 10, 0);
 	CHECK_EQ(fixture_count_bad(&fx, 10, N), 0);
-	/* Not as an empty one. */
+	/* The disk must have its chunks. */
 	CHECK_EQ(fixture_look(&fx, 10).rows, 0);
-	/* A disk that is no pool too. */
+	/* The same holds for a disk that is no pool. */
 	fixture_take_away(&fx, D1);
 	fixture_await_state(&fx, 1, STORE_FAILED);
 	fixture_bring_back(&fx, D1);
@@ -130,13 +131,13 @@ static void come_back(const char *path)
 	fixture_stop(&fx);
 }
 
-static void what_failed_because_it_was_gone_is_opened_when_it_is_back(void **state)
+static void a_disk_that_failed_because_its_folder_vanished_is_reopened(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, come_back);
 }
 
-/* It is back for a moment, while the keeper waits for its turn at the members. */
+/* The folder is back for a moment, while the keeper waits for the lock of the members. */
 static void flap(const char *path)
 {
 	struct node_fixture fx;
@@ -149,9 +150,9 @@ static void flap(const char *path)
 	CHECK_EQ(node_disk_use(&set, 10, &d), 0);
 	CHECK_EQ(rt_mutex_lock(&d->members), 0);
 	fixture_take_away(&fx, M1);
-	while (!d->slots[1].gone || list_empty(&d->members.waiters))
+	while (!d->slots[1].vanished || list_empty(&d->members.waiters))
 		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
-	/* It can be identified, but not opened. */
+	/* Its superblock can be read, but the disk cannot be opened. */
 	fixture_bring_back(&fx, M1);
 	fixture_move(&fx, M1, "tmp", "lost");
 	rt_mutex_unlock(&d->members);
@@ -175,7 +176,7 @@ static void given_up_and_back(struct node_fixture *fx)
 	fixture_take_away(fx, M1);
 	struct fixture_pool l = fixture_await_rebuild(fx, 10, 0);
 	CHECK(l.down == 1 && l.rows > 0);
-	/* Rows of these are elsewhere: it must get them. */
+	/* Rows of these chunks were rebuilt elsewhere and must be written to it again. */
 	for (uint32_t i = N; i < N + MORE; i++)
 		CHECK_EQ(fixture_put(fx, 10, (struct chunk_id){100 + i, i}, i, 20000 + i, false, 0),
 			 0);
@@ -189,7 +190,7 @@ static void given_up_and_back(struct node_fixture *fx)
 	CHECK_EQ(fixture_count_bad(fx, 10, N + MORE), 1);
 }
 
-static void a_member_given_up_while_it_was_away_returns(void **state)
+static void a_member_given_up_while_absent_returns(void **state)
 {
 	(void)state;
 	node_fixture_run_everywhere(given_up_and_back);
@@ -203,7 +204,7 @@ static void order_members(struct node_fixture *fx)
 	CHECK_EQ(node_pool_fail(&fx->call, 10, 2), 0);
 	CHECK_EQ(node_pool_fail(&fx->call, 10, 4), 0);
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
-	/* What an operator gave up stays so, until an operator says otherwise. */
+	/* A member that an operator gave up returns only by an operator's order. */
 	CHECK_EQ(fixture_look(fx, 10).down, 2);
 	CHECK_EQ(node_control(&fx->call, 10, STORE_ONLINE, &after), 0);
 	CHECK_EQ(after, STORE_ONLINE);
@@ -212,13 +213,13 @@ static void order_members(struct node_fixture *fx)
 	CHECK_EQ(fixture_count_bad(fx, 10, N), 0);
 }
 
-static void a_pool_ordered_online_takes_its_members_back(void **state)
+static void a_pool_ordered_online_returns_its_members(void **state)
 {
 	(void)state;
 	node_fixture_run(FIXTURE_SIM, order_members);
 }
 
-/* A spare took its place. Then it is found in a drawer, and the spare is not there. */
+/* A spare replaced the disk. Then the disk appears again while the spare is missing. */
 static void old_disk(const char *path)
 {
 	enum { N = 12 };
@@ -238,7 +239,7 @@ static void old_disk(const char *path)
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
 	CHECK_EQ(fixture_look(&fx, 11).down, 1);
 	CHECK_EQ(fixture_count_bad(&fx, 11, N), 1);
-	/* The one that has its place is known when it comes. */
+	/* The spare is recognized as the member when it appears. */
 	fixture_bring_back(&fx, S0);
 	await_down(&fx, 11, 0);
 	CHECK_EQ(fixture_count_bad(&fx, 11, N), 1);
@@ -247,7 +248,7 @@ static void old_disk(const char *path)
 	fixture_stop(&fx);
 }
 
-static void a_disk_that_was_replaced_is_not_taken_back(void **state)
+static void a_replaced_disk_does_not_return(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, old_disk);
@@ -264,16 +265,16 @@ static void mount_points(const char *path)
 	fixture_make_folders(&fx);
 	CHECK_EQ(fixture_start(&fx), 0);
 	fixture_fill(&fx, 10, N);
-	/* It comes while the node runs. */
+	/* The folder appears while the node runs. */
 	CHECK_EQ(rt_mkdir(fx.paths[GONE]), 0);
-	/* A member is unmounted: an empty folder is left. */
+	/* A member is unmounted, which leaves an empty folder. */
 	snprintf(away, sizeof(away), "%s/away", path);
 	CHECK_EQ(rt_rename(fx.paths[M1], away), 0);
 	CHECK_EQ(rt_mkdir(fx.paths[M1]), 0);
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
 	CHECK(!has_superblock(fx.paths[GONE]) && !has_superblock(fx.paths[M1]));
 	fixture_stop(&fx);
-	/* Nor at the next start, with leave to format. */
+	/* Also not at the next start with the option format. */
 	CHECK_EQ(fixture_start(&fx), 0);
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
 	CHECK(!has_superblock(fx.paths[M1]));
@@ -312,7 +313,7 @@ static void reserve_and_reopen(struct node_fixture *fx)
 	CHECK_EQ(reserved_bytes(fx, 1), 0);
 }
 
-static void reservations_end_when_a_disk_is_opened_anew(void **state)
+static void reservations_end_when_a_disk_is_reopened(void **state)
 {
 	(void)state;
 	node_fixture_run(FIXTURE_SIM, reserve_and_reopen);
@@ -350,7 +351,7 @@ static void ask_meanwhile(struct node_fixture *fx)
 	rt_group_join(&g);
 }
 
-static void states_can_be_asked_while_members_are_closed(void **state)
+static void states_can_be_read_while_members_are_closed(void **state)
 {
 	(void)state;
 	node_fixture_run(FIXTURE_SIM, ask_meanwhile);
@@ -375,12 +376,13 @@ static void rebuild_late(const char *path)
 	while (!d->closing)
 		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
-	/* It waits for us. What we start now would outlive us. */
+	/* The disk is being closed and waits for this user. A rebuild started now would still
+	 * run after the close. */
 	CHECK_EQ(node_pool_start_rebuild(d), -EAGAIN);
 	CHECK_EQ(node_pool_give_up(d, 2), 0);
 	node_disk_done(d);
 	rt_join(f);
-	/* What is due is done afterwards. */
+	/* The rebuild that is due runs after the disk is open again. */
 	for (int i = 0; i < 1000 && d->rebuild.ended == 0; i++)
 		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
 	CHECK(d->rebuild.ended > 0);
@@ -418,7 +420,8 @@ static void rot_records(const char *path)
 	struct node_disk *d;
 	fixture_init(&fx, path, "n1:7000");
 	fixture_make_folders(&fx);
-	/* Of all members in turn, of one just before the node ends, and nothing. */
+	/* Damages the record of each member in turn, of one just before the node ends, and of
+	 * none. */
 	for (int life = 0; life < 3; life++) {
 		CHECK_EQ(node_disks_open(&set, &fx.options.disks), 0);
 		CHECK_EQ(node_disk_use(&set, 10, &d), 0);
@@ -434,7 +437,7 @@ static void rot_records(const char *path)
 	}
 }
 
-static void rot_in_the_records_of_a_pool_is_mended(void **state)
+static void damaged_records_of_a_pool_are_repaired(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, rot_records);
@@ -442,7 +445,7 @@ static void rot_in_the_records_of_a_pool_is_mended(void **state)
 
 /* --- while a member is exchanged --------------------------------------------------------------- */
 
-/* A member whose closing takes long. */
+/* A member whose close takes long. */
 struct slow_close {
 	struct store_ops ops;
 	const struct store_ops *below;
@@ -463,7 +466,7 @@ static void renew_main(void *arg)
 	CHECK_EQ(node_pool_renew(arg, 1), 0);
 }
 
-/* Until a look at member 1 that began after now has ended. */
+/* Waits until a check of member 1 that began after this call has ended. */
 static void await_look(struct node_disk *d)
 {
 	uint64_t now_ns = rt_now_ns();
@@ -491,13 +494,14 @@ static void renew_slowly(const char *path)
 	k.ops.close = slow_close;
 	old->ops = &k.ops;
 	fixture_take_away(&fx, C1);
-	/* The keeper's round has ended: in the next it looks before it waits for the lock. */
+	/* The keeper's round has ended: in the next one it checks the folders before it waits
+	 * for the lock. */
 	while (d->slots[1].down_ns == 0 || d->members.owner != NULL)
 		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
 	CHECK_EQ(rt_spawn(&f, "renew", renew_main, d), 0);
 	while (!k.closing)
 		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
-	/* The spare is in the pool, and not yet in the member's slot. */
+	/* The pool has the spare's store, and the slots are not exchanged yet. */
 	await_look(d);
 	k.hangs = false;
 	rt_join(f);
@@ -510,14 +514,14 @@ static void renew_slowly(const char *path)
 	node_disks_close(&set);
 }
 
-static void a_spare_is_not_taken_for_the_disk_whose_place_it_takes(void **state)
+static void a_spare_is_not_checked_against_the_folder_of_the_member_it_replaces(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, renew_slowly);
 }
 
-/* The spare that has the place of a member comes when the pool opens anew, while a fiber hangs in a look at the
- * place. */
+/* The spare that replaced a member appears when the pool is reopened, while a fiber hangs in a
+ * check of the slot. */
 static void swap_under_look(const char *path)
 {
 	struct node_fixture fx;
@@ -545,13 +549,14 @@ static void swap_under_look(const char *path)
 	fixture_bring_back(&fx, S0);
 	CHECK_EQ(disk_reopen(d), 0);
 	CHECK_EQ(d->slots[1].folder->disk, 119);
-	/* The fiber ends at the place: nobody would take the mark from the other one. */
+	/* The fiber clears `checking` of the member's slot: no fiber would clear it in the
+	 * spare's. */
 	CHECK(d->slots[1].checking && !d->spares[0].checking);
 	d->slots[1].checking = false;
 	node_disks_close(&set);
 }
 
-static void a_look_under_way_stays_with_the_place_of_a_member(void **state)
+static void a_running_check_stays_with_the_slot_of_a_member(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, swap_under_look);
@@ -559,7 +564,7 @@ static void a_look_under_way_stays_with_the_place_of_a_member(void **state)
 
 /* --- a disk that hangs ------------------------------------------------------------------------- */
 
-/* A store whose device answers when it is told to. */
+/* A store whose device answers when the test lets it. */
 struct stuck {
 	struct store base;
 	struct store_ops ops;
@@ -601,7 +606,7 @@ static void hang_one(const char *path)
 		node_disk_info(one, &info);
 		CHECK_EQ(info.state, STORE_SUSPECT);
 		CHECK_EQ(info.total_bytes, total);
-		/* Only the first who asks waits for it. */
+		/* Only the first request waits for it. */
 		CHECK(rt_now_ns() - start <= (i == 0 ? 1100 : 1) * NS_PER_MS);
 		node_disk_info(two, &info);
 		CHECK_EQ(info.state, STORE_ONLINE);
@@ -616,7 +621,7 @@ static void hang_one(const char *path)
 	node_disks_close(&set);
 }
 
-static void a_disk_that_hangs_is_suspect_and_holds_up_nobody(void **state)
+static void a_disk_that_hangs_is_suspect_and_delays_no_other(void **state)
 {
 	(void)state;
 	fixture_in_sim_dir(1, hang_one);
@@ -625,21 +630,22 @@ static void a_disk_that_hangs_is_suspect_and_holds_up_nobody(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_more_members_are_given_up_than_the_code_bears),
-		cmocka_unit_test(no_spare_is_used_beyond_what_the_code_bears),
-		cmocka_unit_test(what_failed_because_it_was_gone_is_opened_when_it_is_back),
+		cmocka_unit_test(no_more_members_are_given_up_than_the_code_tolerates),
+		cmocka_unit_test(no_spare_is_used_beyond_the_tolerance_of_the_code),
+		cmocka_unit_test(a_disk_that_failed_because_its_folder_vanished_is_reopened),
 		cmocka_unit_test(a_member_that_cannot_be_opened_again_is_not_given_up_at_once),
-		cmocka_unit_test(a_member_given_up_while_it_was_away_returns),
-		cmocka_unit_test(a_pool_ordered_online_takes_its_members_back),
-		cmocka_unit_test(a_disk_that_was_replaced_is_not_taken_back),
+		cmocka_unit_test(a_member_given_up_while_absent_returns),
+		cmocka_unit_test(a_pool_ordered_online_returns_its_members),
+		cmocka_unit_test(a_replaced_disk_does_not_return),
 		cmocka_unit_test(an_empty_folder_of_a_pool_that_exists_is_never_formatted),
-		cmocka_unit_test(reservations_end_when_a_disk_is_opened_anew),
-		cmocka_unit_test(states_can_be_asked_while_members_are_closed),
+		cmocka_unit_test(reservations_end_when_a_disk_is_reopened),
+		cmocka_unit_test(states_can_be_read_while_members_are_closed),
 		cmocka_unit_test(no_rebuild_starts_while_its_disk_is_being_closed),
-		cmocka_unit_test(rot_in_the_records_of_a_pool_is_mended),
-		cmocka_unit_test(a_spare_is_not_taken_for_the_disk_whose_place_it_takes),
-		cmocka_unit_test(a_look_under_way_stays_with_the_place_of_a_member),
-		cmocka_unit_test(a_disk_that_hangs_is_suspect_and_holds_up_nobody),
+		cmocka_unit_test(damaged_records_of_a_pool_are_repaired),
+		cmocka_unit_test(
+			a_spare_is_not_checked_against_the_folder_of_the_member_it_replaces),
+		cmocka_unit_test(a_running_check_stays_with_the_slot_of_a_member),
+		cmocka_unit_test(a_disk_that_hangs_is_suspect_and_delays_no_other),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster of real processes for the tests: `terrane up` in a folder, ended and checked for leftovers."""
+"""A cluster of real processes for the tests: `terrane up` in a folder, stopped at the end and checked for leftovers."""
 import json
 import os
 import random
@@ -14,20 +14,20 @@ import pytest
 BUILD = Path(__file__).resolve().parents[2] / "build"
 TERRANE = BUILD / "terrane"
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-LAST_LINES = 12  # of each log, with a failure
+LAST_LINES = 12  # of each log, printed with a failure
 
 LONG = pytest.mark.skipif("TERRANE_LONG" not in os.environ,
                           reason="takes minutes and 35 GiB: TERRANE_LONG=1 ./dev test blackbox")
 
 
 def run(*words, timeout=60, under=(), **options):
-    """The program, to its end; its output as text. `under` is a command that runs another."""
+    """Runs `terrane` to its end; returns its output as text. `under` is a command that runs another one."""
     return subprocess.run([*under, TERRANE, *map(str, words)], capture_output=True, text=True, errors="replace",
                           timeout=timeout, check=False, stdin=subprocess.DEVNULL, **options)
 
 
 def lives(pid):
-    """Whether a process is there and has not ended."""
+    """Whether a process exists and has not ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
     except OSError:
@@ -35,7 +35,7 @@ def lives(pid):
 
 
 def await_true(what, condition, seconds=60):
-    """Asks until it holds."""
+    """Waits until the condition holds; fails after this time."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"{what}: not after {seconds} s"
@@ -47,7 +47,7 @@ def some_bytes(seed, size):
 
 
 def write_tree(folder, sizes):
-    """{name: size} as files below a folder, with bytes that follow from the name."""
+    """Writes {name: size} as files below a folder, with bytes that follow from the name."""
     for name, size in sizes.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def same_tree(a, b):
 
 
 def flip(paths):
-    """A bit in every 4 KiB."""
+    """Flips one bit in every 4 KiB of the files."""
     chance = random.Random(5)
     for path in paths:
         data = bytearray(path.read_bytes())
@@ -74,12 +74,12 @@ def flip(paths):
 
 
 class Box:
-    """Use it in a `with`; `box("ls", "/")` runs a command on it."""
+    """A cluster in a folder. Use it in a `with`; `box("ls", "/")` runs a command on it."""
 
     def __init__(self, folder, *shape):
         self.folder, self.shape, self.procs = Path(folder), shape, "--procs" in shape
         self.seconds = 0.0
-        self.under = ()  # what commands on it run under
+        self.under = ()  # a command that runs the commands on the box
 
     def up(self, *more, **options):
         done = run("up", "--dir", self.folder, "--json", *more, **options)
@@ -92,7 +92,7 @@ class Box:
         pids = self.pids().values()
         done = run("down", "--dir", self.folder)
         assert done.returncode == 0, done.stderr
-        # What has let go of its files may still be on its way out.
+        # A process that closed its files may still be ending.
         await_true("the end of all processes", lambda: not [p for p in pids if lives(p)])
 
     def __enter__(self):
@@ -106,7 +106,7 @@ class Box:
         assert not list((self.folder / "run").glob("*.pid"))
 
     def tell(self):
-        """What a failure is understood by: who does not live any more, and what each said last."""
+        """Prints for a failed test which processes run, and the last lines of each log."""
         pids = self.pids()
         for log in sorted((self.folder / "log").glob("*.log")):
             state = "runs" if lives(pids.get(log.stem)) else "does not run"
@@ -135,7 +135,7 @@ class Box:
         return json.loads(self(*words, "--json", **options).stdout)
 
     def metrics(self, role):
-        """What a process of it shows, {name: value}."""
+        """The metrics of the process of a role, {name: value}."""
         conf = (self.folder / "conf" / f"{role}.ini").read_text()
         addr = [line.split("=")[1].strip() for line in conf.splitlines() if line.startswith("metrics")][0]
         with urllib.request.urlopen(f"http://{addr}/metrics", timeout=10) as answer:
@@ -143,11 +143,11 @@ class Box:
         return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
 
     def start(self, *words):
-        """A command that goes on."""
+        """Starts a command and does not wait for it."""
         return subprocess.Popen([TERRANE, *map(str, words)], env=self.env, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def chunks(self, node):
-        """Files of chunks on the disks of a node, with bytes in them."""
+        """The paths of all chunk files on the disks of a node."""
         files = (self.folder / "disks" / f"node-{node}").glob("*/chunks/*/*")
         return sorted(p for p in files if p.is_file())

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster under fire: clients that work and write histories, faults, healing, and the judgement.
+"""A cluster under fire: clients that write histories of their operations, faults, repair, and the check of histories.
 
     with Fire(tmp_path) as fire:
         fire.clients(3)
-        ... something bad, to fire.box ...
+        ... a fault in fire.box ...
         fire.judge()
 
-Waits are for conditions, with deadlines. What is drawn is of the commit unless TERRANE_FIRE_SEED says otherwise. A
-round of the short run takes some seconds; TERRANE_FIRE_SECONDS makes the bad part of each case longer (./dev fire).
+Waits are for conditions, with deadlines. The commit seeds all draws unless TERRANE_FIRE_SEED is set. A case of the short
+run takes some seconds; TERRANE_FIRE_SECONDS makes the time with faults in each case longer (./dev fire).
 """
 import json
 import os
@@ -27,18 +27,18 @@ from shared import judge_shared, thefts
 HERE = Path(__file__).resolve().parent
 SECONDS = float(os.environ.get("TERRANE_FIRE_SECONDS", "2"))
 LONG = "TERRANE_FIRE_SECONDS" in os.environ
-CALL_S = 10  # after so long a client's call has failed (libterrane.py)
-HEAL_S = 180  # for everything to be whole again; seconds on a machine that has nothing else to do
+CALL_S = 10  # timeout of a client's call (libterrane.py)
+HEAL_S = 180  # time limit for the cluster to converge; it takes seconds on an idle machine
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
-GRACE_S = 180  # of collection: the least that a janitor takes
-# Epochs in which everything that was deleted or left behind is collected: no sooner than, and no later.
+GRACE_S = 180  # grace period of collection: the least that a janitor accepts
+# Everything deleted or orphaned is collected after at least, and at most, so many epochs.
 LEAST_EPOCHS, EPOCHS_MAX = 6, 40
-# A janitor in a hurry: what a box loses is repaired while the test waits.
+# Settings of a janitor that repairs losses while the test waits.
 HURRY = {"round": "200ms", "lease": "2s", "delay": "3s", "look": "1s", "percent": "100"}
 
 
 def seed_of(environ):
-    """TERRANE_FIRE_SEED, or of the commit, so that the next one meets other kills and cuts; or of the day."""
+    """TERRANE_FIRE_SEED; else a hash of the commit, so that each commit draws other faults; else a hash of the day."""
     if "TERRANE_FIRE_SEED" in environ:
         return int(environ["TERRANE_FIRE_SEED"])
     asked = ["git", "-C", HERE, "describe", "--always", "--dirty"]
@@ -51,14 +51,14 @@ SEED = seed_of(os.environ)
 
 
 def replay_line():
-    """Which case this is and how to see it again; pytest shows it with a failure."""
+    """The command that runs this case again; pytest prints it with a failure."""
     case = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0].rpartition("/")[2]
     long = f"TERRANE_FIRE_SECONDS={SECONDS:g} " if LONG else ""
     return f"replay: TERRANE_FIRE_SEED={SEED} {long}python3 -B -m pytest 'tests/blackbox/{case}'"
 
 
 def set_keys(path, keys):
-    """Values of keys that a file of settings has, or that belong to its sections by SECTION.KEY."""
+    """Sets keys in a file of settings. A key that it lacks is added to its section: SECTION.KEY, by default repair."""
     text = path.read_text()
     for key, value in keys.items():
         section, _, name = key.rpartition(".")
@@ -70,7 +70,7 @@ def set_keys(path, keys):
 
 
 class Tally:
-    """Counts a history that is being written, each line once."""
+    """Counts the results in a history that is being written; reads each line once."""
 
     def __init__(self, path):
         self.path, self.at, self.op = path, 0, None
@@ -92,7 +92,7 @@ class Tally:
 
 
 class Fire:
-    """`prepare` may change the files of the box before its processes start for good."""
+    """A cluster of processes with clients. A subclass may change the files of the box in `prepare`, before the processes start."""
 
     def __init__(self, folder, *shape, metadata="rocksdb"):
         print(replay_line())
@@ -102,15 +102,15 @@ class Fire:
         self.chance = random.Random(SEED)
         self.running, self.count = {}, 0  # history: process
         self.histories, self.sealed = [], set()
-        self.shared = "/shared/1"  # the log that clients take from each other; another one after each sealing
+        self.shared = "/shared/1"  # the log that clients take from each other; after it was sealed, the next one
         self.tallies = {}  # history: Tally
-        self.can_collect = not metadata.startswith("rados")  # there a round of collection takes most of a minute
+        self.can_collect = not metadata.startswith("rados")  # with RADOS a round of collection takes most of a minute
 
     def prepare(self):
         set_keys(self.box.folder / "conf" / "janitor.ini", HURRY)
 
     def start(self):
-        """Starts what does not run."""
+        """Starts the processes that do not run."""
         self.box.up("--procs")
 
     def __enter__(self):
@@ -140,7 +140,7 @@ class Fire:
         return sorted(p.stem for p in (self.box.folder / "conf").glob("*.ini"))
 
     def restart(self, name):
-        """kill -9, and up again."""
+        """Kills a process with SIGKILL and starts it again."""
         self.box.kill(name)
         self.start()
 
@@ -155,7 +155,7 @@ class Fire:
                 [*self.box.under, sys.executable, "-B", HERE / "fire_client.py", self.box.folder / "cluster.ini", name,
                  f"{SEED}-{name}", history, self.shared], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             self.histories.append(history)
-        await_true("that the clients work", lambda: all(
+        await_true("the first operations of the clients", lambda: all(
             h.exists() and h.stat().st_size > 1000 for h in self.running))
 
     def kill_client(self):
@@ -174,7 +174,7 @@ class Fire:
         self.running = {}
 
     def tally(self):
-        """(good, unknown): how many operations ended well, and how many changes did not."""
+        """(good, unknown): the number of operations that succeeded, and of changes that did not."""
         for history in self.histories:
             self.tallies.setdefault(history, Tally(history)).read()
         return (sum(t.good for t in self.tallies.values()), sum(t.unknown for t in self.tallies.values()))
@@ -183,9 +183,9 @@ class Fire:
         return sum(sum(History(h).refused_reads.values()) for h in self.histories)
 
     def progress(self, count=20, seconds=30):
-        """Waits until that many more operations of the clients have ended well."""
+        """Waits until so many more operations of the clients have succeeded."""
         start = self.tally()[0]
-        await_true("that the clients get on", lambda: self.tally()[0] >= start + count, seconds)
+        await_true("progress of the clients", lambda: self.tally()[0] >= start + count, seconds)
 
     def await_sharers(self):
         """Waits until two clients have each appended to a log that both take."""
@@ -196,31 +196,30 @@ class Fire:
                     if any(r["acknowledged"] is not None for r in hold["records"]):
                         names.setdefault(hold["path"], set()).add(history)
             return max(map(len, names.values()), default=0)
-        await_true("that clients take a log from each other", lambda: sharers() >= 2, 30)
+        await_true("clients that take a log from each other", lambda: sharers() >= 2, 30)
 
     def await_unknown(self, start):
-        """Waits until a change has ended without anybody knowing how, since the tally was `start`."""
-        await_true("that a change fails", lambda: self.tally()[1] > start[1], 3 * CALL_S)
+        """Waits until a change has ended with an unknown outcome, since the tally was `start`."""
+        await_true("a change that fails", lambda: self.tally()[1] > start[1], 3 * CALL_S)
 
     def await_suspect(self, nodes):
-        """Waits until the cluster has noticed that nodes are silent."""
+        """Waits until `terrane status` reports the nodes as suspect."""
         def noticed():
             done = self.box("status", "--json", ok=False)
             states = {n["name"]: n["state"] for n in json.loads(done.stdout)["nodes"]} if done.stdout else {}
             return all(states.get(n) == "suspect" for n in nodes)
-        await_true(f"that {nodes} are suspect", noticed, 30)
+        await_true(f"{nodes} to be suspect", noticed, 30)
 
     def disk_state(self, number):
         return {d["id"]: d["state"] for d in self.box.json("disk", "list")}[number]
 
-    # ---- healing
+    # ---- repair
 
     def repaired(self):
         return self.box.metrics("janitor").get("terrane_janitor_chunks_repaired_total", 0)
 
     def whole(self):
-        """None when the check of everything finds all copies of all chunks, else what it found. Clients may work
-        meanwhile."""
+        """None if `fsck --deep` finds all copies of all chunks, else its findings. Clients may work at the same time."""
         done = self.box("fsck", "--deep", "-q", "--json", ok=False, timeout=HEAL_S)
         if done.returncode not in (0, 1) or not done.stdout:
             return done.stderr
@@ -230,7 +229,7 @@ class Fire:
         return None if not any(bad.values()) else f"{bad}\n{done.stderr}"
 
     def heal(self):
-        """Everything runs again, and the janitor has made whole what was not."""
+        """Continues stopped processes, starts ended ones, and waits until all nodes and disks are online."""
         for pid in self.box.pids().values():
             if lives(pid):
                 os.kill(pid, signal.SIGCONT)
@@ -242,19 +241,19 @@ class Fire:
         return done.stdout != "" and json.loads(done.stdout)["online"]
 
     def await_online(self):
-        await_true("that all is online", self.online, HEAL_S)
+        await_true("all nodes and disks to be online", self.online, HEAL_S)
 
     def await_whole(self):
         end = time.monotonic() + HEAL_S
         while (found := self.whole()) is not None:
-            assert time.monotonic() < end, f"not whole after {HEAL_S} s: {found}"
+            assert time.monotonic() < end, f"chunks are missing or damaged after {HEAL_S} s: {found}"
             time.sleep(0.3)
 
-    # ---- what is left over
+    # ---- orphans and quota
 
     def left_over(self):
-        """None when the disks hold the chunks of all files and nothing else, and tenants pay for these; else what
-        does not fit."""
+        """None if the disks hold exactly the chunks of all files, and tenants are charged for exactly their blocks; else
+        the difference."""
         done = self.box("fsck", "-q", "--json", ok=False)
         if not done.stdout:
             return done.stderr
@@ -264,10 +263,10 @@ class Fire:
         blocks = self.box.json("status", ok=False)["data"]["block_bytes"]
         if len(files) == chunks and used == blocks:
             return None
-        return f"{len(files)} files of {chunks} chunks, {used} bytes paid for {blocks}"
+        return f"{len(files)} chunk files for {chunks} chunks; {used} bytes charged, {blocks} bytes in blocks"
 
     def hasty_janitor(self, stamp):
-        """A janitor whose clocks, the monotonic one too, are as far ahead as a file says."""
+        """Restarts the janitor with clocks, the monotonic one too, that are ahead by what the file contains."""
         pid = self.box.pids()["janitor"]
         os.kill(pid, signal.SIGTERM)  # it gives its leases back
         await_true("the end of the janitor", lambda: not lives(pid))
@@ -277,8 +276,8 @@ class Fire:
         self.box.up("--procs", env={**os.environ, **env})
 
     def await_collected(self):
-        """Nobody works any more: the janitor's clock jumps by a grace each time that it has made use of the last one,
-        until nothing is left over; and all that is wanted is still there."""
+        """After all clients have ended: moves the janitor's clock forward by a grace period after each round of collection,
+        until no orphan is left and quotas are exact; then checks that all chunks of all files exist."""
         stamp = self.folder / "janitor.clock"
         stamp.write_text("+0")
         self.hasty_janitor(stamp)
@@ -286,25 +285,25 @@ class Fire:
         def shown(name):
             try:
                 return self.box.metrics("janitor")[f"terrane_janitor_{name}"]
-            except OSError:  # the request was too late when the clock jumped
+            except OSError:  # the request timed out because the clock jumped
                 assert lives(self.box.pids().get("janitor")), "the janitor ended"
                 return 0
-        await_true("that the janitor collects", lambda: shown("collect_rounds_total") > 0, HEAL_S)
+        await_true("a round of collection", lambda: shown("collect_rounds_total") > 0, HEAL_S)
         for i in range(1, EPOCHS_MAX + 1):
             epoch, done = shown("epoch"), shown("collect_rounds_total")
             stamp.write_text(f"+{i * (GRACE_S + 20)}")
             await_true("the next epoch", lambda: shown("epoch") > epoch, HEAL_S)
-            await_true("a round in it", lambda: shown("collect_rounds_total") > done, HEAL_S)
+            await_true("a round of collection in it", lambda: shown("collect_rounds_total") > done, HEAL_S)
             if i >= LEAST_EPOCHS and (left := self.left_over()) is None:
                 break
         else:
-            raise AssertionError(f"left over after {EPOCHS_MAX} epochs: {left}")
+            raise AssertionError(f"not collected after {EPOCHS_MAX} epochs: {left}")
         self.await_whole()
 
-    # ---- the judgement
+    # ---- the check of histories
 
     def seal_logs(self):
-        """Open blocks are their writers' (janitor rule 6), and some of these were killed: sealing ends them."""
+        """Seals all logs, which ends their open blocks: janitors do not repair the open block of a killed writer."""
         for history in self.histories:
             for path in sorted(History(history).logs - self.sealed):
                 if self.box("stat", path, ok=False).returncode == 0:
@@ -315,15 +314,15 @@ class Fire:
             self.shared = f"/shared/{int(self.shared.rpartition('/')[2]) + 1}"
 
     def settle(self):
-        """Clients end, and all that they wrote becomes whole."""
+        """Ends the clients, seals their logs and waits until all chunks are repaired."""
         self.heal()
         self.stop_clients()
         self.seal_logs()
         self.await_whole()
 
     def judge(self, left=LONG):
-        """Settles, and holds what is there against the histories; with `left`, looks for what is left over too. Their
-        numbers, for messages."""
+        """Settles, and compares the cluster with the histories; with `left`, also requires that nothing is left to collect.
+        Returns counts of the histories, for messages."""
         self.settle()
         histories = {h.stem: History(h) for h in self.histories}
         out = self.folder / "out"

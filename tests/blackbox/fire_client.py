@@ -15,9 +15,9 @@ from shared import record
 
 KIB = 1 << 10
 BLOCK = 64 * KIB
-# Around the edges of pages, of chunks and of blocks; most are small, because many operations find more.
+# Sizes around those of pages, chunks and blocks; most are small, because more operations find more errors.
 SIZES = [0, 1, 4 * KIB - 1, 4 * KIB, 16 * KIB + 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 77, 8 * BLOCK]
-LOG_SIZES = [n for n in SIZES if 0 < n <= BLOCK]  # larger ones are not promised to be there as a whole
+LOG_SIZES = [n for n in SIZES if 0 < n <= BLOCK]  # larger appends are not promised to be atomic
 SHARED_SIZES = [0, 100, 4 * KIB, 16 * KIB + 1]
 LOGS = 2
 FILES_MAX = 40
@@ -52,7 +52,7 @@ class Worker:
                 raise
 
     def new(self):
-        """A name that was never used, and a seed for its bytes."""
+        """Draws a name that was never used, and a seed for its bytes."""
         self.made += 1
         return f"/{self.name}/{self.chance.choice('ab')}/f{self.made:05}"
 
@@ -60,7 +60,7 @@ class Worker:
         return f"{self.name}-{self.made}-{self.record.serial}"
 
     def do(self, op, work, **fields):
-        """Intent, work, outcome. What the work returned, or None after an error."""
+        """Writes the intent, does the work, writes the outcome. Returns the result of the work, or None after an error."""
         n = self.record.intent(op, **fields)
         try:
             answer = work()
@@ -93,7 +93,7 @@ class Worker:
         self.do("remove", lambda: self.client.remove(path), path=path)
 
     def rename(self):
-        """Onto a name of the same directory, another one, or a file that is there."""
+        """Renames to a new name in the same or another directory, or onto an existing file."""
         a = self.taken()
         b = self.taken() if self.files and self.chance.random() < 0.2 else self.new()
         if self.do("rename", lambda: self.client.rename(a, b), path=a, to=b) is not None:
@@ -137,7 +137,7 @@ class Worker:
         self.logs[path] = None
 
     def take(self, path):
-        """As another writer would: the token is taken anew, also from this process's own handle."""
+        """Takes the token as another writer would, also from this process's own handle."""
         old, opened = self.logs[path], []
 
         def work():
@@ -155,7 +155,7 @@ class Worker:
             self.logs[path] = opened[0] if taken else None
 
     def prove_fenced(self, path, old):
-        """An append with the token that was taken away."""
+        """Appends with the token that was taken, which must fail."""
         self.do("fenced", lambda: old.append(b"from a writer that was fenced"), path=path)
         try:
             old.close()
@@ -163,7 +163,7 @@ class Worker:
             pass
 
     def share(self):
-        """Appends to the log that others take too, and takes it when it was taken away."""
+        """Appends to the log that all clients take; takes it back after another client took it."""
         if self.held is None:
             self.steal()
             return

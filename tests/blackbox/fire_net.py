@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network of namespaces for a cluster under fire: each role and the clients are hosts of their own, joined by a
-bridge, and what goes in or out of one can be cut, lost or held up.
+bridge, and packets to or from a host can be cut off, lost or delayed.
 
-Cutting and losing is done by nftables inside of the host's namespace. Delay is netem's where the kernel has it,
+nftables inside of the host's namespace drops packets. netem delays them where the kernel has it,
 else a token bucket so narrow that packets queue.
 """
 import os
@@ -20,7 +20,7 @@ def sh(*words, check=True, **options):
 
 
 def missing():
-    """Why there can be no such network here, or None."""
+    """The reason why this machine cannot have such a network, or None."""
     if os.geteuid() != 0:
         return "needs root for network namespaces"
     for tool in NEEDED:
@@ -28,7 +28,7 @@ def missing():
             return f"needs {tool}: ./dev deps fire"
     probe = f"tfp{os.getpid()}"
     if sh("ip", "netns", "add", probe, check=False).returncode != 0:
-        return "may not make network namespaces here"
+        return "this process may not create network namespaces"
     try:
         rules = sh("ip", "netns", "exec", probe, "nft", "add", "table", "inet", "fire", check=False)
         return None if rules.returncode == 0 else "the kernel has no nftables"
@@ -37,7 +37,7 @@ def missing():
 
 
 class Network:
-    """Hosts by name. Use it in a `with`."""
+    """A network of hosts by name. Use it in a `with`."""
 
     def __init__(self, names):
         self.tag = f"tf{os.getpid()}"
@@ -50,7 +50,7 @@ class Network:
         return f"{NET}.{self.hosts[name]}"
 
     def inside(self, name):
-        """The command that runs another in a host."""
+        """The command that runs another one on a host."""
         return ("ip", "netns", "exec", self.space(name))
 
     def __enter__(self):
@@ -83,14 +83,14 @@ class Network:
         assert not left, f"namespaces left: {left}"
 
     def rules(self, name, into="", out=""):
-        """What a host drops, as nftables says it: nothing, everything ("drop"), or a rule."""
+        """Sets what a host drops of incoming and outgoing packets, as nftables rules: "" nothing, "drop" everything."""
         text = "flush ruleset\ntable inet fire {\n"
         for hook, device, rule in (("input", "iif", into), ("output", "oif", out)):
             text += f"chain {hook} {{\ntype filter hook {hook} priority 0;\n{device} lo accept\n{rule}\n}}\n"
         sh(*self.inside(name), "nft", "-f", "-", input=text + "}\n")
 
     def apart(self, a, b):
-        """Two hosts do not hear each other; others hear both."""
+        """Cuts two hosts off from each other; all other hosts still reach both."""
         self.rules(a, f"ip saddr {self.address(b)} drop")
         self.rules(b, f"ip saddr {self.address(a)} drop")
 
@@ -109,12 +109,12 @@ class Network:
 
 
 class NetFire(Fire):
-    """A cluster with a host for each of its processes, and one for the clients."""
+    """A cluster with a host for each process, and one for all clients."""
 
     def __init__(self, folder, network, *shape):
         super().__init__(folder, *shape)
         self.network, self.children = network, []
-        self.can_collect = False  # what the janitor shows is out of reach
+        self.can_collect = False  # the test cannot reach the janitor's metrics
         self.box.under = network.inside("client")
 
     def prepare(self):
@@ -132,7 +132,7 @@ class NetFire(Fire):
         set_keys(cluster, {"metadata": f"{self.network.address('meta')}:{port}"})
 
     def start(self):
-        """As `terrane up --procs` does, each in its host."""
+        """Starts the processes as `terrane up --procs` does, each on its host."""
         running = self.box.pids()
         for name in self.roles():
             if name in running and os.path.exists(f"/proc/{running[name]}"):

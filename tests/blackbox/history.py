@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Histories of clients, and what must hold of a cluster that went through them.
+"""Histories of clients, and the rules that a cluster must keep after them.
 
-A client writes down each operation before it asks for it (intent) and what came of it (outcome), as lines of
+A client writes each operation before it sends the request (intent) and the result after it (outcome), as lines of
 JSON with a CRC-32 before them, to a file of its own outside of the cluster. The checker reads these files and
-nothing else of the client, and holds them against what the cluster has after everything was healed.
+nothing else of the client, and compares them with the contents of the cluster after it has converged.
 
-Each client has directories of its own and does one thing after the other, so what must be there follows from
-its history alone, but for operations without a good end: an error or no outcome means that the change may have
-happened, or may yet happen. The checker then holds both for possible, and the client leaves the names alone from
-then on (of a log, until it has taken the token anew). The state is a set of cells:
+Each client has directories of its own and does one operation at a time, so the state of its files follows from its
+history alone. The exception are operations that did not succeed: an error or a missing outcome means that the change may
+have happened, or may still happen. The checker then accepts both states, and the client does not use the names
+again (of a log, until it has taken the token again). The state is a set of cells:
 
-    cell     some paths, and a list of alternatives: what each of the paths may have together
+    cell     some paths, and a list of alternatives: the contents that these paths may have together
 
-A file that was acknowledged is a cell with one alternative. A rename without a good end is a cell of two paths
-with two alternatives: the file has the one name or the other, never both, never none.
+An acknowledged file is a cell with one alternative. A rename with an unknown outcome is a cell of two paths with two
+alternatives: the file has one name or the other, never both, never none.
 
 Rules, each with a test in test_history.py:
-  1. What was acknowledged is there, byte by byte, at the end and in every answer on the way.
-  2. What was not acknowledged is there as a whole or not at all; of a log, records in order without a gap.
-  3. What was deleted stays deleted; no name is there that nobody made.
-  4. A rename neither loses nor doubles.
-  5. When a client took over a log, what it found then is what stays: the writer before can add nothing.
-  6. A log that clients take from each other (shared.py) holds what its writers' histories together allow.
+  1. Acknowledged data exists, byte by byte, at the end and in every answer on the way.
+  2. A file that was not acknowledged exists completely or not at all; a log has complete records in order without a gap.
+  3. What was deleted stays deleted; no name exists that no client created.
+  4. A rename neither loses nor duplicates.
+  5. When a client takes over a log, its contents are final: the previous writer can add nothing.
+  6. A log that clients take from each other (shared.py) has the contents that its writers' histories together allow.
 """
 import json
 import os
@@ -36,12 +36,12 @@ CHANGES = ("write", "remove", "log", "append", "pack", "rename", "share")
 
 @lru_cache(maxsize=64)
 def content(seed, size):
-    """The bytes of a file or record: they follow from its seed."""
+    """The bytes of a file or record; they follow from its seed."""
     return random.Random(seed).randbytes(size)
 
 
 class Recorder:
-    """A history being written. What was written is with the kernel before the call returns."""
+    """Writes a history. The kernel has each line before the call returns."""
 
     def __init__(self, path):
         self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -61,7 +61,7 @@ class Recorder:
 
 
 def load(path):
-    """[(intent, outcome or None)]. The last line may be torn: its writer was killed."""
+    """Reads a history: [(intent, outcome or None)]. Its last line may be incomplete, if the client was killed."""
     lines = Path(path).read_bytes().split(b"\n")
     pairs = []
     for i, line in enumerate(lines[:-1]):
@@ -77,7 +77,7 @@ def load(path):
 
 
 def body(value):
-    """The bytes of a value: a tuple of (seed, size), one after the other."""
+    """The bytes of a value, which is a tuple of (seed, size): one content after the other."""
     return b"".join(content(seed, size) for seed, size in value)
 
 
@@ -86,12 +86,12 @@ def mark(data):
 
 
 class History:
-    """What one client's history leaves possible. `wrong` has a line for each rule that was broken on the way."""
+    """The states that one client's history allows. `wrong` has a line for each violation in an answer."""
 
     def __init__(self, path=None):
         self.cells = {}  # path: (paths, [alternatives]); the same tuple for all of its paths
         self.logs = set()
-        self.holds = []  # of shared logs, in their order
+        self.holds = []  # times with the token of a shared log, in order
         self.wrong, self.acknowledged, self.unknown, self.refused_reads = [], 0, 0, {}
         for intent, outcome in load(path) if path else []:
             self.step(intent, outcome)
@@ -102,7 +102,7 @@ class History:
             self.cells[path] = cell
 
     def one(self, path):
-        """What a path has for certain."""
+        """The only content that a path may have."""
         paths, alternatives = self.cells.get(path, ((path,), [(None,)]))
         assert len(paths) == 1 and len(alternatives) == 1, f"the client used {path} without knowing its state"
         return alternatives[0][0]
@@ -151,7 +151,7 @@ class History:
             self.put([a, b], [(source, target), (None, source)])
 
     def do_take(self, i, outcome, ok):
-        """A log taken anew: its size is one of the possible ones, and from now on the only one (rule 5)."""
+        """A log taken over: its size must be a possible one, and is final from now on (rule 5)."""
         if not ok:
             return
         found = [v for v in self.possible(i["path"]) if v is not None
@@ -159,7 +159,7 @@ class History:
         if found:
             self.put([i["path"]], [(found[0],)])
         else:
-            self.wrong.append(f"{i['path']}: taken over with {outcome['size']} bytes, which it cannot have")
+            self.wrong.append(f"{i['path']}: taken over with {outcome['size']} bytes, which is no possible size")
             self.put([i["path"]], [(self.possible(i["path"])[-1],)])
 
     def do_fenced(self, i, _, ok):
@@ -172,7 +172,7 @@ class History:
                                "records": []})
 
     def do_share(self, i, outcome, ok):
-        """A record appended to a shared log, with the token of the last hold."""
+        """A record appended to a shared log with the token of the last hold."""
         self.holds[-1]["records"].append({"number": i["number"], "size": i["size"],
                                           "acknowledged": outcome["at"] if ok else None})
 
@@ -191,20 +191,20 @@ class History:
             self.judge_names(i["folder"], set(outcome["names"]), f"operation {i['n']}: ")
 
     def judge_names(self, folder, names, when=""):
-        """Rules 1 and 3 for the names of a directory."""
+        """Checks rules 1 and 3 for the names of a directory."""
         for path, (paths, alternatives) in self.cells.items():
             above, _, name = path.rpartition("/")
             values = [a[paths.index(path)] for a in alternatives]
             if above == folder and name not in names and None not in values:
                 self.wrong.append(f"{when}{path} is lost")
             if above == folder and name in names and all(v is None for v in values):
-                self.wrong.append(f"{when}{path} was deleted and is there")
+                self.wrong.append(f"{when}{path} was deleted but exists")
         for name in names:
             if f"{folder}/{name}" not in self.cells:
-                self.wrong.append(f"{when}{folder}/{name} is there and nobody made it")
+                self.wrong.append(f"{when}{folder}/{name} exists but no client created it")
 
     def judge(self, tree):
-        """Holds the cluster at the end, {path: bytes} of all below this client's directories, against it."""
+        """Checks the cluster at the end: {path: bytes} of all files in this client's directories. Returns all violations."""
         tree = dict(tree)
         seen = set()
         for paths, alternatives in self.cells.values():
@@ -215,6 +215,6 @@ class History:
             if got not in [tuple(None if v is None else body(v) for v in a) for a in alternatives]:
                 shown = [None if g is None else mark(g) for g in got]
                 wanted = [[None if v is None else mark(body(v)) for v in a] for a in alternatives]
-                self.wrong.append(f"{' '.join(paths)}: has {shown}, may have {wanted}")
-        self.wrong += [f"{path} is there and nobody made it" for path in tree]
+                self.wrong.append(f"{' '.join(paths)}: has {shown}, but may only have {wanted}")
+        self.wrong += [f"{path} exists but no client created it" for path in tree]
         return self.wrong

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libterrane.so from Python, as far as the tests need it: blocking calls, and an exception for each error."""
+"""libterrane.so for Python, with the calls that the tests need: they block, and raise an exception for an error."""
 import ctypes
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_int64, c_size_t, c_uint, c_uint16, c_uint32, \
     c_uint64, c_void_p
@@ -12,7 +12,7 @@ NAME_BYTES = 256
 
 
 class Failed(Exception):
-    """What a call returned, by its name."""
+    """An error that a call returned, by its name."""
 
     def __init__(self, code, text):
         super().__init__(f"{code}: {text}")
@@ -82,7 +82,7 @@ def load():
 
 
 class Client:
-    """A cluster. Every call waits at most timeout_ms; what it returns below 0 is raised."""
+    """A client of a cluster. Every call waits at most timeout_ms, and raises Failed for a result below 0."""
 
     def __init__(self, cluster_file, timeout_ms=10000):
         self.lib, self.timeout_ms = load(), timeout_ms
@@ -133,7 +133,7 @@ class Client:
         return names
 
     def write(self, path, data, flags=0, **options):
-        """A whole file."""
+        """Writes a complete file."""
         file = c_void_p()
         self.call("create", self.handle, path.encode(), flags, byref(file), **options)
         try:
@@ -144,7 +144,7 @@ class Client:
         self.call("file_close", file)
 
     def read(self, path):
-        """All bytes of a file."""
+        """Returns all bytes of a file."""
         file, stat = c_void_p(), Stat()
         self.call("file_open", self.handle, path.encode(), byref(file))
         try:
@@ -156,7 +156,7 @@ class Client:
             self.lib.terrane_file_close(file, None)
 
     def pack(self, folder, files, **options):
-        """{name: bytes} in one call: {name: None or the error's name}."""
+        """Writes {name: bytes} in one call. Returns {name: None or the error's name}."""
         row = (Small * len(files))(*[Small(name=n.encode(), data=d, len=len(d)) for n, d in files.items()])
         try:
             self.call("pack", self.handle, folder.encode(), row, len(row), 0, **options)
@@ -169,7 +169,7 @@ class Client:
 
 
 class Log:
-    """A log that is open for appends."""
+    """A log that is open for append."""
 
     def __init__(self, client, path, new, options):
         self.client, self.file = client, c_void_p()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A log that several clients take from each other, and rule 6 of history.py.
 
-A record says whose it is, which of that writer's, and how long, so that the log can be read without its histories:
+A record names its writer, its number and its size, so that the log can be read without the histories:
 
     header   32 bytes: "WRITER NUMBER SIZE", padded with spaces, a newline at the end
     body     SIZE bytes that follow from WRITER and NUMBER
 
-A hold is the time in which a client has the token: it asked for the log, got it with the size it had, and appended
-until it failed. Times are those of the machine's monotonic clock, which all clients share.
+A hold is the time in which a client has the token: it requested the log, got it together with its size, and appended
+until an append failed. Times are those of the machine's monotonic clock, which all clients share.
 """
 from history import content
 
@@ -21,7 +21,7 @@ def record(writer, number, size):
 
 
 def parse(data):
-    """[(offset, writer, number)], and None or what ends it before its end."""
+    """The records as [(offset, writer, number)], and None or why the rest is no record."""
     found, at = [], 0
     while at < len(data):
         words = data[at:at + HEADER].split()
@@ -31,22 +31,22 @@ def parse(data):
             return found, f"no record begins at {at} of {len(data)}"
         whole = record(writer, number, size)
         if data[at:at + len(whole)] != whole:
-            return found, f"record {number} of {writer} at {at} is not whole, or has other bytes"
+            return found, f"record {number} of {writer} at {at} is not whole: it is cut or has wrong bytes"
         found.append((at, writer, number))
         at += len(whole)
     return found, None
 
 
 def judge_records(path, holds, found):
-    """What was appended against what is there, writer by writer."""
+    """Compares the appended records of each writer with the records in the log."""
     wrong = []
     there = {}
     for at, writer, number in found:
         if (writer, number) in there:
-            wrong.append(f"{path}: record {number} of {writer} is there twice")
+            wrong.append(f"{path}: record {number} of {writer} is in the log twice")
         there[writer, number] = at
     asked = {(writer, r["number"]): r for writer, h in holds for r in h["records"]}
-    wrong += [f"{path}: nobody appended record {n} of {w}" for w, n in there if (w, n) not in asked]
+    wrong += [f"{path}: no client appended record {n} of {w}" for w, n in there if (w, n) not in asked]
     wrong += [f"{path}: record {n} of {w} is lost" for (w, n), r in asked.items()
               if r["acknowledged"] is not None and (w, n) not in there]
     last = {}
@@ -58,14 +58,14 @@ def judge_records(path, holds, found):
 
 
 def judge_holds(path, holds, there, boundaries):
-    """What each hold found and added, against every other."""
+    """Compares the size that each hold found, and the records that it added, with all other holds."""
     wrong = []
     spans = []
     for writer, hold in holds:
         at = [there[writer, r["number"]] for r in hold["records"] if (writer, r["number"]) in there]
         spans.append((writer, hold, at))
         if hold["size"] not in boundaries:
-            wrong.append(f"{path}: {writer} found {hold['size']} bytes, and no record begins there")
+            wrong.append(f"{path}: {writer} found {hold['size']} bytes, but no record begins there")
         wrong += [f"{path}: {writer} added at {a}, before the {hold['size']} bytes that it found"
                   for a in at if a < hold["size"]]
     for writer, hold, at in spans:
@@ -84,7 +84,7 @@ def judge_holds(path, holds, there, boundaries):
 
 
 def judge_shared(path, histories, data):
-    """Holds a shared log against the histories of its writers, {name: History}; `data` is None when it is not there."""
+    """Checks a shared log against the histories of its writers, {name: History}. `data` is None if the log does not exist."""
     holds = [(name, h) for name, history in histories.items() for h in history.holds if h["path"] == path]
     if data is None:
         return [f"{path} is lost"] if holds else []
@@ -95,6 +95,6 @@ def judge_shared(path, histories, data):
 
 
 def thefts(data):
-    """How often the writer changed from one record to the next."""
+    """The number of changes of the writer from one record to the next."""
     writers = [writer for _, writer, _ in parse(data)[0]]
     return sum(a != b for a, b in zip(writers, writers[1:]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""terrane up, down and status: clusters in folders come, go, are killed and come back with all in them."""
+"""terrane up, down and status: clusters in folders start, stop, are killed and start again with all their data."""
 import json
 import os
 import re
@@ -19,10 +19,10 @@ from box import GIB, MIB, TERRANE, Box, await_true, lives, run, same_tree, some_
 TREE = {"a/one": 1, "a/none": 0, "b/c/large": 3 * MIB + 5, "top": 70000}
 
 
-def test_up_is_ready_soon_and_again_with_everything_after_down_and_kill(tmp_path):
+def test_up_is_ready_soon_and_again_with_all_data_after_down_and_kill(tmp_path):
     write_tree(tmp_path / "in", TREE)
     with Box(tmp_path / "box", "--racks", 3, "--disks", 1) as box:
-        # Formatting waits for the disk, which others use too; serving again does not.
+        # Formatting waits for the disk, which other processes use too; a later start does not.
         box("put", "-q", tmp_path / "in", "/data")
         box.kill("box")
         box.up()
@@ -44,7 +44,7 @@ def test_up_is_ready_soon_and_again_with_everything_after_down_and_kill(tmp_path
 
 def test_a_box_of_many_disks_comes_up_in_one_process(tmp_path):
     with Box(tmp_path / "box", "--racks", 6, "--pools", "4+2", "--disks", 12, "--repair", "r_fco") as box:
-        assert box.seconds < 10  # of which little is the processor's: 3 on a machine of one's own
+        assert box.seconds < 10  # 3 s on an idle machine
         assert len(box.json("disk", "list")) == 12
         assert "method = r_fco" in (box.folder / "conf" / "janitor.ini").read_text()
         assert "repair = outside" in (box.folder / "conf" / "node-1.ini").read_text()
@@ -89,7 +89,7 @@ def test_up_twice_says_that_it_runs_and_starts_only_what_is_missing(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [[], ["--procs"]])
-def test_up_right_after_kill_9_does_not_take_the_dying_for_running(tmp_path, mode):
+def test_up_right_after_kill_9_does_not_count_dying_processes_as_running(tmp_path, mode):
     with Box(tmp_path / "box", "--racks", 3, "--disks", 1, *mode) as box:
         for _ in range(5):
             pids = box.pids()
@@ -99,7 +99,7 @@ def test_up_right_after_kill_9_does_not_take_the_dying_for_running(tmp_path, mod
             assert not set(box.pids().values()) & set(pids.values())
 
 
-def test_up_interrupted_while_it_makes_a_box_goes_on_later(tmp_path):
+def test_up_completes_a_box_after_an_interrupted_up(tmp_path):
     for delay in (0.05, 0.2, 0.5):
         up = subprocess.Popen([TERRANE, "up", "--dir", tmp_path / "box", "--racks", "3", "--disks", "2"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -149,14 +149,14 @@ def made_box(tmp_path_factory):
     (["--metadata", "paper"], "rocksdb or rados:CONF"),
     (["--metadata", "rados:/no/such.conf"], "path of a ceph.conf that exists"),
 ])
-def test_shapes_that_cannot_be_are_refused_with_words(tmp_path, words, why):
+def test_impossible_shapes_are_refused_with_the_reason(tmp_path, words, why):
     folder = [] if not words else ["--dir", tmp_path / "box"]
     done = run("up", *folder, *words)
     assert done.returncode == 2 and why in done.stderr
     assert not (tmp_path / "box" / "disks").exists()
 
 
-def test_up_keeps_away_from_a_folder_with_other_things_in_it(tmp_path):
+def test_up_refuses_a_folder_with_other_files(tmp_path):
     (tmp_path / "thesis.tex").write_text("the only copy")
     done = run("up", "--dir", tmp_path)
     assert done.returncode == 1 and "not empty" in done.stderr
@@ -179,7 +179,7 @@ def test_a_role_that_dies_while_it_starts_is_shown_with_its_log(made_box):
 
 
 def test_a_restart_never_formats(made_box):
-    """A disk whose folder was emptied is shown as failed, not silently made anew."""
+    """A disk whose folder was emptied is reported as failed, not silently formatted."""
     disk = made_box / "disks" / "node-3" / "1"
     aside = made_box / "aside"
     disk.rename(aside)
@@ -195,7 +195,7 @@ def test_a_restart_never_formats(made_box):
         aside.rename(disk)
 
 
-def test_status_shows_a_node_that_died_and_the_exit_status_tells(tmp_path):
+def test_status_reports_a_node_that_died_and_exits_with_1(tmp_path):
     with Box(tmp_path / "box", "--racks", 3, "--disks", 1, "--procs") as box:
         assert box("status").returncode == 0
         box.kill("node-1")
@@ -228,7 +228,7 @@ def test_disks_are_drained_failed_and_brought_back(tmp_path):
         assert done.returncode == 1 and "no disk 77" in done.stderr
 
 
-def test_a_drive_is_replaced_and_what_it_held_is_made_anew(tmp_path):
+def test_a_drive_is_replaced_and_its_chunks_are_rebuilt(tmp_path):
     write_tree(tmp_path / "in", TREE)
     with Box(tmp_path / "box", "--racks", 6, "--disks", 1, "--procs") as box:
         box("put", "-q", "--block", "64KiB", tmp_path / "in", "/data")
@@ -245,7 +245,7 @@ def test_a_drive_is_replaced_and_what_it_held_is_made_anew(tmp_path):
         box("disk", "replace", 3001)
         await_true("that 3001 is online",
                    lambda: {d["id"]: d["state"] for d in box.json("disk", "list")}[3001] == "online")
-        # Nobody has read anything: the janitor sees that it is another drive.
+        # Without any read, the janitor notices that the drive is another one.
         await_true("that it holds something again", lambda: any(p.is_file() for p in disk.glob("chunks/*/*")))
         await_true("full health", lambda: box.json("fsck", "-q", ok=False)["degraded"] == 0)
         check = box.json("fsck", "--deep")
@@ -257,7 +257,7 @@ def test_a_drive_is_replaced_and_what_it_held_is_made_anew(tmp_path):
 
 @pytest.fixture
 def mute():
-    """A server that takes connections and says nothing."""
+    """A server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
@@ -273,7 +273,7 @@ def test_a_cluster_file_that_points_nowhere_is_an_error_well_within_5_seconds(tm
         assert done.returncode == 1 and address in done.stderr
         assert time.monotonic() - start < seconds, address
 
-    # Nobody listens; no such host can be reached (or the network says so); it is silent.
+    # No server listens; the host is unreachable (or the network refuses); the server never answers.
     for address, seconds in (("127.0.0.1:9", 2.5), ("10.255.255.1:7000", 4.8), (f"127.0.0.1:{mute}", 4.8)):
         with ThreadPoolExecutor(len(commands)) as pool:
             for done in [pool.submit(ask, words, address, seconds) for words in commands]:
@@ -283,8 +283,8 @@ def test_a_cluster_file_that_points_nowhere_is_an_error_well_within_5_seconds(tm
         assert done.returncode == 1 and "does not exist" in done.stderr
 
 
-def test_up_starts_again_what_dies_while_it_waits_however_many(tmp_path):
-    """As when all were killed just before, and some took longer to end than others."""
+def test_up_restarts_any_number_of_processes_that_die_while_it_waits(tmp_path):
+    """As after a kill of all processes of which some take longer to end."""
     with Box(tmp_path / "box", "--racks", 3, "--nodes", 6, "--disks", 1, "--procs") as box:
         nodes = [f"node-{i}" for i in range(1, 7)]
         before = box.pids()
@@ -312,7 +312,7 @@ def test_up_does_not_wait_for_a_node_that_was_removed(tmp_path):
         assert states[4] == "gone" and states[1] == states[2] == states[3] == "online"
 
 
-def test_down_ends_a_process_that_does_not_want_to_stop(tmp_path):
+def test_down_kills_a_process_that_does_not_stop(tmp_path):
     with Box(tmp_path / "box", "--racks", 3, "--disks", 1, "--procs") as box:
         pid = box.pids()["node-3"]
         os.kill(pid, signal.SIGSTOP)
@@ -334,7 +334,7 @@ def test_meta_check_of_a_box_that_is_down(tmp_path):
         assert box("ls", "/").stdout.split() == ["d/"]
 
 
-def test_down_without_a_box_says_so(tmp_path):
+def test_down_without_a_box_is_refused_with_the_reason(tmp_path):
     done = run("down", "--dir", tmp_path)
     assert done.returncode == 1 and "no cluster" in done.stderr
 
@@ -343,7 +343,7 @@ SCHEMES = ["c/c", "c/d", "c/s", "d/c", "d/d", "d/s"]
 
 
 def restart_without(box, gone):
-    """node-1, killed and started with members of its pool not there."""
+    """Kills node-1 and starts it without some members of its pool."""
     box.kill("node-1")
     for folder in gone:
         folder.rename(folder.with_name(f"{folder.name}.gone"))
@@ -361,11 +361,11 @@ def test_all_mlec_schemes_store_and_read_back_with_a_pool_gone_and_a_member_gone
         assert (tmp_path / f"{where}-again").read_bytes() == (tmp_path / "in" / "b" / "c" / "large").read_bytes()
 
     def rows_of(*folders):
-        """Names of the rows in drives of the pool of node-1; its record is no row."""
+        """Names of the rows on drives of the pool of node-1, without the pool's record."""
         return [p.name for p in box.chunks(1) if p.parents[2] in folders and p.name[:16] != 16 * "f"]
 
     def all_whole():
-        """Whether each chunk in the pool has its three rows."""
+        """Returns whether each chunk in the pool has its three rows."""
         drives = [p for p in (box.folder / "disks" / "node-1").iterdir() if p.suffix != ".gone"]
         return set(Counter(row[:-2] for row in rows_of(*drives)).values()) == {3}
 
@@ -374,7 +374,7 @@ def test_all_mlec_schemes_store_and_read_back_with_a_pool_gone_and_a_member_gone
         assert all(d["pool"] and d["code"] == "2+1" for d in disks)
         box("put", "-q", tmp_path / "in", "/data")
         box("put", "-q", tmp_path / "in" / "b" / "c" / "large", "/again", "--block", "64KiB")
-        # A node keeps the files it uses open: only one that was started anew cannot read what is gone.
+        # A node keeps its files open: only after a restart it cannot read the deleted ones.
         members = [box.folder / "disks" / "node-1" / str(i) for i in (1, 2)]
         await_true("that no put goes on that a quorum did not need", all_whole)
         assert rows_of(members[0])
@@ -382,17 +382,17 @@ def test_all_mlec_schemes_store_and_read_back_with_a_pool_gone_and_a_member_gone
         box.kill("node-2")  # a column of every stripe
         all_reads("out1")
 
-        # An empty drive in its place: what it held is made anew, of the pool's own bytes alone.
+        # An empty drive replaces the member: the pool rebuilds its rows from its own bytes.
         pool = [d["id"] for d in disks if d["node"] == 1][0]
         members[0].mkdir()
         done = box("node", "format", "--config", "conf/node-1.ini", cwd=box.folder, ok=False)
-        assert "disk_formatted disk=1001" in done.stderr  # the others are in use
+        assert "disk_formatted disk=1001" in done.stderr  # the other members are in use
         box("disk", "replace", pool, 0)
-        await_true("that all its rows are made anew", all_whole, seconds=150)  # and time for a second try
+        await_true("all its rows to be rebuilt", all_whole, seconds=150)  # includes a second attempt
         await_true("the end of the rebuild",
                    lambda: box.metrics("node-1")[f'terrane_pool_rebuilding{{disk="{pool}"}}'] == 0)
         assert box.metrics("node-1")[f'terrane_pool_rebuilt_rows_total{{disk="{pool}"}}'] > 0
-        restart_without(box, members[1:])  # another row: those made anew are needed
+        restart_without(box, members[1:])  # another row: reads need the rebuilt ones
         box.kill("node-2")
         all_reads("out2")
 
@@ -419,7 +419,7 @@ def test_version_is_text_or_json_and_takes_nothing_else():
 
 
 def complete(*words):
-    """What bash offers for the last word."""
+    """The completions that bash offers for the last word."""
     script = run("completion", "bash").stdout
     typed = " ".join(f"'{word}'" for word in ("terrane", *words))
     probe = f"PATH={TERRANE.parent}:$PATH; COMP_WORDS=({typed}) COMP_CWORD={len(words)}; _terrane; echo ${{COMPREPLY[@]}}"
@@ -428,7 +428,7 @@ def complete(*words):
     return done.stdout.split()
 
 
-def test_bash_completes_commands_options_and_what_they_take():
+def test_bash_completes_commands_options_and_values():
     assert complete("pu") == ["put"]
     assert complete("help", "fsc") == ["fsck"]
     assert complete("put", "--enc") == ["--encoding"]
@@ -442,13 +442,13 @@ def test_bash_completes_commands_options_and_what_they_take():
     assert complete("fsck", "--d") == ["--deep", "--dir"]
     for name in complete(""):
         words = complete(name, "")
-        assert words or name == "box", name  # which takes a file
-        if name != "help":  # what is offered is there
+        assert words or name == "box", name  # whose argument is a file
+        if name != "help":  # every offered command exists
             told = run("help", name).stdout
             assert [w for w in words if w != "--help" and not re.search(rf"(?<![\w-]){w}\b", told)] == [], name
 
 
-def test_up_tells_what_to_try_with_the_name_it_was_called_by(tmp_path):
+def test_up_suggests_commands_with_the_name_it_was_called_by(tmp_path):
     with Box(tmp_path / "box", "--racks", 3, "--disks", 1):
         told = run("up", "--dir", tmp_path / "box").stdout
         assert f"  {TERRANE} status " in told
@@ -466,11 +466,11 @@ def test_the_space_of_the_filesystem_is_counted_once(tmp_path, shape, part):
         size, taken = there.f_blocks * there.f_frsize, (there.f_blocks - there.f_bavail) * there.f_frsize
         status = box.json("status")
         assert 0.99 * part * size < status["capacity_bytes"] <= part * size
-        # Others write there meanwhile, and some is kept free.
+        # Other programs write to it at the same time, and the node keeps some space free.
         assert abs(status["used_bytes"] - part * taken) < 0.05 * size + GIB
 
 
-def test_json_of_status_is_whole(tmp_path):
+def test_json_of_status_is_complete(tmp_path):
     with Box(tmp_path / "box", "--racks", 3, "--nodes", 6, "--disks", 1, "--emulate", "nvme") as box:
         status = json.loads(box("status", "--json").stdout)
         assert status["racks"] == 3 and len(status["nodes"]) == 6 and len(status["disks"]) == 6

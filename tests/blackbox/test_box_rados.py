@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster in a folder whose metadata is in a RADOS cluster, which scripts/rados.sh brings up for it."""
+"""A cluster in a folder with its metadata in a RADOS cluster, which scripts/rados.sh starts."""
 import os
 import shutil
 import subprocess
@@ -30,7 +30,7 @@ def test_files_survive_kills_of_all_roles_and_of_an_osd(rados, tmp_path):
     with Box(tmp_path / "box", "--racks", 3, "--disks", 1, "--procs", "--metadata",
              f"rados:{rados}/ceph.conf") as box:
         box("put", "-q", tmp_path / "in", "/data")
-        assert not (box.folder / "meta").exists()  # nothing of it is here
+        assert not (box.folder / "meta").exists()  # the metadata is not in the folder
         for name in box.pids():
             box.kill(name)
         box.up("--procs")
@@ -44,7 +44,7 @@ def test_files_survive_kills_of_all_roles_and_of_an_osd(rados, tmp_path):
         assert box("ls").stdout.split() == ["again"]
 
 
-def test_two_boxes_in_one_pool_know_nothing_of_each_other(rados, tmp_path):
+def test_two_boxes_in_one_pool_are_independent(rados, tmp_path):
     write_tree(tmp_path, {"f": 1000})
     shape = ("--racks", 3, "--disks", 1, "--metadata", f"rados:{rados}/ceph.conf")
     with Box(tmp_path / "one", *shape) as one, Box(tmp_path / "two", *shape) as two:
@@ -52,6 +52,6 @@ def test_two_boxes_in_one_pool_know_nothing_of_each_other(rados, tmp_path):
         assert two("ls").stdout == ""
 
 
-def test_a_conf_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_ceph_conf_is_refused(tmp_path):
     done = run("up", "--dir", tmp_path / "box", "--metadata", f"rados:{os.devnull}/x")
     assert done.returncode == 2

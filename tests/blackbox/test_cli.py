@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every command of `terrane` has in common: exit status, help, settings."""
+"""Behaviour that all commands of `terrane` share: exit status, help, settings."""
 import os
 import subprocess
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_bad_settings_are_refused_with_file_and_line(tmp_path, role, text, compl
 
 
 @pytest.mark.parametrize("role", ["meta", "janitor"])  # a node has settings without a default: test_node.py
-def test_config_show_prints_a_file_that_it_takes_back(tmp_path, role):
+def test_config_show_prints_a_file_that_it_accepts(tmp_path, role):
     shown = terrane("config", "show", role)
     assert shown.returncode == 0 and shown.stdout
     conf = tmp_path / "conf.ini"

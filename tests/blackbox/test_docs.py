@@ -52,13 +52,13 @@ PARSED_ONLY = {
     "durability encode": "measures for seconds",
     "durability repair": "evaluates four schemes and methods",
 }
-SERVES = ("node --config", "janitor --config")  # and is then asked to stop
+SERVES = ("node --config", "janitor --config")  # commands that serve until they are stopped
 
 
-# --- what the documents say ---------------------------------------------------------------------
+# --- commands in the documents ---------------------------------------------------------------------
 
 def code_lines(text):
-    """Indented and fenced lines, and whether each is inside of a fence."""
+    """Yields the indented and fenced lines."""
     fenced = False
     for line in text.splitlines():
         if line.lstrip().startswith("```"):
@@ -74,7 +74,7 @@ def code_spans(text):
 
 
 def without_comment(line):
-    """Two spaces, or " # ", end a command."""
+    """Removes the comment of a command: what follows two spaces or " # "."""
     return re.split(r"\s{2,}|\s#\s", line)[0].rstrip()
 
 
@@ -128,7 +128,7 @@ class Cluster:
         (folder / "janitor.ini").write_text(re.sub(r"(?m)^metrics.*$", "", conf))
 
     def node_conf(self):
-        """A node that is not in the cluster yet, with three empty disks."""
+        """The configuration of a node that is not in the cluster yet, with three empty disks."""
         conf = (self.box.folder / "conf" / "node-1.ini").read_text()
         conf = re.sub(r"(?m)^(metrics|rack|name|announce).*$", "", conf)
         conf = re.sub(r"(?m)^id .*$", "id = 90", conf)
@@ -143,7 +143,7 @@ class Cluster:
             box.down()
 
     def choose(self, command):
-        """The box that a command is about."""
+        """Chooses the box for a command."""
         if "POOL" not in command:
             return self.box
         if self.pools is None:
@@ -178,7 +178,7 @@ class Cluster:
                 "/etc/ceph/ceph.conf": "node.ini"}
 
     def up(self, words):
-        """A shape of its own, in a folder of its own; ended again."""
+        """Runs an `up` of the documents in a folder of its own, and stops that box."""
         self.ups += 1
         folder = str(self.folder / f"up-{self.ups}")
         words = [w for i, w in enumerate(words) if "--dir" not in words[max(i - 1, 0):i + 1]]
@@ -191,7 +191,7 @@ class Cluster:
         return done
 
     def goes_on(self, box, words):
-        """A command that serves or watches: ends once it has said something and is asked to stop."""
+        """Runs a command that serves or watches: stops it after its first output."""
         with subprocess.Popen([TERRANE, *words], env=box.env, cwd=self.folder, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             said = process.stdout.readline()
@@ -224,7 +224,7 @@ class Cluster:
 
 
 def failures(folder, path):
-    """What of a document does not hold."""
+    """The commands of a document that fail, with the reasons."""
     commands = commands_of(path)
     wrong = []
     for command in filter(names_a_command, commands):

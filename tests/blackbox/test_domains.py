@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fault domains: what too few racks, or too few that live, mean for new files."""
+"""Fault domains: new files with too few racks, or too few online racks."""
 from box import KIB, MIB, Box, await_true, run, same_tree, some_bytes, write_tree
 
 TREE = {"small/a": 3000, "small/b": 5000, "large": MIB}
 
 
 def refused(box, source, target, *words):
-    """A put that fails with words and leaves no file."""
+    """Requires that a put fails with a message and leaves no file."""
     done = box("put", "-q", *words, source, target, ok=False)
     assert done.returncode == 1
     assert box.json("fsck", "-q")["files"] == 0
@@ -17,7 +17,7 @@ def alive(box):
     return sum(d["state"] == "online" for d in box.json("disk", "list"))
 
 
-def test_more_chunks_in_a_rack_than_the_code_bears_are_refused_with_the_numbers(tmp_path):
+def test_more_chunks_in_a_rack_than_the_code_tolerates_are_refused_with_the_numbers(tmp_path):
     write_tree(tmp_path / "in", TREE)
     with Box(tmp_path / "box", "--racks", 2, "--disks", 3, "--procs") as box:
         why = "rs:4+2 tolerates the loss of 2 chunks, but 6 in 2 racks put 3 into one rack"
@@ -27,7 +27,7 @@ def test_more_chunks_in_a_rack_than_the_code_bears_are_refused_with_the_numbers(
         assert done.returncode == 1 and "loss of 2 chunks; 6 in 2 racks put 3 into one" in done.stderr
         box("policy", "set", "/", "encoding=rs:2+2", "after=1d")
         box("policy", "set", "/", "encoding=keep")
-        # What the racks bear is taken, and survives one of them.
+        # A code that the racks allow is accepted, and its files survive the loss of one.
         box("put", "-q", "--encoding", "rs:2+2", tmp_path / "in", "/data")
         box.kill("node-1")
         box("get", "-q", "/data", tmp_path / "out")
@@ -46,12 +46,12 @@ def test_with_too_few_live_disks_a_put_is_refused_with_the_numbers(tmp_path):
         box("put", "-q", tmp_path / "f", "/f")
 
 
-def test_a_rack_that_is_away_counts_and_one_that_is_gone_does_not(tmp_path):
+def test_an_offline_rack_counts_and_a_removed_one_does_not(tmp_path):
     write_tree(tmp_path / "in", TREE)
     with Box(tmp_path / "box", "--racks", 3, "--disks", 3, "--encoding", "rs:4+2", "--procs") as box:
         box.kill("node-3")
         await_true("that it is missed", lambda: alive(box) == 6)
-        box("put", "-q", tmp_path / "in", "/away")  # three chunks in each of two racks, until it is back
+        box("put", "-q", tmp_path / "in", "/away")  # three chunks in each of two racks, until the third returns
         box("get", "-q", "/away", tmp_path / "out")
         same_tree(tmp_path / "in", tmp_path / "out")
         box("rm", "-r", "/away")

@@ -55,7 +55,7 @@ def test_every_code_and_scheme_has_bursts(code, scheme):
     assert answer["interval"][0] <= answer["pdl"] <= answer["interval"][1]
 
 
-def test_the_map_is_whole_and_drawn(tmp_path):
+def test_the_map_is_complete_and_drawn(tmp_path):
     plot = tmp_path / "map.svg"
     answer = ask("burst", "--scheme", "d/d", "--map", "--plot", str(plot))
     assert len(answer["pdl"]) == 60 and all(len(row) == 60 for row in answer["pdl"])
@@ -92,7 +92,7 @@ def test_monte_carlo_holds_the_counted_value_and_does_not_depend_on_threads():
     assert low <= one["pdl"] <= high
 
 
-def test_the_layout_that_runs_can_be_asked():
+def test_bursts_are_sampled_on_the_production_layout():
     answer = ask("burst", "--code", "mlec:2+1/2+1", "--scheme", "d/d", "--racks", "6",
                  "--enclosures", "1", "--disks", "6", "--disk-size", "64", "--chunk-size", "1",
                  "--failed", "8", "--affected-racks", "4", "--model", "layout", "--trials", "2000")
@@ -124,13 +124,13 @@ def test_the_layout_that_runs_can_be_asked():
     (["--map", "--json", "--csv"], "--json and --csv"),
     (["--map", "extra"], "'extra'"),
 ])
-def test_impossible_questions_are_refused_by_name(args, named):
+def test_impossible_requests_are_refused_by_name(args, named):
     assert named in refused("burst", *args)
 
 
 # ---- repair ----
 
-def test_repairs_are_as_the_study_has_them():
+def test_repairs_agree_with_the_study():
     """Table 3.2 and figure 3.8: computed here, stated there."""
     schemes = {s["scheme"]: s for s in ask("repair")["schemes"]}
     assert list(schemes) == MLEC
@@ -150,7 +150,7 @@ def test_repairs_are_as_the_study_has_them():
         assert crossing[3] * 4 <= crossing[2] * 1.0001
 
 
-def test_repair_time_is_the_papers_with_its_bandwidths_and_ours_in_place():
+def test_repair_time_agrees_with_the_paper_at_its_bandwidths():
     """Figure 3.9: R_FCO is 5 to 30 times quicker than R_ALL; written in place it is not in */c."""
     def times(scheme, *args):
         methods = ask("repair", "--scheme", scheme, *args)["pool"]["methods"]
@@ -283,7 +283,7 @@ def test_threads_do_not_change_the_nines_and_the_seed_does():
     assert one == two and one["nines"] != other["nines"]
 
 
-def test_a_made_trace_is_played(tmp_path):
+def test_a_generated_trace_is_played(tmp_path):
     small = ["--racks", "6", "--enclosures", "1", "--disks", "30"]
     made = durability("trace", *small, "--bursts", "5", "--burst-disks", "8")
     again = durability("trace", *small, "--bursts", "5", "--burst-disks", "8")
@@ -297,7 +297,7 @@ def test_a_made_trace_is_played(tmp_path):
     assert kept["interval"][0] > 0
 
 
-def test_a_trace_is_played_to_its_end_or_what_is_cut_is_said(tmp_path):
+def test_a_trace_is_played_to_its_end_or_a_warning_names_the_rest(tmp_path):
     """Four disks of one 17+3 pool, after more than a year."""
     trace = tmp_path / "late.csv"
     trace.write_text("time_s,disk,event\n" + "".join(f"{40000000 + i},{i},fail\n" for i in range(4)))
@@ -308,7 +308,7 @@ def test_a_trace_is_played_to_its_end_or_what_is_cut_is_said(tmp_path):
     assert "4 of the trace's 4 events" in cut.stderr
 
 
-def test_what_would_be_ignored_is_refused(tmp_path):
+def test_options_without_effect_are_refused(tmp_path):
     for study in ("compare", "advise"):
         assert "--code" in refused(study, "--code", "rs:7+3")
         assert "--scheme" in refused(study, "--scheme", "c/d")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on files, against a cluster of real processes that is killed, filled up and damaged meanwhile."""
+"""Commands on files, with a cluster of real processes that is killed, filled and damaged."""
 import json
 import os
 import signal
@@ -10,19 +10,19 @@ import pytest
 
 from box import GIB, KIB, LONG, MIB, TERRANE, Box, await_true, flip, same_tree, write_tree
 
-BLOCK = 64 * KIB  # of the tests: many blocks in small files
+BLOCK = 64 * KIB  # block size of the tests: small files have many blocks
 
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory):
-    """One for the tests that leave it whole."""
+    """A box that tests share if they do no damage to it."""
     with Box(tmp_path_factory.mktemp("files") / "box", "--racks", 6, "--disks", 1) as shared:
         yield shared
 
 
 @pytest.fixture
 def procs(tmp_path):
-    """One of its own, each role a process."""
+    """A box for one test, with a process for each role."""
     with Box(tmp_path / "box", "--racks", 6, "--disks", 1, "--procs") as own:
         yield own
 
@@ -91,13 +91,13 @@ def test_small_files_of_many_directories_share_blocks(box, tmp_path):
     same_tree(tmp_path / "in", tmp_path / "out")
     found = box.json("fsck", "--deep", "/samples")
     assert found["files"] == 300 and found["directories"] == 305 and found["blocks"] == found["healthy"] <= 2
-    # What is there stays; what is missing comes back, in as few blocks.
+    # Existing files stay; missing ones are put again, in as few blocks.
     box("rm", "-r", "/samples/split1")
     again = box.json("put", "-q", "--resume", tmp_path / "in", "/samples")
     assert again["files"] == 100 and again["left_alone"] == 200 and again["failed"] == 0
     found = box.json("fsck", "/samples")
     assert found["files"] == 300 and found["blocks"] <= 3
-    # A file whose name is taken is no trouble of those that go with it.
+    # A file whose name is taken does not affect the other files of the call.
     taken = [f"/samples/split2/{s}/x.bin" for s in ("s005", "s008")]
     box("rm", "/samples/split2/s002/x.bin", *taken)
     box("mkdir", *taken)
@@ -110,7 +110,7 @@ def test_small_files_of_many_directories_share_blocks(box, tmp_path):
 
 @LONG
 def test_a_file_of_20_gib(procs, tmp_path):
-    """Of holes, but each MiB says where it is."""
+    """A sparse file; each MiB contains its position."""
     end = 20 * GIB + 12345
     with open(tmp_path / "in", "wb") as file:
         for at in range(0, end, MIB):
@@ -179,7 +179,7 @@ def test_fewer_disks_than_the_code_needs_is_refused_with_the_numbers(box, tmp_pa
     assert box("stat", "/wide", ok=False).returncode == 1
 
 
-def test_a_tree_of_small_files_in_a_code_that_cannot_be_is_refused(box, tmp_path):
+def test_a_tree_of_small_files_in_an_impossible_code_is_refused(box, tmp_path):
     write_tree(tmp_path / "in", {"a": 1000, "b": 1000})
     for code in ("foo", "rs:0+1"):
         done = box("put", "-q", "--encoding", code, tmp_path / "in", "/nocode", "--json", ok=False)
@@ -223,7 +223,7 @@ def test_files_that_would_get_one_name_are_refused_before_anything_happens(box, 
     assert done.returncode == 1 and not (tmp_path / "x2").exists()
 
 
-def test_here_and_above_are_put_as_what_is_in_them(box, tmp_path):
+def test_dot_and_dot_dot_put_the_contents_of_the_folder(box, tmp_path):
     write_tree(tmp_path / "in", {"f": 10, "sub/deep/g": 20})
     for source, target, found in ((".", "/here/", "/here"), (".", "/here2", "/here2"), ("..", "/above/", "/above/sub"),
                                   ("../.", "/above2", "/above2/sub"), ("deep/..", "/here3/", "/here3")):
@@ -250,18 +250,18 @@ def test_bad_options_are_refused(box, tmp_path):
     assert done.returncode == 1 and "nobody" in done.stderr
 
 
-def test_interrupted_put_leaves_nothing_half_and_resume_completes(procs, tmp_path):
+def test_an_interrupted_put_leaves_no_partial_file_and_resume_completes(procs, tmp_path):
     write_tree(tmp_path / "in", {f"d{i % 5}/f{i:03}": 600 * KIB for i in range(200)} | {"large": 60 * MIB})
     for delay in (0.1, 0.3, 0.6):
         put = procs.start("put", "-q", "--resume", tmp_path / "in", "/data")
-        time.sleep(delay)  # anywhere in it
+        time.sleep(delay)  # at any point of the put
         put.send_signal(signal.SIGINT)
         _, err = put.communicate(timeout=30)
         assert put.returncode == 0 or (put.returncode == 1 and "interrupted" in err)
         if procs("stat", "/data", ok=False).returncode == 0:
             procs("get", "-q", "/data", tmp_path / f"part{delay}")
             for path in (tmp_path / f"part{delay}").rglob("*"):
-                if path.is_file():  # what is there is whole
+                if path.is_file():  # every existing file is complete
                     name = path.relative_to(tmp_path / f"part{delay}")
                     assert path.read_bytes() == (tmp_path / "in" / name).read_bytes()
     procs("put", "-q", "--resume", tmp_path / "in", "/data")
@@ -269,7 +269,7 @@ def test_interrupted_put_leaves_nothing_half_and_resume_completes(procs, tmp_pat
     same_tree(tmp_path / "in", tmp_path / "out")
 
 
-def test_killed_put_leaves_nothing_half(procs, tmp_path):
+def test_a_killed_put_leaves_no_partial_file(procs, tmp_path):
     write_tree(tmp_path, {"large": 60 * MIB})
     put = procs.start("put", "-q", tmp_path / "large", "/large")
     time.sleep(0.2)
@@ -302,16 +302,16 @@ def test_a_node_killed_while_reading_and_while_writing(procs, tmp_path):
 def test_flipped_bits_on_disk_are_never_returned_and_found_by_fsck(procs, tmp_path):
     write_tree(tmp_path / "in", {f"f{i}": MIB for i in range(3)})
     procs("put", "-q", "--block", "512KiB", tmp_path / "in", "/data")
-    flip(procs.chunks(1) + procs.chunks(4))  # two of six: all that rs:4+2 bears
+    flip(procs.chunks(1) + procs.chunks(4))  # two of six: the most that rs:4+2 tolerates
     procs("get", "-q", "/data", tmp_path / "out")
     same_tree(tmp_path / "in", tmp_path / "out")
     deep = procs.json("fsck", "--deep")
     assert deep["lost"] == 0 and deep["degraded"] > 0
-    flip(procs.chunks(6))  # now it is more
+    flip(procs.chunks(6))  # three of six: too many
     done = procs("fsck", "--deep", "--json", ok=False)
     assert done.returncode == 1
     got = procs("get", "-q", "/data", tmp_path / "out2", ok=False)
-    assert got.returncode == 1  # an error, and no wrong bytes
+    assert got.returncode == 1  # an error, not wrong bytes
     for path in (tmp_path / "out2").glob("f*"):
         assert path.read_bytes() == (tmp_path / "in" / path.name).read_bytes()
 
@@ -371,7 +371,7 @@ def test_bench_measures_every_kind(box):
     assert "create" in done.stdout and "list" in done.stdout
 
 
-def test_bench_leaves_files_that_are_there_alone(box, tmp_path):
+def test_bench_does_not_touch_existing_files(box, tmp_path):
     write_tree(tmp_path, {"mine": 1000})
     for bench, name in (["write", "/mine"], "/mine"), (["files", "/mines"], "/mines/f00000003"), \
                        (["files", "/mines", "--packed"], "/mines/f00000003"), (["meta", "/mines"], "/mines/m00000003"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands on files when something is in the way: Ctrl-C, sources that change, a quota, a check beside changes."""
+"""Commands on files in difficult conditions: Ctrl-C, sources that change, a quota, a check during changes."""
 import json
 import os
 import signal
@@ -14,7 +14,7 @@ from box import KIB, MIB, TERRANE, Box, await_true, lives, same_tree, write_tree
 
 @pytest.fixture
 def procs(tmp_path):
-    """Each role a process; those that were stopped go on at the end."""
+    """A box with a process for each role; stopped processes are continued at the end."""
     with Box(tmp_path / "box", "--racks", 6, "--disks", 1, "--procs") as own:
         try:
             yield own
@@ -50,7 +50,7 @@ def test_ctrl_c_ends_a_put_while_no_node_answers(procs, tmp_path):
 
 
 @pytest.mark.parametrize("end", ["ctrl-c", "kill"])
-def test_a_get_that_is_ended_leaves_no_part_of_a_file(procs, tmp_path, end):
+def test_an_interrupted_get_leaves_no_partial_file(procs, tmp_path, end):
     write_tree(tmp_path / "in", {f"f{i}": 20 * MIB for i in range(6)})
     procs("put", "-q", tmp_path / "in", "/data")
     get = procs.start("get", "-q", "/data", tmp_path / "out")
@@ -76,12 +76,12 @@ def test_get_replaces_only_when_told_to_and_in_one_step(procs, tmp_path):
     same_tree(tmp_path / "in", tmp_path / "out")
 
 
-def test_sources_that_vanish_shrink_and_grow_are_told_and_the_rest_is_put(procs, tmp_path):
+def test_sources_that_vanish_shrink_or_grow_are_reported_and_the_rest_is_put(procs, tmp_path):
     sizes = {"a": 40 * MIB, "b": 3 * MIB, "c": 3 * MIB, "d": 3 * MIB, "e/small": 100, "gone": 3 * MIB,
              "shrinks": 3 * MIB, "grows": 3 * MIB, "z": 3 * MIB, "zz/deep/f": 100}
     write_tree(tmp_path / "in", sizes)
     put = procs.start("put", "-q", "--jobs", 1, "--block", "1MiB", tmp_path / "in", "/data")
-    await_true("bytes on node-2", lambda: procs.chunks(2))  # "a" is under way, and few of the others are looked at
+    await_true("bytes on node-2", lambda: procs.chunks(2))  # the put of "a" has begun, and the sizes of few other files are read
     put.send_signal(signal.SIGSTOP)
     (tmp_path / "in" / "gone").unlink()
     (tmp_path / "in" / "zz" / "deep" / "f").unlink()
@@ -92,7 +92,7 @@ def test_sources_that_vanish_shrink_and_grow_are_told_and_the_rest_is_put(procs,
     put.send_signal(signal.SIGCONT)
     _, err = put.communicate(timeout=60)
     assert put.returncode == 1
-    for name in ("b", "c"):  # their size was taken before
+    for name in ("b", "c"):  # their size was read before
         assert f"in/{name} changed while it was read" in err
     assert "Traceback" not in err and "internal" not in err
     procs("get", "-q", "/data", tmp_path / "out")
@@ -107,7 +107,7 @@ def test_sources_that_vanish_shrink_and_grow_are_told_and_the_rest_is_put(procs,
 
 
 def test_a_file_written_to_while_it_is_read_is_not_put(procs, tmp_path):
-    """Its length does not change, so that only its time tells."""
+    """Its length does not change, so only its time shows the change."""
     with open(tmp_path / "large", "wb") as file:
         file.truncate(200 * MIB)
     put = procs.start("put", "-q", "--block", "1MiB", tmp_path / "large", "/large")
@@ -119,7 +119,7 @@ def test_a_file_written_to_while_it_is_read_is_not_put(procs, tmp_path):
     assert procs("stat", "/large", ok=False).returncode == 1
 
 
-def test_a_quota_met_in_the_middle_of_many_files_keeps_what_fits_whole(tmp_path):
+def test_a_quota_reached_in_the_middle_of_many_files_keeps_the_complete_ones(tmp_path):
     with Box(tmp_path / "box", "--racks", 3, "--disks", 1) as box:
         box("tenant", "create", "small", "--quota", "4MiB")
         write_tree(tmp_path / "in", {f"f{i:03}": 100 * KIB for i in range(100)})
@@ -164,11 +164,11 @@ def test_a_link_to_a_directory_counts_as_failed_and_the_rest_is_put(procs, tmp_p
     assert done.returncode == 1 and "in/dir: a link to a directory" in done.stderr
     assert json.loads(done.stdout)["failed"] == 2
     assert procs("ls", "/data").stdout.split() == ["f", "file"]
-    procs("put", "-q", tmp_path / "in" / "dir", "/data/dir")  # as the words say
+    procs("put", "-q", tmp_path / "in" / "dir", "/data/dir")  # as the message suggests
     assert procs("ls", "/data/dir").stdout.split() == ["g"]
 
 
-def test_what_is_there_is_told_with_the_remedy_and_its_bytes_are_not_counted(procs, tmp_path):
+def test_existing_files_are_reported_with_the_remedy_and_not_counted(procs, tmp_path):
     write_tree(tmp_path / "in", {"small": 1000, "large": 3 * MIB, "sub/new": 7})
     for name in ("small", "large"):
         procs("put", "-q", tmp_path / "in" / name, "/data/")
@@ -184,12 +184,12 @@ def test_what_is_there_is_told_with_the_remedy_and_its_bytes_are_not_counted(pro
 
 
 def edit(path, seconds):
-    """Other bytes of the same length, changed so long from now."""
+    """Writes other bytes of the same length, with a time so many seconds from now."""
     path.write_bytes(bytes(b ^ 1 for b in path.read_bytes()))
     os.utime(path, (time.time() + seconds,) * 2)
 
 
-def test_resume_notices_a_file_that_changed_and_is_as_long_as_before(procs, tmp_path):
+def test_resume_notices_a_changed_file_of_the_same_length(procs, tmp_path):
     write_tree(tmp_path / "in", {"small": 1000, "large": 3 * MIB, "as/it/was": 5})
     procs("put", "-q", tmp_path / "in", "/data")
     old = {p.name: p.read_bytes() for p in (tmp_path / "in").glob("*a*") if p.is_file()}
@@ -209,7 +209,7 @@ def test_resume_notices_a_file_that_changed_and_is_as_long_as_before(procs, tmp_
         procs("get", "-q", "--replace", "/data", tmp_path / "out")
         same_tree(tmp_path / "in", tmp_path / "out")
         old = {name: (tmp_path / "in" / name).read_bytes() for name in old}
-    os.utime(tmp_path / "in" / "small", (time.time() + 10,) * 2)  # newer, and the same
+    os.utime(tmp_path / "in" / "small", (time.time() + 10,) * 2)  # newer, with the same contents
     assert procs.json("put", "-q", "--resume", "--verify", tmp_path / "in", "/data")["left_alone"] == 3
 
 
@@ -228,7 +228,7 @@ def test_get_resume_notices_a_file_that_was_replaced(procs, tmp_path):
     same_tree(tmp_path / "in", tmp_path / "out")
 
 
-def test_fsck_beside_files_that_come_and_go_finds_nothing_lost(procs, tmp_path):
+def test_fsck_during_puts_and_removes_finds_nothing_lost(procs, tmp_path):
     write_tree(tmp_path / "in", {f"f{i:03}": 30 * KIB for i in range(60)})
     write_tree(tmp_path / "stays", {f"f{i:03}": 30 * KIB for i in range(60)})
     procs("put", "-q", tmp_path / "stays", "/stays")
@@ -244,15 +244,15 @@ def test_fsck_beside_files_that_come_and_go_finds_nothing_lost(procs, tmp_path):
     changer.start()
     try:
         for _ in range(15):
-            check = procs.json("fsck", "-q")  # ends with 1 when anything is lost
+            check = procs.json("fsck", "-q")  # exits with 1 if a block is lost
             assert check["files"] >= 60 and check["healthy"] >= 1
     finally:
         over.set()
         changer.join()
 
 
-def test_a_thousand_small_files_with_a_node_down_come_quickly(procs, tmp_path):
-    """They are rebuilt together: file by file the budget of rebuilt reads would allow some fifty a second."""
+def test_a_thousand_small_files_are_read_quickly_with_a_node_down(procs, tmp_path):
+    """One call reconstructs many files; file by file, the budget of reconstructed reads would allow some fifty a second."""
     write_tree(tmp_path / "in", {f"d{i % 3}/f{i:04}": 6 * KIB for i in range(3000)})
     procs("put", "-q", tmp_path / "in", "/data")
     procs.kill("node-3")

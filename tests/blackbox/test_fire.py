@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real processes under fire: nothing acknowledged is lost, nothing else is half there, all becomes whole again.
+"""Real processes under fire: no acknowledged data is lost, no other change is half done, and the cluster converges.
 
-Each case: clients work (fire_client.py), something bad happens to the processes, disks, clocks or network of their
-cluster, it ends, and the histories are judged (fire.py). Damage stays within what an acknowledgement promises to
-bear: one disk, node or rack at a time, whole again before the next.
+In each case clients work (fire_client.py), a fault strikes the processes, disks, clocks or network of their
+cluster, the fault ends, and the histories are checked (fire.py). Damage stays within what an acknowledgement promises
+to tolerate: one disk, node or rack at a time, repaired before the next.
 """
 import os
 import random
@@ -26,21 +26,21 @@ long_only = pytest.mark.skipif(not LONG, reason="only in the long run: ./dev fir
 
 
 def rounds(least):
-    """Counts rounds: at least so many, and for SECONDS."""
+    """Yields the numbers of rounds: at least `least` rounds, and for SECONDS."""
     end, done = time.monotonic() + SECONDS, 0
     while done < least or time.monotonic() < end:
         yield done
         done += 1
 
 
-def test_the_seed_is_of_the_commit_and_is_told(tmp_path, capsys):
+def test_the_seed_follows_from_the_commit_and_is_printed(tmp_path, capsys):
     assert seed_of({"TERRANE_FIRE_SEED": "7", "TERRANE_COMMIT": "abc"}) == 7
     assert seed_of({"TERRANE_COMMIT": "abc"}) == seed_of({"TERRANE_COMMIT": "abc"})
     assert seed_of({"TERRANE_COMMIT": "abc"}) != seed_of({"TERRANE_COMMIT": "abd"})
     Fire(tmp_path)
     told = capsys.readouterr().out
     assert f"TERRANE_FIRE_SEED={SEED} " in told
-    assert "'tests/blackbox/test_fire.py::test_the_seed_is_of_the_commit_and_is_told'" in told
+    assert "'tests/blackbox/test_fire.py::test_the_seed_follows_from_the_commit_and_is_printed'" in told
 
 
 def test_kill_9_of_any_process_in_a_loop(tmp_path):
@@ -68,7 +68,7 @@ def test_kill_9_of_everything_at_once(tmp_path):
         fire.judge()
 
 
-def test_processes_that_are_stopped_and_go_on(tmp_path):
+def test_processes_are_stopped_and_continue(tmp_path):
     with Fire(tmp_path) as fire:
         fire.clients(3)
         for _ in rounds(3):
@@ -77,7 +77,7 @@ def test_processes_that_are_stopped_and_go_on(tmp_path):
             os.kill(pid, signal.SIGSTOP)
             if name != "meta":
                 fire.progress(20)
-            elif not LONG:  # nobody gets on without it
+            elif not LONG:  # clients make no progress without it
                 time.sleep(0.5)
             if LONG:
                 noticed(fire, name, start)
@@ -89,7 +89,7 @@ def test_processes_that_are_stopped_and_go_on(tmp_path):
 
 
 def noticed(fire, name, start):
-    """Waits until somebody has noticed that a process is silent."""
+    """Waits until a client or the cluster has noticed that a process is silent."""
     if name == "meta":
         fire.await_unknown(start)
     elif name.startswith("node"):
@@ -108,7 +108,7 @@ def test_whole_racks_go_and_come_back(tmp_path):
             fire.progress(40)
             fire.await_suspect(nodes)
             if LONG:
-                await_true("that its blocks are repaired elsewhere", lambda: fire.repaired() > before, HEAL_S)
+                await_true("repair of its blocks on other nodes", lambda: fire.repaired() > before, HEAL_S)
             fire.progress(20)
             fire.settle()
         fire.judge()
@@ -133,7 +133,7 @@ def delete(path, _):
 
 
 def swap(path, chance):
-    """Another chunk's content under this chunk's name, and the other way round."""
+    """Exchanges the contents of two chunk files."""
     other = chance.choice([p for p in path.parents[1].glob("*/*") if p != path])
     aside = path.parents[2] / "tmp" / "aside"
     path.rename(aside)
@@ -146,13 +146,13 @@ DAMAGE = [flip, truncate, delete, swap]
 
 @pytest.mark.parametrize("how", [[d] for d in DAMAGE] if LONG else [DAMAGE],
                          ids=lambda how: "-".join(d.__name__ for d in how))
-def test_damage_to_the_files_of_a_node_is_found_and_mended(tmp_path, how):
+def test_damage_to_the_files_of_a_node_is_found_and_repaired(tmp_path, how):
     with Fire(tmp_path) as fire:
         for _ in rounds(1):
             fire.clients(2)
             fire.progress(60)
             node = fire.chance.randrange(1, 7)
-            fire.box.kill(f"node-{node}")  # nothing of it may hide in memory
+            fire.box.kill(f"node-{node}")  # the node must not serve undamaged bytes from memory
             files = fire.box.chunks(node)
             for path in fire.chance.sample(files, len(files) // 2):
                 if path.stat().st_size > 0:
@@ -171,18 +171,18 @@ def test_the_folder_of_a_disk_is_deleted(tmp_path):
             node = fire.chance.randrange(1, 7)
             folder, number = fire.box.folder / "disks" / f"node-{node}" / "1", node * 1000 + 1
             shutil.rmtree(folder, ignore_errors=True)
-            shutil.rmtree(folder, ignore_errors=True)  # what was made in it meanwhile
-            await_true("that the disk has failed", lambda: fire.disk_state(number) == "failed", HEAL_S)
+            shutil.rmtree(folder, ignore_errors=True)  # files that were created during the first call
+            await_true("the disk to be failed", lambda: fire.disk_state(number) == "failed", HEAL_S)
             fire.progress(30)
             fire.stop_clients()
             fire.seal_logs()
-            fire.await_whole()  # without it
+            fire.await_whole()  # without the disk
             folder.mkdir(parents=True, exist_ok=True)
             done = run("node", "format", "--config", fire.box.folder / "conf" / f"node-{node}.ini",
                        cwd=fire.box.folder)  # 1, because the other disks are in use
             assert f"disk_formatted disk={number}" in done.stderr
             fire.box("disk", "online", number)
-            await_true("that the disk is back", lambda: fire.disk_state(number) == "online", HEAL_S)
+            await_true("the disk to be online", lambda: fire.disk_state(number) == "online", HEAL_S)
         fire.judge()
 
 
@@ -216,18 +216,18 @@ class SmallDisk(Fire):
 
 @needs_root
 def test_a_disk_is_full_to_the_last_byte(tmp_path):
-    """Not only past what the node keeps free: somebody else has taken the rest."""
+    """Fills the disk beyond what the node keeps free, as another program would."""
     with SmallDisk(tmp_path) as fire:
         fire.clients(2)
         for _ in rounds(1):
-            await_true("that the disk has room", lambda: fire.disk_state(1001) == "online", 30)
+            await_true("room on the disk", lambda: fire.disk_state(1001) == "online", 30)
             filler = fire.disk / "lost+found" / "filler"
             with open(filler, "wb") as file:
                 with pytest.raises(OSError):
                     while True:
                         os.write(file.fileno(), bytes(64 * KIB))
-            # A node calls a disk full when a put or an append was refused for want of space, and not before.
-            await_true("that a put finds the disk full", lambda: fire.disk_state(1001) == "full", 30)
+            # A node reports a disk as full only after a put or an append failed for lack of space.
+            await_true("a put that finds the disk full", lambda: fire.disk_state(1001) == "full", 30)
             fire.progress(60)
             assert fire.box.json("status", ok=False)["disk_states"].get("failed", 0) == 0
             filler.unlink()
@@ -237,11 +237,11 @@ def test_a_disk_is_full_to_the_last_byte(tmp_path):
 
 # ---- clocks
 
-JUMPS = {"+3y": 3 * 365, "-2y": -2 * 365, "+40d": 40}  # as libfaketime says it: days
+JUMPS = {"+3y": 3 * 365, "-2y": -2 * 365, "+40d": 40}  # offset for libfaketime: the same in days
 
 
 def days_ahead(fire, names):
-    """Asks processes to end, and starts them again: {name: how many days its last line of log was ahead}."""
+    """Stops processes and starts them again. Returns {name: days by which the last line of its log was ahead}."""
     pids = [fire.box.pids()[name] for name in names]
     for pid in pids:
         os.kill(pid, signal.SIGTERM)
@@ -259,8 +259,8 @@ def days_ahead(fire, names):
 @needs_root
 @pytest.mark.skipif(not FAKETIME.exists(), reason="needs libfaketime: ./dev deps fire")
 def test_clocks_that_jump(tmp_path):
-    """The wall clocks of three processes jump by days and years, each for itself; and after a restart the monotonic
-    clock of another has another beginning, as after a reboot."""
+    """The wall clocks of three processes jump by days and years, each by its own offset. After a restart the monotonic
+    clock of another process starts at another value, as after a reboot."""
     with Fire(tmp_path, "--racks", 3, "--disks", 2) as fire:
         stamps = {}
         for name in ("meta", "node-1", "janitor"):
@@ -277,7 +277,7 @@ def test_clocks_that_jump(tmp_path):
             fire.progress(15)
         for offset in (-1, 86400 * 400):
             fire.box.kill("node-2")
-            if offset < 0:  # a time namespace cannot go below zero: as early as this machine can
+            if offset < 0:  # a time namespace cannot go below zero: use the earliest possible value
                 offset = -int(time.monotonic()) + 5
             fire.box.up("--procs", under=["unshare", "-T", "--monotonic", str(offset)])
             seen = monotonic_of(fire.box.pids()["node-2"])
@@ -287,13 +287,13 @@ def test_clocks_that_jump(tmp_path):
         jumps = dict(zip(stamps, JUMPS))
         for name, stamp in stamps.items():
             stamp.write_text(jumps[name])
-        for name, days in days_ahead(fire, stamps).items():  # what they logged while they ran
+        for name, days in days_ahead(fire, stamps).items():  # the times of their last lines of log
             assert abs(days - JUMPS[jumps[name]]) < 2, f"{name} did not see its clock jump: {days}"
         fire.judge()
 
 
 def monotonic_of(pid):
-    """How many seconds the monotonic clock of a process is ahead of ours."""
+    """The number of seconds by which the monotonic clock of a process is ahead of this one's."""
     lines = Path(f"/proc/{pid}/timens_offsets").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("monotonic"))
 
@@ -310,18 +310,18 @@ def network():
 
 
 def cuts(network, chance):
-    """Ways to break a network: name, what does it, whether clients get on meanwhile, and who misses whom: "meta"
-    when changes fail, a node that becomes suspect, or nobody."""
+    """Ways to break a network: a name, the function, whether clients make progress, and what is noticed: "meta" when
+    changes fail, a node that becomes suspect, or nothing."""
     node, other = (f"node-{n}" for n in chance.sample(range(1, 7), 2))
     return [
         ("a node alone", lambda: network.rules(node, "drop", "drop"), True, node),
-        ("a node that hears nothing", lambda: network.rules(node, "drop"), True, node),
-        ("a node that says nothing", lambda: network.rules(node, "", "drop"), True, node),
+        ("a node that receives nothing", lambda: network.rules(node, "drop"), True, node),
+        ("a node that sends nothing", lambda: network.rules(node, "", "drop"), True, node),
         ("a node apart from clients", lambda: network.apart("client", node), True, ""),
         ("a node apart from the metadata", lambda: network.apart("meta", node), True, node),
         ("the janitor alone", lambda: network.rules("janitor", "drop", "drop"), True, ""),
         ("clients apart from the metadata", lambda: network.apart("client", "meta"), False, "meta"),
-        ("the metadata says nothing", lambda: network.rules("meta", "", "drop"), False, "meta"),
+        ("metadata that sends nothing", lambda: network.rules("meta", "", "drop"), False, "meta"),
         ("loss", lambda: [network.rules(h, "numgen random mod 100 < 3 drop") for h in network.hosts], True, ""),
         ("delay", lambda: [network.delay(h, 20) for h in (node, other, "meta")], True, ""),
     ]
@@ -343,7 +343,7 @@ def test_networks_that_part_lose_and_delay(tmp_path, network):
                 time.sleep(0.7)
             if LONG:
                 noticed(fire, missed, start)
-                while time.monotonic() < began + CALL_S + 2:  # past every call that was under way
+                while time.monotonic() < began + CALL_S + 2:  # until every call in flight has timed out
                     fire.progress(12, 60) if goes_on else time.sleep(0.2)
             network.mend()
             fire.progress(12, 60)

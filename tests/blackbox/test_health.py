@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator is told of the health of data, and what is refused because data would be lost."""
+"""What `terrane status` and `terrane repair status` report of the health of data, and refused removals that would lose data."""
 import os
 import re
 import signal
@@ -13,7 +13,8 @@ TREE = {f"d/{i}": MIB + i for i in range(12)}
 
 
 def hasten(box, survey):
-    """A janitor that looks often and waits long for who is silent; starts it again. When the one before it ended."""
+    """Restarts the janitor with short intervals of its surveys and a long delay of repairs of silent nodes. Returns when the
+    previous one ended, in ns."""
     conf = box.folder / "conf" / "janitor.ini"
     text = conf.read_text().replace("round = 5s", "round = 500ms").replace("look = 15s", "look = 1s")
     conf.write_text(text.replace("period = 15s", f"period = {survey}").replace("delay = 1m", "delay = 1h"))
@@ -27,7 +28,7 @@ def hasten(box, survey):
 
 @pytest.fixture(name="box")
 def a_box(tmp_path):
-    """Six racks, so that blocks of six chunks have no other place; a janitor that counts often."""
+    """Six racks, so that repair finds no other rack for blocks of six chunks; a janitor that counts blocks often."""
     write_tree(tmp_path / "in", TREE)
     with Box(tmp_path / "box", "--racks", 6, "--disks", 1, "--encoding", "rs:4+2", "--procs") as box:
         hasten(box, "1s")
@@ -38,18 +39,18 @@ def a_box(tmp_path):
 
 
 def health(box):
-    """Blocks that are (degraded, out of reach, lost), as they were last counted."""
+    """((degraded, unreachable, lost), all) blocks of the last count."""
     data = box.json("status", ok=False)["data"]
     return tuple(data[f"{what}_blocks"] for what in ("degraded", "unreachable", "lost")), data["blocks"]
 
 
 def await_health(box, degraded=0, unreachable=0, lost=0):
     want = ((degraded, unreachable, lost), box.blocks)
-    await_true(f"that {want} is counted", lambda: health(box) == want)
+    await_true(f"a count of {want}", lambda: health(box) == want)
 
 
 def told(box, *words):
-    """Exit status, the answer in JSON, and as text."""
+    """Runs a command. Returns its exit status, its answer in JSON, and as text."""
     shown = box(*words, ok=False)
     answer = box.json(*words, ok=False)
     return shown.returncode, answer, shown.stdout
@@ -60,13 +61,13 @@ def state(box, kind, number):
 
 
 def refused(box, *words):
-    """The number of chunks that a removal is refused for, and the words."""
+    """Requires that a removal is refused. Returns the number of chunks in the message, and the message."""
     done = box(*words, ok=False)
     assert done.returncode == 1 and done.stdout == "", done
     return int(re.search(r"still holds (\d+) chunks", done.stderr)[1]), done.stderr
 
 
-def test_what_still_holds_chunks_is_removed_only_by_force(tmp_path):
+def test_a_node_disk_or_rack_with_chunks_is_removed_only_by_force(tmp_path):
     write_tree(tmp_path / "in", TREE)
     with Box(tmp_path / "box", "--racks", 8, "--disks", 1, "--encoding", "rs:4+2", "--procs") as box:
         box("put", "-q", tmp_path / "in", "/data")
@@ -77,19 +78,19 @@ def test_what_still_holds_chunks_is_removed_only_by_force(tmp_path):
         assert state(box, "node", one) == "online" and state(box, "disk", 1000 * one + 1) == "online"
         assert box("node", "drain", one, "--force", ok=False).returncode == 2
 
-        # Empty, it goes.
+        # An empty node can be removed.
         box("node", "drain", one)
-        await_true("that it is empty", lambda: box.json("repair", "status", ok=False)["chunks"] == 0)
+        await_true("the node to be empty", lambda: box.json("repair", "status", ok=False)["chunks"] == 0)
         assert box("node", "remove", one).stdout.split() == ["gone"]
         assert state(box, "node", one) == "gone"
 
-        # What is away may come back; one who knows better says so.
+        # An offline node may come back; --force removes it nevertheless.
         box.kill(f"node-{two}")
-        await_true("that it is missed", lambda: state(box, "node", two) == "suspect")
+        await_true("the node to be suspect", lambda: state(box, "node", two) == "suspect")
         assert "bring it back" in refused(box, "node", "remove", two)[1]
         box("node", "remove", two, "--force")
         assert state(box, "node", two) == "gone"
-        await_true("that all is made anew", lambda: box.json("fsck", "-q", ok=False)["degraded"] == 0)
+        await_true("all chunks to be rebuilt", lambda: box.json("fsck", "-q", ok=False)["degraded"] == 0)
         box("get", "-q", "/data", tmp_path / "out")
         same_tree(tmp_path / "in", tmp_path / "out")
 
@@ -100,9 +101,9 @@ def test_status_and_repair_count_what_is_degraded_and_lost(box):
     assert "all blocks are complete; counted" in text
     for gone in (1, 2):
         box("node", "remove", gone, "--force")
-        assert told(box, "status")[0] == 1  # before anybody has counted
+        assert told(box, "status")[0] == 1  # before the next survey
         await_health(box, degraded=box.blocks)
-    await_true("that repair finds no room", lambda: box.json("status", ok=False)["janitors"][0]["stuck_no_room"] > 0)
+    await_true("a repair that finds no room", lambda: box.json("status", ok=False)["janitors"][0]["stuck_no_room"] > 0)
     code, answer, text = told(box, "status")
     assert code == 1 and not answer["well"] and answer["online"] and answer["trouble"] == "repairs find no room"
     # Six chunks of each block, one on each node.
@@ -118,7 +119,7 @@ def test_status_and_repair_count_what_is_degraded_and_lost(box):
     assert f"0 blocks degraded, 0 unreachable, {box.blocks} lost; counted" in text
 
 
-def test_status_tells_what_is_out_of_reach_from_what_is_lost_and_forgets_when_it_is_back(box, tmp_path):
+def test_status_tells_unreachable_from_lost_blocks_and_counts_again_when_nodes_return(box, tmp_path):
     box.kill("node-1")
     await_health(box, degraded=box.blocks)
     for name in ("node-2", "node-3"):
@@ -127,44 +128,44 @@ def test_status_tells_what_is_out_of_reach_from_what_is_lost_and_forgets_when_it
     code, answer, _ = told(box, "status")
     assert code == 1 and answer["trouble"] == "data is unreachable" and not answer["online"]
     box.up()
-    await_true("that all is well", lambda: box.json("status", ok=False)["well"])
+    await_true("status to report that all is well", lambda: box.json("status", ok=False)["well"])
     assert health(box) == ((0, 0, 0), box.blocks)
     box("get", "-q", "/data", tmp_path / "out")
     same_tree(tmp_path / "in", tmp_path / "out")
 
 
 def test_chunks_that_vanished_from_online_disks_are_not_well(box):
-    """Everything is online, and each block lacks three of six chunks."""
+    """All nodes are online, but each block lacks three of six chunks."""
     for node in (1, 2, 3):
         box.kill(f"node-{node}")
         for path in box.chunks(node):
             path.unlink()
     box.up()
-    await_true("that all is online", lambda: box.json("status", ok=False)["online"])
-    assert box("fsck", "-q", ok=False).returncode == 1  # tells the metadata what it met
+    await_true("all nodes to be online", lambda: box.json("status", ok=False)["online"])
+    assert box("fsck", "-q", ok=False).returncode == 1  # reports the missing chunks to the metadata
     await_health(box, lost=box.blocks)
-    await_true("that repair gave up", lambda: box.json("status", ok=False)["janitors"][0]["stuck_lost"] > 0)
+    await_true("a repair that finds too few chunks", lambda: box.json("status", ok=False)["janitors"][0]["stuck_lost"] > 0)
     code, answer, text = told(box, "status")
     assert code == 1 and not answer["well"] and answer["online"] and "repairs found too few chunks" in text
     code, answer, text = told(box, "repair", "status")
     assert code == 1 and answer["chunks"] == 0 and "nothing is left" not in text and "data is lost" in text
 
 
-def test_a_count_from_before_a_repair_says_so(tmp_path):
+def test_status_says_that_a_count_is_older_than_the_last_repair(tmp_path):
     write_tree(tmp_path / "in", TREE)
     with Box(tmp_path / "box", "--racks", 6, "--disks", 1, "--encoding", "rs:4+2", "--procs") as box:
         box("put", "-q", tmp_path / "in", "/data")
-        ended_ns = hasten(box, "10h")  # counts once, and then no more for hours
-        # A put may have left a chunk to repair: then the count says so, and stays.
-        await_true("that it has counted",
+        ended_ns = hasten(box, "10h")  # one survey, and no other one for hours
+        # A put may have left a chunk to repair: then the count is older than that repair from the start.
+        await_true("a survey",
                    lambda: box.json("status", ok=False)["data"]["counted_ns"] > ended_ns)
         data = box.json("status", ok=False)["data"]
         assert data["degraded_blocks"] > 0 or not data["before_repair"]
-        await_true("that all is there", lambda: box.json("fsck", "-q", ok=False)["missing"] == 0)
+        await_true("all chunks to exist", lambda: box.json("fsck", "-q", ok=False)["missing"] == 0)
         box.kill("node-1")
         box.chunks(1)[0].unlink()
         box.up()
         assert box.json("fsck", "-q", ok=False)["missing"] == 1
-        await_true("that it is repaired", lambda: box.json("fsck", "-q", ok=False)["missing"] == 0)
-        await_true("that this is told", lambda: box.json("status", ok=False)["data"]["before_repair"])
+        await_true("the repair of the chunk", lambda: box.json("fsck", "-q", ok=False)["missing"] == 0)
+        await_true("status to say that the count is older", lambda: box.json("status", ok=False)["data"]["before_repair"])
         assert re.search(r"counted \d+ s ago, before the last repair", box("status", ok=False).stdout)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The background services on real processes: repair, drain, rebalance, scrub, policies and what is shown of them."""
+"""The background services on real processes: repair, drain, rebalance, scrub, policies and their status."""
 import os
 import signal
 
@@ -11,12 +11,12 @@ TREE = {f"d/{i}": MIB + 4096 + i for i in range(30)}
 
 
 def quicken(box):
-    """Shorter times for a box that is there already; starts its janitor again."""
+    """Shortens the intervals of an existing box and restarts its janitor."""
     conf = box.folder / "conf" / "janitor.ini"
     text = conf.read_text().replace("round = 5s", "round = 500ms").replace("look = 15s", "look = 1s")
     conf.write_text(text.replace("period = 15s", "period = 1s").replace("delay = 1m", "delay = 2s"))
     pid = box.pids()["janitor"]
-    os.kill(pid, signal.SIGTERM)  # it gives its leases back
+    os.kill(pid, signal.SIGTERM)  # it releases its leases
     await_true("the end of the janitor", lambda: not lives(pid))
     box.up()
 
@@ -33,7 +33,7 @@ def a_box(tmp_path_factory):
 
 
 def whole(box, tmp_path):
-    """Every block has all of its chunks, and every byte comes back."""
+    """Checks that every block has all of its chunks, and that every byte is read back."""
     n = box.json("fsck", "--deep", "-q")
     assert n["degraded"] == 0 and n["lost"] == 0 and n["blocks"] > 0, n
     box("get", "-q", "/data", tmp_path / "out")
@@ -41,12 +41,12 @@ def whole(box, tmp_path):
 
 
 def held(box, disk):
-    """Chunks on a disk, by their files."""
+    """The number of chunk files on a disk."""
     files = (box.folder / "disks" / f"node-{disk // 1000}" / str(disk % 1000)).glob("chunks/*/*")
     return len([p for p in files if p.is_file()])
 
 
-def test_a_drained_rack_empties_and_fills_up_again_when_it_is_back(box, tmp_path):
+def test_a_drained_rack_becomes_empty_and_gets_chunks_again_when_it_is_online(box, tmp_path):
     racks = box.json("rack", "list")
     assert len(racks) == 5 and all(r["disks_online"] == 2 for r in racks)
     name = "rack-2"
@@ -55,12 +55,12 @@ def test_a_drained_rack_empties_and_fills_up_again_when_it_is_back(box, tmp_path
     assert box.json("rack", "drain", name) == {"state": "draining", "nodes": 1}
     await_true("that no record names the rack", lambda: box.json("repair", "status", ok=False)["chunks"] == 0)
     assert box("repair", "status").returncode == 0
-    # A chunk that a writer or a repair put in vain may be left: the next sweep's.
+    # An orphan of a writer or repair may be left for the next sweep.
     left = [held(box, 2001), held(box, 2002)]
     assert sum(left) < before / 4, left
     whole(box, tmp_path)
     box("rack", "online", name)
-    # Its disks are like new ones: others give to them.
+    # Its disks are empty, so rebalance moves chunks to them.
     await_true("that the rack fills up", lambda: held(box, 2001) > left[0] and held(box, 2002) > left[1])
     assert box.metrics("janitor")["terrane_janitor_chunks_balanced_total"] > 0
     (tmp_path / "again").mkdir()
@@ -69,7 +69,7 @@ def test_a_drained_rack_empties_and_fills_up_again_when_it_is_back(box, tmp_path
     assert box("rack", "drain", ok=False).returncode == 2
 
 
-def test_what_a_dead_node_had_is_made_anew_and_the_node_may_come_back(box, tmp_path):
+def test_chunks_of_an_offline_node_are_rebuilt_and_the_node_may_return(box, tmp_path):
     box.kill("node-4")
     await_true("that it is missed", lambda: box.json("repair", "status", ok=False)["chunks"] > 0)
     await_true("repair of what it had", lambda: box.json("repair", "status", ok=False)["chunks"] == 0)
@@ -91,7 +91,7 @@ def test_flipped_bits_are_found_by_a_deep_check_and_repaired(box, tmp_path):
     whole(box, tmp_path)
 
 
-def test_status_shows_what_is_stored_and_that_a_janitor_is_at_work(box):
+def test_status_counts_blocks_and_shows_that_a_janitor_works(box):
     def counted():
         status = box.json("status", ok=False)
         return status["well"] and status["data"]["blocks"] == len(TREE)
@@ -110,7 +110,7 @@ def test_status_shows_what_is_stored_and_that_a_janitor_is_at_work(box):
     assert shown["terrane_janitor_scrub_oldest_seconds"] < 600
 
 
-def test_a_policy_turns_copies_into_a_code(box, tmp_path):
+def test_a_policy_re_encodes_replicated_blocks(box, tmp_path):
     write_tree(tmp_path / "in", {"a": 2 * MIB, "b": 3 * MIB})
     box("put", "-q", "--encoding", "r3", tmp_path / "in", "/logs")
     box("policy", "set", "/logs", "encoding=rs:2+2", "after=0s")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metadata server as a real process: killed while clients create, asked wrongly, with nodes."""
+"""The metadata server as a real process: killed while clients create, with malformed requests, with nodes."""
 import json
 import os
 import random
@@ -32,7 +32,7 @@ def tool(addr, *args, timeout=120):
 
 
 class Server:
-    """A metadata server; `with` leaves none behind."""
+    """A metadata server; use it in a `with`, which stops it."""
 
     def __init__(self, folder, **settings):
         self.folder = folder
@@ -82,7 +82,7 @@ def running_server(tmp_path):
 
 
 class Creators:
-    """A process that creates files, and the names that were acknowledged."""
+    """A process that creates files, and the acknowledged names."""
 
     def __init__(self, addr, workers):
         self.names = []
@@ -110,7 +110,7 @@ class Creators:
         return self.names
 
 
-def test_nothing_acknowledged_is_lost_when_the_server_is_killed(tmp_path):
+def test_acknowledged_files_survive_kills_of_the_server(tmp_path):
     rng = random.Random(SEED)
     print("seed", SEED)
     server = Server(tmp_path)
@@ -135,12 +135,12 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(tmp_path):
         assert len(names) == len(set(names))
         assert len(acknowledged) == len(set(acknowledged))
         assert set(acknowledged) <= set(names)
-        # What was asked for and not acknowledged may be there: one for each worker at most.
+        # Files that were requested but not acknowledged may exist: at most one for each worker.
         assert len(names) <= len(acknowledged) + 16
         assert longest < 2
 
 
-def test_a_stop_is_clean_and_the_store_is_there_afterwards(server):
+def test_a_stop_is_clean_and_the_store_keeps_its_files(server):
     creator = Creators(server.addr, 4)
     creator.await_more(50)
     creator.end()
@@ -158,7 +158,7 @@ def test_metrics_and_health_are_served(server):
 
 
 def test_metrics_are_served_by_a_process_with_many_open_files(tmp_path):
-    """select() knows no descriptors from 1024 on."""
+    """select() cannot handle descriptors from 1024 on."""
     def occupy():
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (4000, hard))
@@ -197,7 +197,7 @@ def test_hostile_bytes_close_their_connection_and_no_other(server):
 
 
 def check(server, *words):
-    """terrane meta check: its exit status, what it counted, what it said."""
+    """Runs terrane meta check. Returns its exit status, its counts and its output."""
     done = terrane("meta", "check", "--config", server.config, "--json", *words)
     return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
@@ -225,7 +225,7 @@ def test_check_reads_the_store_of_a_stopped_server(tmp_path):
 
 
 def test_check_finds_damage(tmp_path):
-    """The first check has all rows written to a table, of several blocks; then a byte in its middle is changed."""
+    """The first check makes the store write all rows to a table of several blocks; then the test changes a byte in its middle."""
     server = Server(tmp_path)
     with server:
         creator = Creators(server.addr, 16)
@@ -241,7 +241,7 @@ def test_check_finds_damage(tmp_path):
     assert code == 1 and "cannot read the files" in words, words
 
 
-def test_check_is_asked_for_one_store_by_name(tmp_path):
+def test_check_requires_the_name_of_exactly_one_store(tmp_path):
     config = Server(tmp_path, store__engine="mem").config
     for words in ([], ["--config", config, "--dir", tmp_path], ["--config", config, "more"], ["--frob"]):
         assert terrane("meta", "check", *words).returncode == 2
@@ -259,7 +259,7 @@ def test_one_server_owns_a_store(tmp_path, server):
     assert f"{tmp_path}/db: another process serves it" in second.stderr
 
 
-def test_a_cluster_is_made_once_and_only_when_asked(tmp_path):
+def test_a_cluster_is_formatted_once_and_only_on_request(tmp_path):
     server = Server(tmp_path, cluster__format="false", cluster__id="0123456789abcdef" * 2)
     refused = terrane("meta", "--config", server.config)
     assert refused.returncode == 1
@@ -280,7 +280,7 @@ def test_a_cluster_is_made_once_and_only_when_asked(tmp_path):
     ({"meta__listen": "nowhere"}, "cannot serve on nowhere"),
     ({"meta__colour": "red"}, "colour"),
 ])
-def test_bad_settings_are_refused_with_words(tmp_path, settings, words):
+def test_bad_settings_are_refused_with_the_reason(tmp_path, settings, words):
     done = terrane("meta", "--config", Server(tmp_path, **settings).config)
     assert done.returncode == 1
     assert words in done.stderr, done.stderr
@@ -315,7 +315,7 @@ def await_map(addr, words, seconds=30):
         time.sleep(0.05)
 
 
-def test_a_node_registers_reports_and_is_missed(tmp_path):
+def test_a_node_registers_reports_and_becomes_suspect(tmp_path):
     server = Server(tmp_path, nodes__beat="50ms", nodes__suspect="500ms", nodes__failed="1500ms")
     made = terrane("meta", "format", "--config", server.config)
     config = tmp_path / "node.ini"
@@ -331,7 +331,7 @@ def test_a_node_registers_reports_and_is_missed(tmp_path):
             try:
                 assert node.stdout.readline().startswith(b"listening on ")
                 await_map(server.addr, ["101 five left online", "102 five left online"])
-                # A server that was killed knows it again.
+                # A restarted server still knows the node.
                 server.end(signal.SIGKILL)
                 server.start()
                 await_map(server.addr, ["101 five left online", "102 five left online"])

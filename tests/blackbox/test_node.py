@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The storage node as a real process: killed, its disks taken away and swapped, scraped, asked wrongly."""
+"""The storage node as a real process: killed, with removed and swapped disks, its metrics, malformed requests."""
 import json
 import os
 import random
@@ -157,7 +157,7 @@ def test_an_open_chunk_grows_is_fenced_and_sealed(node):
                                   input=b"x").stderr
 
 
-def test_what_was_acknowledged_survives_kill_9(tmp_path):
+def test_acknowledged_chunks_survive_kill_9(tmp_path):
     rng = random.Random(SEED)
     node = Node(tmp_path)
     kept = {}
@@ -186,13 +186,13 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path):
     with node:
         for (disk, chunk), data in kept.items():
             assert node.chunk("get", disk, chunk).stdout == data
-        # What was not acknowledged is absent, or whole.
+        # A chunk that was not acknowledged is absent or complete.
         for disk in (1, 2, 10):
             for chunk in node.chunk("list", disk).stdout.decode().split():
                 assert node.chunk("scan", disk, chunk).returncode == 0
 
 
-def test_sigterm_ends_cleanly_with_requests_under_way(node, tmp_path):
+def test_sigterm_ends_cleanly_with_requests_in_flight(node, tmp_path):
     (tmp_path / "data").write_bytes(content(20_000_000))
     writers = [subprocess.Popen([TERRANE, "chunk", "put", f"{i}:0", tmp_path / "data", "--node",
                                  node.addr, "--disk", "1"], stdout=subprocess.DEVNULL,
@@ -216,7 +216,7 @@ def test_a_vanished_folder_fails_its_disk_only(node, tmp_path):
     assert node.chunk("get", 2, "1:1").stdout == b"hello"
 
 
-def test_a_disk_in_the_wrong_slot_is_recognised(tmp_path):
+def test_a_disk_in_the_wrong_slot_is_refused(tmp_path):
     node = Node(tmp_path)
     with node:
         assert node.chunk("put", 1, "1:1", input=b"one").returncode == 0
@@ -232,7 +232,7 @@ def test_a_disk_in_the_wrong_slot_is_recognised(tmp_path):
         assert node.end(signal.SIGTERM)[0] == 0
 
 
-def test_nothing_is_formatted_unasked(tmp_path):
+def test_no_disk_is_formatted_without_a_request(tmp_path):
     (tmp_path / "d2").mkdir()
     (tmp_path / "d2" / "thesis.tex").write_text("all of it")
     node = Node(tmp_path, format_disks=False)
@@ -285,7 +285,7 @@ def test_pools_lose_members_and_repair_themselves(node, tmp_path):
     assert 'terrane_pool_rebuilt_rows_total{disk="10"}' in node.scrape()
 
 
-def test_a_pool_outlives_more_members_away_than_it_bears(node, tmp_path):
+def test_a_pool_survives_more_absent_members_than_it_tolerates(node, tmp_path):
     data = content(200_000)
     (tmp_path / "data").write_bytes(data)
     for i in range(10):
@@ -293,7 +293,7 @@ def test_a_pool_outlives_more_members_away_than_it_bears(node, tmp_path):
     for member in ("m0", "m1", "m3"):
         (tmp_path / member).rename(tmp_path / f"{member}.away")
     node.wait(10, lambda i: len(i["pool"]["down"]) == 3)
-    time.sleep(1)  # several times give_up
+    time.sleep(1)  # several times [disks] give_up
     assert "given up" not in json.dumps(node.info(10)["pool"]["down"])
     for member in ("m0", "m1", "m3"):
         (tmp_path / f"{member}.away").rename(tmp_path / member)
@@ -319,7 +319,7 @@ def test_an_unmounted_folder_is_not_formatted_while_the_node_runs(node, tmp_path
     assert node.chunk("get", 1, "1:1").stdout == b"kept"
 
 
-def test_a_stopped_node_is_waited_for_and_then_given_up(node):
+def test_requests_to_a_stopped_node_time_out(node):
     assert node.chunk("put", 1, "1:1", input=b"x").returncode == 0
     node.process.send_signal(signal.SIGSTOP)
     try:
@@ -368,7 +368,7 @@ def test_a_bad_configuration_is_refused_with_the_reason(tmp_path, line, words):
     assert done.returncode == 1 and words in done.stderr, done.stderr
 
 
-def test_config_show_reads_back(node, tmp_path):
+def test_config_show_prints_a_file_that_it_accepts(node, tmp_path):
     shown = run("config", "show", "node", "--config", node.config)
     assert shown.returncode == 0, shown.stderr
     (tmp_path / "again.ini").write_bytes(shown.stdout)
@@ -377,7 +377,7 @@ def test_config_show_reads_back(node, tmp_path):
     assert shown.stdout.count(b"\nmember = ") == 8
 
 
-def test_wrong_use_is_told(tmp_path):
+def test_wrong_use_is_refused_with_the_reason(tmp_path):
     assert run("node").returncode == 2
     assert run("node", "--config", tmp_path / "none").returncode == 1
     assert run("node", "dance", "--config", "x").returncode == 2

@@ -63,6 +63,16 @@ void fixture_run(unsigned nodes, unsigned disks, void (*body)(struct client_fixt
 
 /* The same with metadata: nodes register themselves. */
 void fixture_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_fixture *fx));
+/* A test in a cluster with metadata, whose body follows. */
+#define CLIENT_TEST(name, nodes, disks)                     \
+	static void name##_body(struct client_fixture *fx); \
+	static void name(void **state)                      \
+	{                                                   \
+		(void)state;                                \
+		fixture_run_all(nodes, disks, name##_body); \
+	}                                                   \
+	static void name##_body(struct client_fixture *fx)
+
 /* And with several nodes in each rack, in order; or with disks of that size. */
 void fixture_run_racks(unsigned nodes, unsigned rack_nodes,
 		       void (*body)(struct client_fixture *fx));

@@ -23,7 +23,7 @@
 #include "meta/meta.h"
 #include "meta_api/id.h"
 #include "rt/rt.h"
-#include "rt/sim.h"
+#include "sim_test.h"
 
 struct meta_fixture {
 	uint64_t seed;
@@ -77,14 +77,8 @@ static inline void fixture_run(struct meta_fixture *fx)
 {
 	fx->mem_options.seed = fx->seed;
 	fx->mem = kv_mem_new(&fx->mem_options);
-	struct sim_config c;
-	sim_config_init(&c, fx->seed, 0);
-	struct sim *s = sim_open(&c);
-	sim_node_start(sim_node_add(s, "n", 0), fixture_main, fx);
-	sim_run(s, 24ULL * 3600 * NS_PER_S);
-	sim_close(s);
-	if (!fx->done)
-		fail_msg("seed %llu does not end", (unsigned long long)fx->seed);
+	sim_test_once(&(struct sim_test){.seed = fx->seed}, fixture_main, fx);
+	assert_true(fx->done);
 	kv_mem_free(fx->mem);
 }
 
@@ -93,6 +87,16 @@ static inline void fixture_simple(void (*body)(struct meta_fixture *))
 	struct meta_fixture fx = fixture_of(body);
 	fixture_run(&fx);
 }
+
+/* A test in this fixture, whose body follows. */
+#define META_TEST(name)                                   \
+	static void name##_body(struct meta_fixture *fx); \
+	static void name(void **state)                    \
+	{                                                 \
+		(void)state;                              \
+		fixture_simple(name##_body);              \
+	}                                                 \
+	static void name##_body(struct meta_fixture *fx)
 
 /* --- collection ------------------------------------------------------------------------------- */
 

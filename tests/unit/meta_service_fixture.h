@@ -24,7 +24,7 @@
 #include "rt/pool.h"
 #include "rt/real.h"
 #include "rt/rt.h"
-#include "rt/sim.h"
+#include "sim_test.h"
 
 #define SERVERS 2
 

@@ -100,15 +100,3 @@ int fixture_stat(struct pool_fixture *fx, uint64_t number, uint32_t row)
 	struct chunk_id id = {.block = number, .index = row};
 	return store_stat(fx->mem[fixture_row_member(fx, number, row % COPY)], id, &st);
 }
-
-void fixture_in_sim(void (*main)(void *), void *arg)
-{
-	struct sim_config config;
-	sim_config_init(&config, 1, 0);
-	struct sim *s = sim_open(&config);
-	struct sim_node *n = sim_node_add(s, "n1", 0);
-	sim_node_start(n, main, arg);
-	sim_run(s, NS_PER_S * 3600 * 24);
-	assert_false(sim_node_running(n));
-	sim_close(s);
-}

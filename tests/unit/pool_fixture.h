@@ -41,7 +41,4 @@ uint32_t fixture_row_member(struct pool_fixture *fx, uint64_t number, uint32_t r
 bool fixture_holds(struct pool_fixture *fx, uint64_t number, uint32_t member);
 int fixture_stat(struct pool_fixture *fx, uint64_t number, uint32_t row);
 
-/* Runs main in a simulated process until it ends. */
-void fixture_in_sim(void (*main)(void *), void *arg);
-
 #endif

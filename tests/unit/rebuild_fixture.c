@@ -7,7 +7,7 @@
 #include "base/crc.h"
 #include "check.h"
 #include "rt/rt.h"
-#include "rt/sim.h"
+#include "sim_test.h"
 #include "store/format.h"
 #include "store/mem.h"
 #include "store/throttle.h"
@@ -102,13 +102,6 @@ static void fixture_main(void *arg)
 
 void rebuild_fixture_run(struct rebuild_fixture *fx)
 {
-	struct sim_config config;
-	sim_config_init(&config, 1, 0);
-	struct sim *sim = sim_open(&config);
-	CHECK(sim != NULL);
-	struct sim_node *node = sim_node_add(sim, "n1", 0);
-	sim_node_start(node, fixture_main, fx);
-	sim_run(sim, NS_PER_S * 3600 * 24 * 30);
-	CHECK(!sim_node_running(node));
-	sim_close(sim);
+	sim_test_run_with(&(struct sim_test){.span_ns = 30 * 24 * 3600 * NS_PER_S}, fixture_main,
+			  fx);
 }

@@ -13,22 +13,7 @@
 #include "rpc/type.h"
 #include "rt/pool.h"
 #include "rt/real.h"
-#include "rt/sim.h"
-
-void check_failed(const char *what, const char *file, int line)
-{
-	fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, what);
-	abort();
-}
-
-void check_rc(int64_t got, int64_t want, const char *what, const char *file, int line)
-{
-	if (got == want)
-		return;
-	fprintf(stderr, "%s:%d: %s: %s, expected %s\n", file, line, what, err_name((int)got),
-		err_name((int)want));
-	abort();
-}
+#include "sim_test.h"
 
 /* --- the service ----------------------------------------------------------------------------- */
 
@@ -241,30 +226,13 @@ static void fixture_main(void *arg)
 	run->ended = true;
 }
 
-static bool fixture_ended(void *arg)
-{
-	return ((struct fixture_run *)arg)->ended;
-}
-
-static void fixture_run_sim(struct fixture_run *run)
-{
-	struct sim_config config;
-	sim_config_init(&config, 1, 0);
-	struct sim *sim = sim_open(&config);
-	CHECK(sim != NULL);
-	struct sim_node *node = sim_node_add(sim, "node", 0);
-	sim_node_start(node, fixture_main, run);
-	(void)sim_run_until(sim, fixture_ended, run, 600 * NS_PER_S);
-	sim_close(sim);
-}
-
 void fixture_run(void **state)
 {
 	struct fixture_run run = {.test = *state};
 	char path[64];
 	if (strcmp(run.test->world, "sim") == 0) {
-		run.addr = "node:7000";
-		fixture_run_sim(&run);
+		run.addr = "n1:7000";
+		sim_test_run(fixture_main, &run);
 	} else if (strcmp(run.test->world, "unix") == 0) {
 		snprintf(path, sizeof(path), "unix:/tmp/terrane-test-rpc-%d", (int)getpid());
 		run.addr = path;

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "check.h"
 #include "rpc/client.h"
 #include "rpc/rpc.pb-c.h"
 #include "rpc/server.h"
@@ -26,12 +27,6 @@
 #include "rt/net.h"
 #include "rt/pool.h"
 #include "rt/rt.h"
-
-#define CHECK(what) ((what) ? (void)0 : check_failed(#what, __FILE__, __LINE__))
-#define CHECK_RC(call, want) check_rc((call), (want), #call, __FILE__, __LINE__)
-
-_Noreturn void check_failed(const char *what, const char *file, int line);
-void check_rc(int64_t got, int64_t want, const char *what, const char *file, int line);
 
 #define FIXTURE_IN_FLIGHT 64
 #define FIXTURE_CONNECTIONS 8

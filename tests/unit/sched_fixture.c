@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "rt/sim.h"
+#include "sim_test.h"
 
 /* --- one request ------------------------------------------------------------------------------ */
 
@@ -179,21 +179,9 @@ static void body(void *arg)
 		qsort(fx->client[i].samples, fx->client[i].count, sizeof(uint64_t), compare_u64);
 }
 
-void fixture_sim(void (*fn)(void *), void *arg)
-{
-	struct sim_config config;
-	sim_config_init(&config, 1, 0);
-	struct sim *s = sim_open(&config);
-	struct sim_node *n = sim_node_add(s, "n1", 0);
-	sim_node_start(n, fn, arg);
-	sim_run(s, NS_PER_S * 3600 * 24);
-	CHECK(!sim_node_running(n));
-	sim_close(s);
-}
-
 void fixture_run(struct sched_fixture *fx)
 {
-	fixture_sim(body, fx);
+	sim_test_run(body, fx);
 }
 
 void fixture_free(struct sched_fixture *fx)

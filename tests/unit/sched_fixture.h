@@ -73,9 +73,6 @@ struct sched_fixture {
 void fixture_run(struct sched_fixture *fx);
 void fixture_free(struct sched_fixture *fx);
 
-/* Runs body in a simulation. */
-void fixture_sim(void (*body)(void *), void *arg);
-
 double fixture_quantile_ms(const struct fixture_client *c, double q);
 double fixture_bytes_per_s(const struct sched_fixture *fx, const struct fixture_client *c);
 

@@ -20,6 +20,7 @@
 
 #include "base/base.h"
 #include "base/rng.h"
+#include "check.h"
 #include "rt/file.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
@@ -42,16 +43,26 @@ struct fixture {
 	uint8_t *bytes;
 };
 
-/* Ends the program at a failed check: cmocka's jump back to the test cannot leave a fiber. */
-#define CHECK(cond)                                                                   \
-	do {                                                                          \
-		if (!(cond)) {                                                        \
-			fprintf(stderr, "%s:%d: seed %llu: %s\n", __FILE__, __LINE__, \
-				(unsigned long long)fx->config.seed, #cond);          \
-			sim_trace_print(fx->sim, stderr, 40);                         \
-			abort();                                                      \
-		}                                                                     \
-	} while (0)
+static inline void fixture_print(void *ctx)
+{
+	struct fixture *fx = ctx;
+	fprintf(stderr, "seed %llu\n", (unsigned long long)fx->config.seed);
+	sim_trace_print(fx->sim, stderr, 40);
+}
+
+/* Opens the simulation of the fixture; a failed check prints its seed and trace. */
+static inline void fixture_sim_open(struct fixture *fx)
+{
+	fx->sim = sim_open(&fx->config);
+	assert_non_null(fx->sim);
+	check_hook_set(fixture_print, fx);
+}
+
+static inline void fixture_close(struct fixture *fx)
+{
+	check_hook_set(NULL, NULL);
+	sim_close(fx->sim);
+}
 
 static inline void fixture_main(void *arg)
 {
@@ -72,8 +83,7 @@ static inline void fixture_open(struct fixture *fx, uint64_t seed,
 
 static inline void fixture_start(struct fixture *fx)
 {
-	fx->sim = sim_open(&fx->config);
-	assert_non_null(fx->sim);
+	fixture_sim_open(fx);
 	fx->node = sim_node_add(fx->sim, "n1", 0);
 	fx->disk = sim_disk_add(fx->node, "d0", fx->size_bytes);
 	sim_node_start(fx->node, fixture_main, fx);
@@ -88,14 +98,9 @@ static inline bool fixture_idle(void *arg)
 static inline void fixture_finish(struct fixture *fx)
 {
 	if (!sim_run_until(fx->sim, fixture_idle, fx, 10 * MINUTE)) {
-		fprintf(stderr, "seed %llu\n", (unsigned long long)fx->config.seed);
+		fixture_print(fx);
 		fail_msg("the program does not end");
 	}
-}
-
-static inline void fixture_close(struct fixture *fx)
-{
-	sim_close(fx->sim);
 }
 
 /* Runs a program once, without a crash. */
@@ -116,7 +121,7 @@ static inline void fixture_run_crash(struct fixture *fx, bool power)
 	fixture_close(fx);
 }
 
-static inline struct rt_file *must_open(struct fixture *fx, const char *path, unsigned flags)
+static inline struct rt_file *must_open(const char *path, unsigned flags)
 {
 	struct rt_file *f;
 	int rc = rt_file_open(&f, path, flags);
@@ -126,9 +131,9 @@ static inline struct rt_file *must_open(struct fixture *fx, const char *path, un
 	return f;
 }
 
-static inline void put_file(struct fixture *fx, const char *path, const char *text, bool sync)
+static inline void put_file(const char *path, const char *text, bool sync)
 {
-	struct rt_file *f = must_open(fx, path, RT_WRITE | RT_CREATE | RT_TRUNC);
+	struct rt_file *f = must_open(path, RT_WRITE | RT_CREATE | RT_TRUNC);
 	CHECK(rt_file_write(f, text, strlen(text), 0) == 0);
 	CHECK(!sync || rt_file_sync(f) == 0);
 	rt_file_close(f);

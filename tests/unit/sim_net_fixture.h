@@ -17,6 +17,7 @@
 
 #include "base/base.h"
 #include "base/rng.h"
+#include "check.h"
 #include "rt/net.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
@@ -44,16 +45,26 @@ struct fixture {
 	int step;
 };
 
-/* Ends the program at a failed check: cmocka's jump back to the test cannot leave a fiber. */
-#define CHECK(cond)                                                                   \
-	do {                                                                          \
-		if (!(cond)) {                                                        \
-			fprintf(stderr, "%s:%d: seed %llu: %s\n", __FILE__, __LINE__, \
-				(unsigned long long)fx->config.seed, #cond);          \
-			sim_trace_print(fx->sim, stderr, 40);                         \
-			abort();                                                      \
-		}                                                                     \
-	} while (0)
+static inline void fixture_print(void *ctx)
+{
+	struct fixture *fx = ctx;
+	fprintf(stderr, "seed %llu\n", (unsigned long long)fx->config.seed);
+	sim_trace_print(fx->sim, stderr, 40);
+}
+
+/* Opens the simulation of the fixture; a failed check prints its seed and trace. */
+static inline void fixture_sim_open(struct fixture *fx)
+{
+	fx->sim = sim_open(&fx->config);
+	assert_non_null(fx->sim);
+	check_hook_set(fixture_print, fx);
+}
+
+static inline void fixture_close(struct fixture *fx)
+{
+	check_hook_set(NULL, NULL);
+	sim_close(fx->sim);
+}
 
 static inline void server_main(void *arg)
 {
@@ -81,8 +92,7 @@ static inline void fixture_open(struct fixture *fx, uint64_t seed, void (*serve)
 
 static inline void fixture_start(struct fixture *fx)
 {
-	fx->sim = sim_open(&fx->config);
-	assert_non_null(fx->sim);
+	fixture_sim_open(fx);
 	fx->server = sim_node_add(fx->sim, "server", 0);
 	fx->client = sim_node_add(fx->sim, "client", 1);
 	sim_node_start(fx->server, server_main, fx);
@@ -108,8 +118,7 @@ static inline bool step_one(void *arg)
 static inline void fixture_until(struct fixture *fx, bool (*done)(void *))
 {
 	if (!sim_run_until(fx->sim, done, fx, 10 * MINUTE)) {
-		fprintf(stderr, "seed %llu\n", (unsigned long long)fx->config.seed);
-		sim_trace_print(fx->sim, stderr, 40);
+		fixture_print(fx);
 		fail_msg("the programs do not end");
 	}
 }
@@ -118,7 +127,7 @@ static inline void fixture_run(struct fixture *fx)
 {
 	fixture_start(fx);
 	fixture_until(fx, both_done);
-	sim_close(fx->sim);
+	fixture_close(fx);
 }
 
 /* Returns the byte of the test's stream at an offset. */
@@ -160,7 +169,7 @@ static inline int64_t recv_stream(struct fixture *fx, struct rt_sock *s)
 	}
 }
 
-static inline struct rt_listener *must_listen(struct fixture *fx, const char *addr)
+static inline struct rt_listener *must_listen(const char *addr)
 {
 	struct rt_listener *li;
 	int rc = rt_listen(&li, addr);
@@ -168,7 +177,7 @@ static inline struct rt_listener *must_listen(struct fixture *fx, const char *ad
 	return li;
 }
 
-static inline struct rt_sock *must_accept(struct fixture *fx, struct rt_listener *li)
+static inline struct rt_sock *must_accept(struct rt_listener *li)
 {
 	struct rt_sock *s;
 	CHECK(rt_accept(li, &s) == 0);
@@ -176,7 +185,7 @@ static inline struct rt_sock *must_accept(struct fixture *fx, struct rt_listener
 }
 
 /* Connects; repeats it while the server does not listen yet. */
-static inline struct rt_sock *must_connect(struct fixture *fx)
+static inline struct rt_sock *must_connect(void)
 {
 	struct rt_sock *s;
 	int rc;
@@ -189,7 +198,7 @@ static inline struct rt_sock *must_connect(struct fixture *fx)
 /* Accepts and serves one stream after the other, until it is cancelled. */
 static inline void serve_quiet(struct fixture *fx)
 {
-	struct rt_listener *li = must_listen(fx, ADDR);
+	struct rt_listener *li = must_listen(ADDR);
 	struct rt_sock *s;
 	while (rt_accept(li, &s) == 0) {
 		fx->server_rc = recv_stream(fx, s);

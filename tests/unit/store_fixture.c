@@ -13,7 +13,7 @@
 #include "rt/file.h"
 #include "rt/real.h"
 #include "rt/rt.h"
-#include "rt/sim.h"
+#include "sim_test.h"
 #include "store/fault.h"
 #include "store/flash.h"
 #include "store/mem.h"
@@ -76,24 +76,11 @@ void fixture_in_real_dir(void (*body)(const char *path))
 	CHECK_EQ(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-static void in_sim(uint64_t seed, void (*main)(void *), void *arg)
-{
-	struct sim_config config;
-	sim_config_init(&config, seed, 0);
-	struct sim *s = sim_open(&config);
-	CHECK(s != NULL);
-	struct sim_node *n = sim_node_add(s, "n1", 0);
-	sim_disk_add(n, "d0", SIM_DISK_BYTES);
-	sim_node_start(n, main, arg);
-	sim_run(s, NS_PER_S * 3600 * 24);
-	CHECK(!sim_node_running(n));
-	sim_close(s);
-}
-
 void fixture_in_sim_dir(uint64_t seed, void (*body)(const char *path))
 {
 	struct in_dir in = {.body = body, .path = "/d0"};
-	in_sim(seed, in_dir_main, &in);
+	sim_test_run_with(&(struct sim_test){.seed = seed, .disk_bytes = SIM_DISK_BYTES},
+			  in_dir_main, &in);
 }
 
 /* --- stores ----------------------------------------------------------------------------------- */
@@ -216,7 +203,7 @@ void fixture_run(enum fixture_kind kind, void (*body)(struct store *s))
 	if (kind == FIXTURE_DIR_REAL || kind == FIXTURE_DIR_BUFFERED)
 		run_real(&r);
 	else
-		in_sim(1, run_main, &r);
+		sim_test_run_with(&(struct sim_test){.disk_bytes = SIM_DISK_BYTES}, run_main, &r);
 }
 
 /* --- texts ------------------------------------------------------------------------------------ */

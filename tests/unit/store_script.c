@@ -10,16 +10,16 @@
 
 #define MINUTE_NS (60 * NS_PER_S)
 
-void script_failed(const struct script *sc, const char *file, int line, const char *cond)
+static void script_print(void *ctx)
 {
-	fprintf(stderr, "%s:%d: seed %llu, %s %llu: %s\n", file, line, (unsigned long long)sc->seed,
-		sc->what, (unsigned long long)sc->number, cond);
+	const struct script *sc = ctx;
+	fprintf(stderr, "seed %llu, %s %llu\n", (unsigned long long)sc->seed, sc->what,
+		(unsigned long long)sc->number);
 	for (int c = 0; c < SCRIPT_CHUNKS; c++)
 		fprintf(stderr, "chunk %d: before %d len %llu, after %d len %llu\n", c,
 			sc->before[c].exists, (unsigned long long)sc->before[c].len,
 			sc->after[c].exists, (unsigned long long)sc->after[c].len);
 	sim_trace_print(sc->sim, stderr, 60);
-	abort();
 }
 
 struct chunk_id script_id(unsigned chunk)
@@ -34,7 +34,7 @@ static bool acked(struct script *sc, unsigned chunk, int rc)
 	if (rt_cancelled())
 		return false;
 	if (rc != 0) {
-		SCRIPT_CHECK(sc, sc->may_fail);
+		CHECK(sc->may_fail);
 		sc->rc = rc;
 		sc->rc_chunk = chunk;
 		return false;
@@ -122,13 +122,13 @@ static bool look(struct script *sc, struct store *s, unsigned chunk, struct seen
 	if (rc == 0)
 		rc = text_get(s, script_id(chunk), like->text, 0, st.len, 0);
 	if (rc == 0 && !rt_cancelled()) {
-		SCRIPT_CHECK(sc, st.crc == text_crc(like->text, 0, st.len));
+		CHECK(st.crc == text_crc(like->text, 0, st.len));
 		rc = store_scan(s, script_id(chunk), &bad, 1);
 	}
 	if (rt_cancelled())
 		return false;
-	SCRIPT_CHECK(sc, rc == 0 || sc->may_fail);
-	SCRIPT_CHECK(sc, sc->may_lie || (rc != -EBADMSG && rc <= 0));
+	CHECK(rc == 0 || sc->may_fail);
+	CHECK(sc->may_lie || (rc != -EBADMSG && rc <= 0));
 	return rc == 0;
 }
 
@@ -140,19 +140,19 @@ static void look_at_list(struct script *sc, struct store *s, const struct seen *
 
 	while ((got = store_list(s, &at, ids + n, ARRAY_LEN(ids) - (size_t)n)) > 0) {
 		n += got;
-		SCRIPT_CHECK(sc, n <= SCRIPT_CHUNKS);
+		CHECK(n <= SCRIPT_CHUNKS);
 	}
 	if (rt_cancelled() || (got < 0 && sc->may_fail))
 		return;
-	SCRIPT_CHECK(sc, got == 0);
+	CHECK(got == 0);
 	for (unsigned c = 0; c < SCRIPT_CHUNKS; c++) {
 		bool listed = false;
 		for (int64_t i = 0; i < n; i++)
 			listed = listed || chunk_id_equal(ids[i], script_id(c));
-		SCRIPT_CHECK(sc, listed == now[c].exists);
+		CHECK(listed == now[c].exists);
 		want += now[c].exists;
 	}
-	SCRIPT_CHECK(sc, n == want);
+	CHECK(n == want);
 }
 
 void script_look(struct script *sc, struct store *s)
@@ -167,8 +167,7 @@ void script_look(struct script *sc, struct store *s)
 		all = all && seen;
 		if (!seen)
 			continue;
-		SCRIPT_CHECK(sc, seen_equal(&now[c], &sc->before[c]) ||
-					 seen_equal(&now[c], &sc->after[c]));
+		CHECK(seen_equal(&now[c], &sc->before[c]) || seen_equal(&now[c], &sc->after[c]));
 		/*
 		 * The outcome of a failed operation stays undecided until the disk is opened
 		 * again.
@@ -202,7 +201,7 @@ struct store *script_open(struct script *sc, uint64_t life)
 			store_close(s);
 		return NULL;
 	}
-	SCRIPT_CHECK(sc, rc == 0 || sc->may_fail);
+	CHECK(rc == 0 || sc->may_fail);
 	return rc == 0 ? s : NULL;
 }
 
@@ -225,6 +224,7 @@ static bool is_idle(void *arg)
 void script_begin(struct script *sc, const struct sim_config *config)
 {
 	sc->sim = sim_open(config);
+	check_hook_set(script_print, sc);
 	sc->node = sim_node_add(sc->sim, "n1", 0);
 	sc->disk = sim_disk_add(sc->node, "d0", 64 * MIB);
 	sim_node_start(sc->node, script_main, sc);
@@ -232,10 +232,11 @@ void script_begin(struct script *sc, const struct sim_config *config)
 
 void script_finish(struct script *sc)
 {
-	SCRIPT_CHECK(sc, sim_run_until(sc->sim, is_idle, sc, 30 * MINUTE_NS));
+	CHECK(sim_run_until(sc->sim, is_idle, sc, 30 * MINUTE_NS));
 }
 
 void script_end(struct script *sc)
 {
+	check_hook_set(NULL, NULL);
 	sim_close(sc->sim);
 }

@@ -46,14 +46,6 @@ struct script {
 	unsigned rc_chunk;
 };
 
-#define SCRIPT_CHECK(sc, cond)                                        \
-	do {                                                          \
-		if (!(cond))                                          \
-			script_failed(sc, __FILE__, __LINE__, #cond); \
-	} while (0)
-
-_Noreturn void script_failed(const struct script *sc, const char *file, int line, const char *cond);
-
 struct chunk_id script_id(unsigned chunk);
 
 /*

@@ -93,7 +93,7 @@ static int stat_file(struct engine *e, const char *path, struct terrane_stat *st
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-static void names_body(struct client_fixture *fx)
+CLIENT_TEST(names_do_what_the_shell_expects, 6, 1)
 {
 	struct engine *e = open_engine(fx);
 	struct call c;
@@ -132,13 +132,7 @@ static void names_body(struct client_fixture *fx)
 	engine_close(e);
 }
 
-static void names_do_what_the_shell_expects(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, names_body);
-}
-
-static void list_body(struct client_fixture *fx)
+CLIENT_TEST(lists_give_every_entry_once_with_its_id, 6, 1)
 {
 	struct engine *e = open_engine(fx);
 	struct call c;
@@ -173,17 +167,11 @@ static void list_body(struct client_fixture *fx)
 	engine_close(e);
 }
 
-static void lists_give_every_entry_once_with_its_id(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, list_body);
-}
-
 /* --- whole files ------------------------------------------------------------------------------ */
 
 #define BLOCK (256 * KIB)
 
-static void sizes_body(struct client_fixture *fx)
+CLIENT_TEST(files_of_every_size_come_back, 8, 1)
 {
 	static const uint64_t sizes[] = {0,         1,         4095,          4096,
 					 BLOCK / 4, BLOCK - 1, BLOCK,         BLOCK + 1,
@@ -211,13 +199,7 @@ static void sizes_body(struct client_fixture *fx)
 	engine_close(e);
 }
 
-static void files_of_every_size_come_back(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, sizes_body);
-}
-
-static void visible_body(struct client_fixture *fx)
+CLIENT_TEST(a_file_is_visible_when_it_is_closed, 6, 1)
 {
 	struct engine *e = open_engine(fx);
 	struct terrane_options o = {.block_bytes = BLOCK};
@@ -257,13 +239,7 @@ static void visible_body(struct client_fixture *fx)
 	engine_close(e);
 }
 
-static void a_file_is_visible_when_it_is_closed(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, visible_body);
-}
-
-static void checksum_body(struct client_fixture *fx)
+CLIENT_TEST(the_applications_checksum_is_kept_to_the_end, 6, 1)
 {
 	struct engine *e = open_engine(fx);
 	struct call c;
@@ -288,7 +264,7 @@ static void checksum_body(struct client_fixture *fx)
 }
 
 /* Eight files that are written in turns, each with more in its block than an eighth of the memory. */
-static void memory_body(struct client_fixture *fx)
+CLIENT_TEST(files_do_not_wait_for_each_others_memory, 6, 1)
 {
 	struct engine *e;
 	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){.memory_bytes = 32 * MIB}, &e),
@@ -330,23 +306,11 @@ static void memory_body(struct client_fixture *fx)
 	engine_close(e);
 }
 
-static void files_do_not_wait_for_each_others_memory(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, memory_body);
-}
-
-static void the_applications_checksum_is_kept_to_the_end(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, checksum_body);
-}
-
 /* --- packed files and batches ----------------------------------------------------------------- */
 
 #define SMALL 40
 
-static void pack_body(struct client_fixture *fx)
+CLIENT_TEST(packed_files_share_blocks_and_come_back_one_by_one, 6, 1)
 {
 	struct engine *e = open_engine(fx);
 	struct call c;
@@ -408,15 +372,9 @@ static void pack_body(struct client_fixture *fx)
 	engine_close(e);
 }
 
-static void packed_files_share_blocks_and_come_back_one_by_one(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, pack_body);
-}
-
 /* --- disks fail ------------------------------------------------------------------------------- */
 
-static void failing_body(struct client_fixture *fx)
+CLIENT_TEST(files_outlive_nodes, 8, 1)
 {
 	struct engine *e = open_engine(fx);
 	struct terrane_options o = {.block_bytes = BLOCK};
@@ -444,12 +402,6 @@ static void failing_body(struct client_fixture *fx)
 	}
 	CHECK(engine_fabric(e)->stats.rebuilt_reads > 0);
 	engine_close(e);
-}
-
-static void files_outlive_nodes(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, failing_body);
 }
 
 static void mlec_body(struct client_fixture *fx)

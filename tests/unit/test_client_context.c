@@ -289,7 +289,7 @@ static void write_as(struct user *u, const struct context *like, const char *pat
 	CHECK_EQ(engine_file_close(&c, f), 0);
 }
 
-static void file_body(struct client_fixture *fx)
+CLIENT_TEST(a_store_sees_the_context_of_puts_and_gets, DISKS, 1)
 {
 	struct user u;
 	user_open(&u, fx, &(struct fabric_options){0});
@@ -320,14 +320,8 @@ static void file_body(struct client_fixture *fx)
 	user_close(&u);
 }
 
-static void a_store_sees_the_context_of_puts_and_gets(void **state)
-{
-	(void)state;
-	fixture_run_all(DISKS, 1, file_body);
-}
-
 /* The append that fills a block is another call than the one that created the file: blocks are the file's. */
-static void other_body(struct client_fixture *fx)
+CLIENT_TEST(blocks_of_a_file_carry_the_context_of_its_creation, DISKS, 1)
 {
 	struct user u;
 	struct terrane_options o = {.encoding = "r3", .block_bytes = BLOCK};
@@ -349,18 +343,12 @@ static void other_body(struct client_fixture *fx)
 	user_close(&u);
 }
 
-static void blocks_of_a_file_carry_the_context_of_its_creation(void **state)
-{
-	(void)state;
-	fixture_run_all(DISKS, 1, other_body);
-}
-
 /* --- chunks that come late ---------------------------------------------------------------------- */
 
 #define HOLD_NS (3 * NS_PER_S)
 
 /* One disk takes a chunk only after the call has returned with a quorum. Then the chunk is added to the record. */
-static void late_body(struct client_fixture *fx)
+CLIENT_TEST(a_chunk_that_comes_after_the_call_carries_its_context, DISKS, 1)
 {
 	struct user u;
 	user_open(&u, fx, &(struct fabric_options){0});
@@ -383,15 +371,9 @@ static void late_body(struct client_fixture *fx)
 	user_close(&u);
 }
 
-static void a_chunk_that_comes_after_the_call_carries_its_context(void **state)
-{
-	(void)state;
-	fixture_run_all(DISKS, 1, late_body);
-}
-
 /* --- packed files ------------------------------------------------------------------------------- */
 
-static void pack_body(struct client_fixture *fx)
+CLIENT_TEST(a_store_sees_the_context_of_packed_files, DISKS, 1)
 {
 	static char bytes[3][5000];
 	struct terrane_small files[3] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
@@ -431,16 +413,10 @@ static void pack_body(struct client_fixture *fx)
 	user_close(&u);
 }
 
-static void a_store_sees_the_context_of_packed_files(void **state)
-{
-	(void)state;
-	fixture_run_all(DISKS, 1, pack_body);
-}
-
 /* --- logs --------------------------------------------------------------------------------------- */
 
 /* The fibers of the copies live as long as the open block, and send the parts of many calls. */
-static void log_body(struct client_fixture *fx)
+CLIENT_TEST(each_append_to_a_log_carries_its_own_context, DISKS, 1)
 {
 	struct user u;
 	struct terrane_options o = {.encoding = "r3", .block_bytes = BLOCK};
@@ -473,14 +449,8 @@ static void log_body(struct client_fixture *fx)
 	user_close(&u);
 }
 
-static void each_append_to_a_log_carries_its_own_context(void **state)
-{
-	(void)state;
-	fixture_run_all(DISKS, 1, log_body);
-}
-
 /* The log's keeper was started in a call of a user, and ends a block that lacks a copy long after that. */
-static void keeper_body(struct client_fixture *fx)
+CLIENT_TEST(the_keeper_of_a_log_carries_no_users_context, DISKS, 1)
 {
 	struct user u;
 	struct terrane_options o = {.encoding = "r3", .block_bytes = BLOCK};
@@ -512,15 +482,9 @@ static void keeper_body(struct client_fixture *fx)
 	user_close(&u);
 }
 
-static void the_keeper_of_a_log_carries_no_users_context(void **state)
-{
-	(void)state;
-	fixture_run_all(DISKS, 1, keeper_body);
-}
-
 /* --- options that cannot be -------------------------------------------------------------------- */
 
-static void refused_body(struct client_fixture *fx)
+CLIENT_TEST(a_call_whose_options_cannot_be_is_refused_in_words, 1, 1)
 {
 	static char group[CONTEXT_GROUP_MAX + 2];
 	struct user u;
@@ -539,12 +503,6 @@ static void refused_body(struct client_fixture *fx)
 	CHECK_EQ(engine_call(u.engine, &c, &o), 0);
 	CHECK(strcmp(rt_context()->traffic_group, group) == 0);
 	user_close(&u);
-}
-
-static void a_call_whose_options_cannot_be_is_refused_in_words(void **state)
-{
-	(void)state;
-	fixture_run_all(1, 1, refused_body);
 }
 
 int main(void)

@@ -65,7 +65,7 @@ static void long_append(void *arg)
 	a->rc = append(a->e, a->f, 1, 0, 8 * BLOCK, &(struct terrane_options){.timeout_ms = 60000});
 }
 
-static void turn_body(struct client_fixture *fx)
+CLIENT_TEST(an_append_that_lost_its_turn_leaves_no_gap, 6, 1)
 {
 	struct engine *e = open_engine(fx);
 	struct terrane_options o = {.block_bytes = BLOCK, .blocks_in_flight = 1};
@@ -94,13 +94,7 @@ static void turn_body(struct client_fixture *fx)
 	engine_close(e);
 }
 
-static void an_append_that_lost_its_turn_leaves_no_gap(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, turn_body);
-}
-
-static void poison_body(struct client_fixture *fx)
+CLIENT_TEST(a_refused_append_poisons_the_file, 6, 1)
 {
 	struct engine *e = open_engine(fx);
 	struct call c;
@@ -115,12 +109,6 @@ static void poison_body(struct client_fixture *fx)
 	}
 	CHECK(!exists(e, "/whole"));
 	engine_close(e);
-}
-
-static void a_refused_append_poisons_the_file(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, poison_body);
 }
 
 /* --- memory that others sit on ---------------------------------------------------------------- */
@@ -162,7 +150,7 @@ static void relieve(struct client_fixture *fx, struct engine *e, struct hungry *
 	gate_leave(g, rest);
 }
 
-static void relief_body(struct client_fixture *fx)
+CLIENT_TEST(who_gives_up_waiting_for_memory_breaks_no_other_file, 6, 1)
 {
 	struct engine *e = open_engine(fx);
 	struct terrane_options o = {.block_bytes = 2 * MIB};
@@ -189,12 +177,6 @@ static void relief_body(struct client_fixture *fx)
 	engine_close(e);
 }
 
-static void who_gives_up_waiting_for_memory_breaks_no_other_file(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, relief_body);
-}
-
 /* --- encodings of blocks ---------------------------------------------------------------------- */
 
 static void encodings_of(struct engine *e, uint64_t file, char out[][META_ENCODING_MAX + 1],
@@ -217,7 +199,7 @@ static void encodings_of(struct engine *e, uint64_t file, char out[][META_ENCODI
 	arena_fini(&a);
 }
 
-static void encodings_body(struct client_fixture *fx)
+CLIENT_TEST(blocks_of_one_file_may_have_several_encodings, 6, 1)
 {
 	struct engine *e = open_engine(fx);
 	struct terrane_options o = {.block_bytes = BLOCK, .encoding = "rs:4+2"};
@@ -261,12 +243,6 @@ static void encodings_body(struct client_fixture *fx)
 	engine_close(e);
 }
 
-static void blocks_of_one_file_may_have_several_encodings(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, encodings_body);
-}
-
 /* --- small files behind a dead node ----------------------------------------------------------- */
 
 #define SMALL 600
@@ -293,7 +269,7 @@ static void pack_many(struct engine *e, uint64_t *ids)
 	free(bytes);
 }
 
-static void behind_body(struct client_fixture *fx)
+CLIENT_TEST(neighbours_behind_a_dead_node_are_rebuilt_together, 6, 1)
 {
 	struct engine *e = open_engine(fx);
 	static uint64_t ids[SMALL];
@@ -334,15 +310,9 @@ static void behind_body(struct client_fixture *fx)
 	engine_close(e);
 }
 
-static void neighbours_behind_a_dead_node_are_rebuilt_together(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, behind_body);
-}
-
 /* --- one of many ------------------------------------------------------------------------------ */
 
-static void one_bad_body(struct client_fixture *fx)
+CLIENT_TEST(one_bad_file_or_range_stands_for_itself, 6, 1)
 {
 	struct engine *e = open_engine(fx);
 	struct call c;
@@ -373,12 +343,6 @@ static void one_bad_body(struct client_fixture *fx)
 	CHECK(st.mtime_ns != 0 && st.mtime_ns == by_name.mtime_ns && st.sealed);
 	CHECK_EQ(engine_file_close(&c, f), 0);
 	engine_close(e);
-}
-
-static void one_bad_file_or_range_stands_for_itself(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, one_bad_body);
 }
 
 int main(void)

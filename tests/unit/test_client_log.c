@@ -96,7 +96,7 @@ static struct efile *log_again(struct engine *e, const char *path)
 
 /* --- appending -------------------------------------------------------------------------------- */
 
-static void append_body(struct client_fixture *fx)
+CLIENT_TEST(an_append_is_readable_when_it_returns, 6, 1)
 {
 	static const uint64_t sizes[] = {1,     100, 4095,          1, 4096, 70000,
 					 BLOCK, 3,   2 * BLOCK + 5, 0, 9};
@@ -117,12 +117,6 @@ static void append_body(struct client_fixture *fx)
 	CHECK_EQ(log_close(writer, f), 0);
 	engine_close(reader);
 	engine_close(writer);
-}
-
-static void an_append_is_readable_when_it_returns(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, append_body);
 }
 
 #define RECORD 150000 /* a block has room for one, and too little for the next */
@@ -146,7 +140,7 @@ static void watch_main(void *arg)
 	}
 }
 
-static void whole_body(struct client_fixture *fx)
+CLIENT_TEST(an_append_is_seen_whole_or_not_at_all_also_where_a_block_ends, 6, 1)
 {
 	struct watcher w = {.e = open_engine(fx)};
 	struct engine *writer = open_engine(fx);
@@ -166,15 +160,9 @@ static void whole_body(struct client_fixture *fx)
 	engine_close(w.e);
 }
 
-static void an_append_is_seen_whole_or_not_at_all_also_where_a_block_ends(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, whole_body);
-}
-
 /* --- taking over ------------------------------------------------------------------------------ */
 
-static void fence_body(struct client_fixture *fx)
+CLIENT_TEST(a_new_writer_fences_the_old_one, 6, 1)
 {
 	struct engine *old = open_engine(fx);
 	struct engine *new = open_engine(fx);
@@ -197,13 +185,7 @@ static void fence_body(struct client_fixture *fx)
 	engine_close(old);
 }
 
-static void a_new_writer_fences_the_old_one(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, fence_body);
-}
-
-static void orphan_body(struct client_fixture *fx)
+CLIENT_TEST(a_log_goes_on_after_its_writer_is_gone, 6, 1)
 {
 	/* A writer that disappears leaves its block open; the next one goes on from there. */
 	struct engine *e = open_engine(fx);
@@ -216,12 +198,6 @@ static void orphan_body(struct client_fixture *fx)
 		reads_as(e, "/log", 1, at);
 	}
 	engine_close(e);
-}
-
-static void a_log_goes_on_after_its_writer_is_gone(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, orphan_body);
 }
 
 /* --- commits that are not known --------------------------------------------------------------- */
@@ -318,7 +294,7 @@ static void a_log_whose_commit_is_not_known_goes_on_with_its_next_writer(void **
 
 /* --- losing copies ---------------------------------------------------------------------------- */
 
-static void copies_body(struct client_fixture *fx)
+CLIENT_TEST(a_log_goes_on_when_copies_are_lost, 7, 1)
 {
 	struct engine *e = open_engine(fx);
 	struct efile *f = log_new(e, "/log");
@@ -336,13 +312,7 @@ static void copies_body(struct client_fixture *fx)
 	engine_close(e);
 }
 
-static void a_log_goes_on_when_copies_are_lost(void **state)
-{
-	(void)state;
-	fixture_run_all(7, 1, copies_body);
-}
-
-static void silent_body(struct client_fixture *fx)
+CLIENT_TEST(a_silent_copy_does_not_hold_up_appends, 4, 1)
 {
 	/* A copy that does not answer does not hold up the others. */
 	struct engine *e = open_engine(fx);
@@ -361,15 +331,9 @@ static void silent_body(struct client_fixture *fx)
 	engine_close(e);
 }
 
-static void a_silent_copy_does_not_hold_up_appends(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, silent_body);
-}
-
 /* --- sealing ---------------------------------------------------------------------------------- */
 
-static void seal_body(struct client_fixture *fx)
+CLIENT_TEST(a_sealed_log_is_encoded_anew, 7, 1)
 {
 	struct engine *e = open_engine(fx);
 	struct efile *f = log_new(e, "/log");
@@ -400,12 +364,6 @@ static void seal_body(struct client_fixture *fx)
 	fixture_do(fx, fixture_kill_node, 11);
 	reads_as(e, "/log", 1, at);
 	engine_close(e);
-}
-
-static void a_sealed_log_is_encoded_anew(void **state)
-{
-	(void)state;
-	fixture_run_all(7, 1, seal_body);
 }
 
 int main(void)

@@ -108,7 +108,7 @@ static struct count count_blocks(struct janitor_fixture *jf)
 
 /* --- a writer at work -------------------------------------------------------------------------- */
 
-static void lost_body(struct client_fixture *fx)
+CLIENT_TEST(a_block_that_lost_a_copy_is_ended_and_repaired_under_its_writer, 4, 1)
 {
 	struct janitor_fixture jf;
 	struct writer w;
@@ -140,13 +140,7 @@ static void lost_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_block_that_lost_a_copy_is_ended_and_repaired_under_its_writer(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, lost_body);
-}
-
-static void short_body(struct client_fixture *fx)
+CLIENT_TEST(a_block_that_began_with_too_few_copies_is_ended_when_there_are_disks, 3, 1)
 {
 	struct janitor_fixture jf;
 	struct writer w;
@@ -169,15 +163,9 @@ static void short_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_block_that_began_with_too_few_copies_is_ended_when_there_are_disks(void **state)
-{
-	(void)state;
-	fixture_run_all(3, 1, short_body);
-}
-
 /* --- no disk to spare -------------------------------------------------------------------------- */
 
-static void no_spare_body(struct client_fixture *fx)
+CLIENT_TEST(a_block_is_not_ended_while_the_next_could_not_have_more_copies, 3, 1)
 {
 	struct janitor_fixture jf;
 	struct writer w;
@@ -197,13 +185,7 @@ static void no_spare_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_block_is_not_ended_while_the_next_could_not_have_more_copies(void **state)
-{
-	(void)state;
-	fixture_run_all(3, 1, no_spare_body);
-}
-
-static void unknown_body(struct client_fixture *fx)
+CLIENT_TEST(blocks_that_stay_short_are_ended_ever_more_rarely, 3, 1)
 {
 	struct janitor_fixture jf;
 	struct writer w;
@@ -229,13 +211,7 @@ static void unknown_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void blocks_that_stay_short_are_ended_ever_more_rarely(void **state)
-{
-	(void)state;
-	fixture_run_all(3, 1, unknown_body);
-}
-
-static void in_vain_body(struct client_fixture *fx)
+CLIENT_TEST(a_block_that_could_not_be_ended_is_tried_again_as_soon_as_before, 4, 1)
 {
 	struct janitor_fixture jf;
 	struct writer w;
@@ -259,15 +235,9 @@ static void in_vain_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_block_that_could_not_be_ended_is_tried_again_as_soon_as_before(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, in_vain_body);
-}
-
 /* --- a writer that waits ----------------------------------------------------------------------- */
 
-static void idle_body(struct client_fixture *fx)
+CLIENT_TEST(a_writer_that_waits_ends_its_block_when_a_disk_is_lost_drained_or_replaced, 7, 1)
 {
 	struct janitor_fixture jf;
 	struct writer w;
@@ -304,14 +274,8 @@ static void idle_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_writer_that_waits_ends_its_block_when_a_disk_is_lost_drained_or_replaced(void **state)
-{
-	(void)state;
-	fixture_run_all(7, 1, idle_body);
-}
-
 /* The log looks at its block after ten seconds, while that still waits for nodes to begin it. */
-static void slow_start_body(struct client_fixture *fx)
+CLIENT_TEST(a_block_that_has_not_begun_is_not_looked_at, 5, 1)
 {
 	struct janitor_fixture jf;
 	struct terrane_options o = {.block_bytes = BLOCK};
@@ -333,13 +297,7 @@ static void slow_start_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_block_that_has_not_begun_is_not_looked_at(void **state)
-{
-	(void)state;
-	fixture_run_all(5, 1, slow_start_body);
-}
-
-static void silent_body(struct client_fixture *fx)
+CLIENT_TEST(a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing, 5, 1)
 {
 	struct janitor_fixture jf;
 	struct writer w;
@@ -364,12 +322,6 @@ static void silent_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing(void **state)
-{
-	(void)state;
-	fixture_run_all(5, 1, silent_body);
-}
-
 /* --- a writer that dies ------------------------------------------------------------------------- */
 
 static struct stats survey(struct janitor_fixture *jf, struct janitor *j)
@@ -384,7 +336,7 @@ static struct stats survey(struct janitor_fixture *jf, struct janitor *j)
 }
 
 /* The copy's node is well by the map; only the writer knows that it lacks something. */
-static void died_body(struct client_fixture *fx)
+CLIENT_TEST(a_copy_that_only_its_dead_writer_gave_up_counts_as_degraded, 5, 1)
 {
 	struct janitor_fixture jf;
 	struct writer w;
@@ -427,14 +379,8 @@ static void died_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_copy_that_only_its_dead_writer_gave_up_counts_as_degraded(void **state)
-{
-	(void)state;
-	fixture_run_all(5, 1, died_body);
-}
-
 /* A copy that was still behind when its writer met an error and gave up. */
-static void left_body(struct client_fixture *fx)
+CLIENT_TEST(a_copy_that_is_behind_when_its_writer_leaves_is_reported, 5, 1)
 {
 	struct janitor_fixture jf;
 	struct writer w;
@@ -451,13 +397,7 @@ static void left_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_copy_that_is_behind_when_its_writer_leaves_is_reported(void **state)
-{
-	(void)state;
-	fixture_run_all(5, 1, left_body);
-}
-
-static void alone_body(struct client_fixture *fx)
+CLIENT_TEST(who_reaches_no_copy_says_nothing_against_any, 3, 1)
 {
 	struct janitor_fixture jf;
 	struct writer w;
@@ -479,15 +419,9 @@ static void alone_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void who_reaches_no_copy_says_nothing_against_any(void **state)
-{
-	(void)state;
-	fixture_run_all(3, 1, alone_body);
-}
-
 /* --- another writer ---------------------------------------------------------------------------- */
 
-static void taken_body(struct client_fixture *fx)
+CLIENT_TEST(a_writer_that_was_fenced_reports_nothing_of_its_block, 5, 1)
 {
 	struct janitor_fixture jf;
 	struct writer w;
@@ -521,14 +455,8 @@ static void taken_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_writer_that_was_fenced_reports_nothing_of_its_block(void **state)
-{
-	(void)state;
-	fixture_run_all(5, 1, taken_body);
-}
-
 /* What a fenced writer has to say comes late. */
-static void late_body(struct client_fixture *fx)
+CLIENT_TEST(a_report_of_a_copy_is_nothing_when_the_block_was_fenced_or_ended, 5, 1)
 {
 	struct janitor_fixture jf;
 	struct writer w;
@@ -557,15 +485,9 @@ static void late_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_report_of_a_copy_is_nothing_when_the_block_was_fenced_or_ended(void **state)
-{
-	(void)state;
-	fixture_run_all(5, 1, late_body);
-}
-
 /* --- a writer that takes over ------------------------------------------------------------------- */
 
-static void grown_body(struct client_fixture *fx)
+CLIENT_TEST(who_takes_over_ends_also_copies_on_disks_that_are_new_to_it, 3, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -593,12 +515,6 @@ static void grown_body(struct client_fixture *fx)
 	writer_close(&w);
 	CHECK_EQ(check_whole(&jf), 2);
 	janitor_fixture_close(&jf);
-}
-
-static void who_takes_over_ends_also_copies_on_disks_that_are_new_to_it(void **state)
-{
-	(void)state;
-	fixture_run_all(3, 1, grown_body);
 }
 
 int main(void)

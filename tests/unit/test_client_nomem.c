@@ -55,7 +55,7 @@ static void told(void *ctx, struct engine_range *r)
 	++*failed;
 }
 
-static void batch_body(struct client_fixture *fx)
+CLIENT_TEST(nothing_is_written_to_a_range_that_was_told, 6, 1)
 {
 	struct engine *e;
 	struct call c;
@@ -85,12 +85,6 @@ static void batch_body(struct client_fixture *fx)
 	CHECK_EQ(engine_file_close(&c, f), 0);
 	free(bytes);
 	engine_close(e);
-}
-
-static void nothing_is_written_to_a_range_that_was_told(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, batch_body);
 }
 
 int main(void)

@@ -112,7 +112,7 @@ static void all_goes(struct janitor_fixture *jf)
 
 /* --- sharing ---------------------------------------------------------------------------------- */
 
-static void sharing_body(struct client_fixture *fx)
+CLIENT_TEST(files_of_many_directories_share_blocks_that_go_with_the_last_of_them, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -137,13 +137,7 @@ static void sharing_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void files_of_many_directories_share_blocks_that_go_with_the_last_of_them(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, sharing_body);
-}
-
-static void spelling_body(struct client_fixture *fx)
+CLIENT_TEST(names_are_paths_below_the_directory, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -179,15 +173,9 @@ static void spelling_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void names_are_paths_below_the_directory(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, spelling_body);
-}
-
 /* --- directories that are not there ------------------------------------------------------------ */
 
-static void missing_body(struct client_fixture *fx)
+CLIENT_TEST(a_directory_that_is_not_there_is_the_trouble_of_its_own_files, 4, 1)
 {
 	struct janitor_fixture jf;
 	struct call c;
@@ -222,12 +210,6 @@ static void missing_body(struct client_fixture *fx)
 	CHECK_EQ(remove_path(&jf, "/set/file"), 0);
 	all_goes(&jf);
 	janitor_fixture_close(&jf);
-}
-
-static void a_directory_that_is_not_there_is_the_trouble_of_its_own_files(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, missing_body);
 }
 
 struct remover {
@@ -312,7 +294,7 @@ static void directories_removed_meanwhile_go_or_have_their_files(void **state)
 
 /* --- quota -------------------------------------------------------------------------------------- */
 
-static void quota_body(struct client_fixture *fx)
+CLIENT_TEST(a_quota_met_in_the_middle_refuses_whole_blocks_and_leaves_nothing, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -340,12 +322,6 @@ static void quota_body(struct client_fixture *fx)
 	CHECK_EQ(count_there(&jf), FILES);
 	all_goes(&jf);
 	janitor_fixture_close(&jf);
-}
-
-static void a_quota_met_in_the_middle_refuses_whole_blocks_and_leaves_nothing(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, quota_body);
 }
 
 /* --- writers that die ----------------------------------------------------------------------------- */

@@ -181,7 +181,7 @@ static uint64_t chunk_reads(const struct engine *e)
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-static void reads_body(struct client_fixture *fx)
+CLIENT_TEST(files_and_batches_read_through_a_tier, 6, 1)
 {
 	struct memory_tier m;
 	struct engine *e = open_engine(fx, &m);
@@ -220,12 +220,6 @@ static void reads_body(struct client_fixture *fx)
 	CHECK(m.closed);
 }
 
-static void files_and_batches_read_through_a_tier(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, reads_body);
-}
-
 /* The records of the blocks that the tier keeps; returns how many. */
 static size_t kept_records(const struct memory_tier *m, struct call *c, struct arena *a,
 			   struct meta_block *out)
@@ -238,7 +232,7 @@ static size_t kept_records(const struct memory_tier *m, struct call *c, struct a
 	return m->count;
 }
 
-static void rewrite_body(struct client_fixture *fx)
+CLIENT_TEST(blocks_are_rewritten_through_a_tier, 6, 1)
 {
 	struct memory_tier m;
 	struct engine *e = open_engine(fx, &m);
@@ -277,12 +271,6 @@ static void rewrite_body(struct client_fixture *fx)
 	CHECK_EQ(read_file(e, "/a", 1, 0, 3 * BLOCK), 3 * BLOCK);
 	CHECK(chunk_reads(e) > 0);
 	engine_close(e);
-}
-
-static void blocks_are_rewritten_through_a_tier(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, rewrite_body);
 }
 
 int main(void)

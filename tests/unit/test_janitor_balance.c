@@ -105,7 +105,7 @@ static void watch_fiber(void *arg)
 
 /* --- new disks --------------------------------------------------------------------------------- */
 
-static void new_disk_body(struct client_fixture *fx)
+CLIENT_TEST(a_new_disk_fills_up_and_every_chunk_stays_readable, 9, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -158,15 +158,9 @@ static void new_disk_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_new_disk_fills_up_and_every_chunk_stays_readable(void **state)
-{
-	(void)state;
-	fixture_run_all(9, 1, new_disk_body);
-}
-
 /* Two disks on each node: a chunk may go to the other disk of its node, but not to a node with
  * another chunk of its block. */
-static void apart_body(struct client_fixture *fx)
+CLIENT_TEST(moved_chunks_stay_in_racks_of_their_own, 5, 2)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -194,12 +188,6 @@ static void apart_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void moved_chunks_stay_in_racks_of_their_own(void **state)
-{
-	(void)state;
-	fixture_run_all(5, 2, apart_body);
-}
-
 static uint64_t crowded(struct janitor_fixture *jf)
 {
 	struct stats s;
@@ -211,7 +199,7 @@ static uint64_t crowded(struct janitor_fixture *jf)
 }
 
 /* Four racks for five chunks; then two more. */
-static void crowd_body(struct client_fixture *fx)
+CLIENT_TEST(chunks_that_share_a_rack_are_spread_when_racks_are_added, 6, 2)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -233,14 +221,8 @@ static void crowd_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void chunks_that_share_a_rack_are_spread_when_racks_are_added(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 2, crowd_body);
-}
-
 /* One block on three of four disks cannot be spread evenly, and does not move. */
-static void single_body(struct client_fixture *fx)
+CLIENT_TEST(a_block_that_cannot_be_spread_evenly_does_not_move, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -255,12 +237,6 @@ static void single_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_block_that_cannot_be_spread_evenly_does_not_move(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, single_body);
-}
-
 static void survey_fiber(void *arg)
 {
 	struct round *r = arg;
@@ -272,7 +248,7 @@ static void survey_fiber(void *arg)
 }
 
 /* Files are deleted and a disk with moved chunks is lost during slow moves. */
-static void trouble_body(struct client_fixture *fx)
+CLIENT_TEST(deletions_and_a_lost_disk_during_moves_do_no_harm, 9, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -325,15 +301,9 @@ static void trouble_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void deletions_and_a_lost_disk_during_moves_do_no_harm(void **state)
-{
-	(void)state;
-	fixture_run_all(9, 1, trouble_body);
-}
-
 /* --- counting ---------------------------------------------------------------------------------- */
 
-static void count_body(struct client_fixture *fx)
+CLIENT_TEST(blocks_bytes_and_copysets_are_counted_as_they_are, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -371,12 +341,6 @@ static void count_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void blocks_bytes_and_copysets_are_counted_as_they_are(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, count_body);
-}
-
 static void sketch_counts_sets(void **state)
 {
 	(void)state;
@@ -404,7 +368,7 @@ static void sketch_counts_sets(void **state)
 }
 
 /* More disks than fit into a note, and a deadline that has passed. */
-static void unsaved_body(struct client_fixture *fx)
+CLIENT_TEST(counts_that_cannot_be_saved_do_no_harm, 1, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -431,12 +395,6 @@ static void unsaved_body(struct client_fixture *fx)
 	stats_fini(&s);
 	cluster_fini(&c);
 	janitor_fixture_close(&jf);
-}
-
-static void counts_that_cannot_be_saved_do_no_harm(void **state)
-{
-	(void)state;
-	fixture_run_all(1, 1, unsaved_body);
 }
 
 int main(void)

@@ -15,7 +15,7 @@
 #include "janitor_fixture.h"
 #include "meta/meta.h"
 
-static void two_body(struct client_fixture *fx)
+CLIENT_TEST(two_janitors_at_once_repair_each_chunk_once, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -47,14 +47,8 @@ static void two_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void two_janitors_at_once_repair_each_chunk_once(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, two_body);
-}
-
 /* A janitor so slow that its leases expire while it works: it renews them only between blocks. */
-static void expiry_body(struct client_fixture *fx)
+CLIENT_TEST(a_lease_that_expires_in_the_middle_of_a_repair_does_no_harm, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -88,12 +82,6 @@ static void expiry_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_lease_that_expires_in_the_middle_of_a_repair_does_no_harm(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, expiry_body);
-}
-
 static void run_fiber(void *arg)
 {
 	struct round *r = arg;
@@ -101,7 +89,7 @@ static void run_fiber(void *arg)
 }
 
 /* A janitor is cancelled at many moments, mostly during a request. */
-static void farewell_body(struct client_fixture *fx)
+CLIENT_TEST(a_cancelled_janitor_drops_its_leases, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -128,14 +116,8 @@ static void farewell_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_cancelled_janitor_drops_its_leases(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, farewell_body);
-}
-
 /* Nodes are restarted at many moments, mostly during a request. */
-static void restart_body(struct client_fixture *fx)
+CLIENT_TEST(services_go_on_when_nodes_stop_during_a_request, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -175,13 +157,7 @@ static void restart_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void services_go_on_when_nodes_stop_during_a_request(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, restart_body);
-}
-
-static void second_failure_body(struct client_fixture *fx)
+CLIENT_TEST(a_second_failure_during_a_repair_is_repaired_too, 9, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -208,12 +184,6 @@ static void second_failure_body(struct client_fixture *fx)
 	CHECK_EQ(stats_of(r.j).lost_blocks, 0);
 	janitor_close(r.j);
 	janitor_fixture_close(&jf);
-}
-
-static void a_second_failure_during_a_repair_is_repaired_too(void **state)
-{
-	(void)state;
-	fixture_run_all(9, 1, second_failure_body);
 }
 
 /* A source is damaged, or valid by its own checksums and not what was written. */
@@ -276,7 +246,7 @@ static void a_damaged_source_is_left_out_and_repaired(void **state)
 	fixture_run_all(8, 1, wrong_body);
 }
 
-static void deleted_body(struct client_fixture *fx)
+CLIENT_TEST(a_block_deleted_while_it_is_repaired_leaves_nothing, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -331,12 +301,6 @@ static void deleted_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_block_deleted_while_it_is_repaired_leaves_nothing(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, deleted_body);
-}
-
 static int delete_as(struct janitor_fixture *jf, uint64_t disk, struct chunk_id id,
 		     const uint8_t *label)
 {
@@ -352,7 +316,7 @@ static int delete_as(struct janitor_fixture *jf, uint64_t disk, struct chunk_id 
 
 /* Four disks, of which three have a replica: a repair can use the fourth, which still has the old
  * chunk of a move, whose delete is in flight. */
-static void held_up_body(struct client_fixture *fx)
+CLIENT_TEST(a_late_delete_spares_the_chunk_of_a_newer_put, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -381,14 +345,8 @@ static void held_up_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_late_delete_spares_the_chunk_of_a_newer_put(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, held_up_body);
-}
-
 /* A move has put its chunk and is paused until the chunk was swept as an orphan. */
-static void stood_still_body(struct client_fixture *fx)
+CLIENT_TEST(the_record_refuses_a_move_whose_chunk_was_swept, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -429,13 +387,7 @@ static void stood_still_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void the_record_refuses_a_move_whose_chunk_was_swept(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, stood_still_body);
-}
-
-static void back_body(struct client_fixture *fx)
+CLIENT_TEST(a_disk_that_comes_back_during_its_repair_keeps_the_chunks_not_yet_rebuilt, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -476,12 +428,6 @@ static void back_body(struct client_fixture *fx)
 	janitor_close(j);
 	janitor_close(r.j);
 	janitor_fixture_close(&jf);
-}
-
-static void a_disk_that_comes_back_during_its_repair_keeps_the_chunks_not_yet_rebuilt(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, back_body);
 }
 
 /* The two nodes of rack 1 at once. */
@@ -606,7 +552,7 @@ static void with_full_disks_a_block_stays_as_it_is_until_there_is_room(void **st
 	fixture_run_small(6, 4 * MIB, no_room_body);
 }
 
-static void appender_body(struct client_fixture *fx)
+CLIENT_TEST(a_block_that_a_writer_still_appends_to_is_repaired_when_it_ends, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -651,12 +597,6 @@ static void appender_body(struct client_fixture *fx)
 	CHECK_EQ(stats_of(j).failed + stats_of(j).lost_blocks, 0);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void a_block_that_a_writer_still_appends_to_is_repaired_when_it_ends(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, appender_body);
 }
 
 int main(void)

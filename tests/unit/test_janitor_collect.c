@@ -17,7 +17,7 @@
 #include "meta/meta.h"
 #include "meta/schema.h"
 
-static void collection_body(struct client_fixture *fx)
+CLIENT_TEST(deleted_data_is_gone_from_disks_and_quota_exact_after_the_grace, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -43,13 +43,7 @@ static void collection_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void deleted_data_is_gone_from_disks_and_quota_exact_after_the_grace(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, collection_body);
-}
-
-static void append_body(struct client_fixture *fx)
+CLIENT_TEST(what_a_writer_still_appends_to_is_not_collected, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -84,12 +78,6 @@ static void append_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void what_a_writer_still_appends_to_is_not_collected(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, append_body);
-}
-
 static void put_orphan(struct janitor_fixture *jf, uint64_t disk, struct chunk_id id,
 		       uint32_t tenant, uint64_t block)
 {
@@ -107,7 +95,7 @@ static void put_orphan(struct janitor_fixture *jf, uint64_t disk, struct chunk_i
 
 /* Chunk names are shared by tenants: a chunk with a name that is listed as dead may belong to
  * another tenant. */
-static void another_body(struct client_fixture *fx)
+CLIENT_TEST(a_chunk_listed_as_dead_with_a_label_of_another_tenant_stays, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -133,15 +121,9 @@ static void another_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_chunk_listed_as_dead_with_a_label_of_another_tenant_stays(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, another_body);
-}
-
 /* A repair has put a chunk and not yet changed the record; long ago an orphan of the same name was
  * seen there. */
-static void again_body(struct client_fixture *fx)
+CLIENT_TEST(a_chunk_that_comes_back_has_its_whole_grace, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -183,7 +165,7 @@ static void epochs_pass(struct janitor_fixture *jf, int n)
 }
 
 /* A sweep that lasts for several epochs lists a chunk that was just put. */
-static void late_round_body(struct client_fixture *fx)
+CLIENT_TEST(a_sweep_that_lasts_for_epochs_does_not_shorten_the_grace, 4, 1)
 {
 	enum { OLD = 300, NEW = 100 };
 	const uint64_t FIRST = 1ULL << 60;
@@ -221,15 +203,9 @@ static void late_round_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_sweep_that_lasts_for_epochs_does_not_shorten_the_grace(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, late_round_body);
-}
-
 /* A writer puts chunks in one epoch and creates its record two epochs later, as if it had been
  * paused. */
-static void late_record_body(struct client_fixture *fx)
+CLIENT_TEST(a_block_whose_record_comes_epochs_late_is_not_committed, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -250,14 +226,8 @@ static void late_record_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_block_whose_record_comes_epochs_late_is_not_committed(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, late_record_body);
-}
-
 /* Janitors that take turns sweep a disk seldom. */
-static void turns_body(struct client_fixture *fx)
+CLIENT_TEST(an_orphan_that_is_seldom_seen_is_deleted_too, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -275,20 +245,8 @@ static void turns_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void an_orphan_that_is_seldom_seen_is_deleted_too(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, turns_body);
-}
-
-static void a_chunk_that_comes_back_has_its_whole_grace(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, again_body);
-}
-
 /* As if its request at the start had failed. */
-static void late_tenant_body(struct client_fixture *fx)
+CLIENT_TEST(a_client_that_does_not_know_its_tenant_asks_before_it_writes, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -298,13 +256,7 @@ static void late_tenant_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_client_that_does_not_know_its_tenant_asks_before_it_writes(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, late_tenant_body);
-}
-
-static void orphan_body(struct client_fixture *fx)
+CLIENT_TEST(orphans_are_deleted_at_the_second_sweep, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -332,12 +284,6 @@ static void orphan_body(struct client_fixture *fx)
 	CHECK(check_whole(&jf) > 0);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void orphans_are_deleted_at_the_second_sweep(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, orphan_body);
 }
 
 static void unreadable_body(struct client_fixture *fx)
@@ -376,7 +322,7 @@ static void a_record_that_cannot_be_read_keeps_its_chunks_and_no_others(void **s
 	fixture_run_faulty(4, unreadable_body);
 }
 
-static void blank_body(struct client_fixture *fx)
+CLIENT_TEST(chunks_too_damaged_to_say_whose_they_are_go_when_no_block_wants_them, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -414,15 +360,9 @@ static void blank_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void chunks_too_damaged_to_say_whose_they_are_go_when_no_block_wants_them(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, blank_body);
-}
-
 /* A janitor that lives for 20 s never sees an epoch for a whole grace period, so it advances
  * none. */
-static void hasty_body(struct client_fixture *fx)
+CLIENT_TEST(janitors_that_come_and_go_or_are_many_do_not_shorten_the_grace, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -458,12 +398,6 @@ static void hasty_body(struct client_fixture *fx)
 	for (int i = 0; i < 10; i++)
 		janitor_close(all[i]);
 	janitor_fixture_close(&jf);
-}
-
-static void janitors_that_come_and_go_or_are_many_do_not_shorten_the_grace(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, hasty_body);
 }
 
 /* A writer keeps its block pending for several grace periods while collectors run: its chunks stay
@@ -538,7 +472,7 @@ what_a_write_in_flight_has_put_stays_for_the_grace_and_goes_with_its_writer(void
 	fixture_run_all(4, 1, slow_writer_body);
 }
 
-static void long_ago_body(struct client_fixture *fx)
+CLIENT_TEST(old_sightings_are_forgotten_however_many, 4, 1)
 {
 	enum { MANY = 600 };
 	struct janitor_fixture jf;
@@ -557,12 +491,6 @@ static void long_ago_body(struct client_fixture *fx)
 	CHECK_EQ(stats_of(j).orphans_deleted, 0);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void old_sightings_are_forgotten_however_many(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, long_ago_body);
 }
 
 /* Two such shares, so that other shares come after one of them wherever the janitor begins. */

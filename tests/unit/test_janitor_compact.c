@@ -79,7 +79,7 @@ static int read_one(struct janitor_fixture *jf, unsigned i)
 	return read_text(jf, path, text_of(i), FILE_BYTES);
 }
 
-static void compact_body(struct client_fixture *fx)
+CLIENT_TEST(mostly_dead_blocks_are_compacted_and_deleted, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -120,14 +120,8 @@ static void compact_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void mostly_dead_blocks_are_compacted_and_deleted(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, compact_body);
-}
-
 /* A node is silent and still online in the map: a client's write would leave its chunk missing. */
-static void short_body(struct client_fixture *fx)
+CLIENT_TEST(a_rewritten_block_lacks_no_chunk, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -155,13 +149,7 @@ static void short_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_rewritten_block_lacks_no_chunk(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, short_body);
-}
-
-static void several_body(struct client_fixture *fx)
+CLIENT_TEST(blocks_with_moved_files_are_compacted_too, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -194,12 +182,6 @@ static void several_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void blocks_with_moved_files_are_compacted_too(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, several_body);
-}
-
 static void survey_fiber(void *arg)
 {
 	struct round *r = arg;
@@ -209,7 +191,7 @@ static void survey_fiber(void *arg)
 }
 
 /* Files are deleted and rewritten, one after the other, at all moments of a compaction. */
-static void meanwhile_body(struct client_fixture *fx)
+CLIENT_TEST(files_deleted_or_rewritten_during_a_compaction_are_right, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -271,12 +253,6 @@ static void meanwhile_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void files_deleted_or_rewritten_during_a_compaction_are_right(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, meanwhile_body);
-}
-
 /* --- policies ---------------------------------------------------------------------------------- */
 
 static void set_policy(struct janitor_fixture *jf, const char *name, const char *text)
@@ -316,7 +292,7 @@ static size_t count_of(struct janitor_fixture *jf, const char *encoding)
 	return n;
 }
 
-static void policy_body(struct client_fixture *fx)
+CLIENT_TEST(sealed_replicas_get_the_encoding_of_the_nearest_policy, 6, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -373,14 +349,8 @@ static void policy_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void sealed_replicas_get_the_encoding_of_the_nearest_policy(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, policy_body);
-}
-
 /* Each of three disks has a replica of each block. */
-static void rewrites_body(struct client_fixture *fx)
+CLIENT_TEST(rewriting_keeps_to_the_bandwidth_of_disks_and_janitors, 3, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -412,12 +382,6 @@ static void rewrites_body(struct client_fixture *fx)
 	janitor_close(k);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void rewriting_keeps_to_the_bandwidth_of_disks_and_janitors(void **state)
-{
-	(void)state;
-	fixture_run_all(3, 1, rewrites_body);
 }
 
 int main(void)

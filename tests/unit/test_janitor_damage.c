@@ -18,7 +18,7 @@
 #include "meta/meta.h"
 
 /* Five disks and blocks of five chunks: no other disk can take a chunk. */
-static void in_place_body(struct client_fixture *fx)
+CLIENT_TEST(a_damaged_chunk_is_rebuilt_in_place_when_no_other_disk_takes_it, 5, 1)
 {
 	const uint64_t len = 256 * KIB; /* full blocks: every chunk has a byte 100 */
 	struct janitor_fixture jf;
@@ -49,14 +49,8 @@ static void in_place_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_damaged_chunk_is_rebuilt_in_place_when_no_other_disk_takes_it(void **state)
-{
-	(void)state;
-	fixture_run_all(5, 1, in_place_body);
-}
-
 /* Five racks with two disks each: the other disk of a rack keeps the block as far apart. */
-static void apart_body(struct client_fixture *fx)
+CLIENT_TEST(a_repaired_block_is_spread_as_far_as_before, 5, 2)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -92,15 +86,9 @@ static void apart_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_repaired_block_is_spread_as_far_as_before(void **state)
-{
-	(void)state;
-	fixture_run_all(5, 2, apart_body);
-}
-
 /* Six disks, blocks of five chunks: a lost chunk goes to the sixth disk, where an earlier repair
  * left a chunk of that name, with a valid header and damaged bytes. */
-static void leftover_body(struct client_fixture *fx)
+CLIENT_TEST(a_chunk_that_is_found_on_the_target_is_replaced, 6, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -133,12 +121,6 @@ static void leftover_body(struct client_fixture *fx)
 	arena_fini(&a);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void a_chunk_that_is_found_on_the_target_is_replaced(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, leftover_body);
 }
 
 /* A pool has a column that is valid by its own checksums and not the right one. */
@@ -178,7 +160,7 @@ static void a_valid_but_wrong_column_is_replaced_on_its_pool(void **state)
 
 /* A chunk that is valid by its own checksums and not what was written: other bytes, shorter, still
  * open, or of another block. Only the record tells. */
-static void stale_body(struct client_fixture *fx)
+CLIENT_TEST(scrub_finds_a_valid_chunk_that_is_not_what_was_written, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -202,12 +184,6 @@ static void stale_body(struct client_fixture *fx)
 	CHECK_EQ(stats_of(j).damage_found, stale);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void scrub_finds_a_valid_chunk_that_is_not_what_was_written(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, stale_body);
 }
 
 static uint64_t share_of(const struct meta_on_disk *on)

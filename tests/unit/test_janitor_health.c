@@ -25,7 +25,7 @@ static void check_counts(struct janitor_fixture *jf, struct janitor *j, uint64_t
 }
 
 /* Five disks and blocks of five chunks, so each disk has a chunk of each block. */
-static void reported_body(struct client_fixture *fx)
+CLIENT_TEST(a_block_is_degraded_up_to_the_tolerance_of_its_code_and_lost_beyond, 5, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -62,13 +62,7 @@ static void reported_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_block_is_degraded_up_to_the_tolerance_of_its_code_and_lost_beyond(void **state)
-{
-	(void)state;
-	fixture_run_all(5, 1, reported_body);
-}
-
-static void copies_body(struct client_fixture *fx)
+CLIENT_TEST(replicated_blocks_are_degraded_down_to_the_last_replica, 3, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -86,15 +80,9 @@ static void copies_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void replicated_blocks_are_degraded_down_to_the_last_replica(void **state)
-{
-	(void)state;
-	fixture_run_all(3, 1, copies_body);
-}
-
 /* Five nodes and blocks of five chunks: chunks of silent nodes count as away until the nodes are
  * removed. */
-static void away_body(struct client_fixture *fx)
+CLIENT_TEST(blocks_of_silent_nodes_are_unreachable_and_lost_once_these_are_removed, 5, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -146,14 +134,8 @@ static void away_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void blocks_of_silent_nodes_are_unreachable_and_lost_once_these_are_removed(void **state)
-{
-	(void)state;
-	fixture_run_all(5, 1, away_body);
-}
-
 /* The open block of a log counts by its acknowledged length. */
-static void open_body(struct client_fixture *fx)
+CLIENT_TEST(the_open_block_of_a_log_counts_too, 3, 1)
 {
 	struct janitor_fixture jf;
 	struct call c;
@@ -185,12 +167,6 @@ static void open_body(struct client_fixture *fx)
 	engine_file_discard(f);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void the_open_block_of_a_log_counts_too(void **state)
-{
-	(void)state;
-	fixture_run_all(3, 1, open_body);
 }
 
 int main(void)

@@ -28,7 +28,7 @@ void *__wrap_calloc(size_t count, size_t size)
 	return __real_calloc(count, size);
 }
 
-static void nomem_body(struct client_fixture *fx)
+CLIENT_TEST(a_block_whose_repair_runs_out_of_memory_is_repaired_later, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -52,12 +52,6 @@ static void nomem_body(struct client_fixture *fx)
 	CHECK_EQ(blocks_on(&jf, lost, NULL), 0);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void a_block_whose_repair_runs_out_of_memory_is_repaired_later(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, nomem_body);
 }
 
 int main(void)

@@ -15,7 +15,7 @@
 #include "janitor_fixture.h"
 #include "meta/meta.h"
 
-static void failed_disk_body(struct client_fixture *fx)
+CLIENT_TEST(the_blocks_of_a_failed_disk_are_repaired, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -38,13 +38,7 @@ static void failed_disk_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void the_blocks_of_a_failed_disk_are_repaired(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, failed_disk_body);
-}
-
-static void silent_body(struct client_fixture *fx)
+CLIENT_TEST(a_silent_node_is_repaired_after_the_delay_and_not_before, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -71,13 +65,7 @@ static void silent_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_silent_node_is_repaired_after_the_delay_and_not_before(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, silent_body);
-}
-
-static void drain_body(struct client_fixture *fx)
+CLIENT_TEST(a_draining_node_is_emptied_by_copying, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -100,15 +88,9 @@ static void drain_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_draining_node_is_emptied_by_copying(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, drain_body);
-}
-
 /* --- which disks ------------------------------------------------------------------------------ */
 
-static void told_failed_body(struct client_fixture *fx)
+CLIENT_TEST(a_disk_that_its_node_says_has_failed_is_repaired_at_once, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -128,13 +110,7 @@ static void told_failed_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_disk_that_its_node_says_has_failed_is_repaired_at_once(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, told_failed_body);
-}
-
-static void suspect_body(struct client_fixture *fx)
+CLIENT_TEST(a_disk_with_errors_is_repaired_after_the_delay, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -167,13 +143,7 @@ static void suspect_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_disk_with_errors_is_repaired_after_the_delay(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, suspect_body);
-}
-
-static void new_drive_body(struct client_fixture *fx)
+CLIENT_TEST(the_chunks_of_a_replaced_drive_are_repaired_at_once, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -201,12 +171,6 @@ static void new_drive_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void the_chunks_of_a_replaced_drive_are_repaired_at_once(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, new_drive_body);
-}
-
 /* --- in which order, and how fast ------------------------------------------------------------- */
 
 /* Counts blocks with chunks on both disks, and on one of them. */
@@ -232,7 +196,7 @@ static void count_hurt(struct janitor_fixture *jf, uint64_t x, uint64_t y, size_
 	arena_fini(&a);
 }
 
-static void order_body(struct client_fixture *fx)
+CLIENT_TEST(blocks_with_the_least_redundancy_left_go_first, 9, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -269,15 +233,9 @@ static void order_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void blocks_with_the_least_redundancy_left_go_first(void **state)
-{
-	(void)state;
-	fixture_run_all(9, 1, order_body);
-}
-
 /* Blocks with two lost chunks are repaired first although the list is too short for all degraded
  * blocks. */
-static void short_list_body(struct client_fixture *fx)
+CLIENT_TEST(the_most_degraded_blocks_stay_on_a_list_that_is_too_short, 9, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -306,12 +264,6 @@ static void short_list_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void the_most_degraded_blocks_stay_on_a_list_that_is_too_short(void **state)
-{
-	(void)state;
-	fixture_run_all(9, 1, short_list_body);
-}
-
 /* Counts blocks with losses that their code tolerates. */
 static size_t count_repairable(struct janitor_fixture *jf, const uint64_t *lost, size_t n,
 			       size_t bears, size_t *too_damaged)
@@ -337,7 +289,7 @@ static size_t count_repairable(struct janitor_fixture *jf, const uint64_t *lost,
 	return repairable;
 }
 
-static void too_damaged_body(struct client_fixture *fx)
+CLIENT_TEST(lost_blocks_leave_room_on_the_list_for_others, 9, 1)
 {
 	static const uint64_t LOST[] = {1, 21, 41};
 	struct janitor_fixture jf;
@@ -363,14 +315,8 @@ static void too_damaged_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void lost_blocks_leave_room_on_the_list_for_others(void **state)
-{
-	(void)state;
-	fixture_run_all(9, 1, too_damaged_body);
-}
-
 /* A disk is lost while the blocks of another are repaired: blocks with chunks on both come next. */
-static void second_order_body(struct client_fixture *fx)
+CLIENT_TEST(blocks_hit_by_a_second_failure_go_first, 9, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -405,12 +351,6 @@ static void second_order_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void blocks_hit_by_a_second_failure_go_first(void **state)
-{
-	(void)state;
-	fixture_run_all(9, 1, second_order_body);
-}
-
 static void cut_metadata(struct client_fixture *fx, uint64_t unused)
 {
 	(void)unused;
@@ -419,7 +359,7 @@ static void cut_metadata(struct client_fixture *fx, uint64_t unused)
 
 /* The metadata is cut off now and then, so that maps are old: a worker that asks for the map
  * waits, and others take the last block in that time. */
-static void last_body(struct client_fixture *fx)
+CLIENT_TEST(no_worker_goes_beyond_the_end_of_the_list, 9, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -450,12 +390,6 @@ static void last_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void no_worker_goes_beyond_the_end_of_the_list(void **state)
-{
-	(void)state;
-	fixture_run_all(9, 1, last_body);
-}
-
 static uint64_t repair_time_ns(struct janitor_fixture *jf, struct janitor *j, uint64_t disk)
 {
 	lose_disk(jf, disk);
@@ -465,7 +399,7 @@ static uint64_t repair_time_ns(struct janitor_fixture *jf, struct janitor *j, ui
 	return rt_now_ns() - begin_ns;
 }
 
-static void caps_body(struct client_fixture *fx)
+CLIENT_TEST(bandwidth_is_kept_and_live_janitors_know_of_each_other, 9, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -501,13 +435,7 @@ static void caps_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void bandwidth_is_kept_and_live_janitors_know_of_each_other(void **state)
-{
-	(void)state;
-	fixture_run_all(9, 1, caps_body);
-}
-
-static void share_body(struct client_fixture *fx)
+CLIENT_TEST(two_janitors_have_half_of_the_bandwidth_each, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -531,12 +459,6 @@ static void share_body(struct client_fixture *fx)
 	janitor_close(k);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void two_janitors_have_half_of_the_bandwidth_each(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, share_body);
 }
 
 int main(void)

@@ -180,7 +180,7 @@ static void lose_two(struct janitor_fixture *jf)
 	lose_disk(jf, LOST[1]);
 }
 
-static void index_body(struct client_fixture *fx)
+CLIENT_TEST(a_round_reads_each_row_of_the_index_and_each_record_once, 9, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -212,13 +212,7 @@ static void index_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_round_reads_each_row_of_the_index_and_each_record_once(void **state)
-{
-	(void)state;
-	fixture_run_all(9, 1, index_body);
-}
-
-static void look_body(struct client_fixture *fx)
+CLIENT_TEST(a_round_that_looks_at_all_blocks_reads_no_record_twice, 9, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -247,12 +241,6 @@ static void look_body(struct client_fixture *fx)
 	(void)check_whole(&jf);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void a_round_that_looks_at_all_blocks_reads_no_record_twice(void **state)
-{
-	(void)state;
-	fixture_run_all(9, 1, look_body);
 }
 
 /* --- records that change -------------------------------------------------------------------------- */
@@ -292,7 +280,7 @@ static void move_a_chunk(const struct meta_block *b, size_t n)
 	changed = b->id;
 }
 
-static void changed_body(struct client_fixture *fx)
+CLIENT_TEST(a_record_that_changed_since_it_was_read_is_read_again, 9, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -317,15 +305,9 @@ static void changed_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_record_that_changed_since_it_was_read_is_read_again(void **state)
-{
-	(void)state;
-	fixture_run_all(9, 1, changed_body);
-}
-
 /* --- several janitors ------------------------------------------------------------------------------ */
 
-static void part_body(struct client_fixture *fx)
+CLIENT_TEST(a_janitor_leaves_shares_to_others_that_live, 9, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -357,12 +339,6 @@ static void part_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_janitor_leaves_shares_to_others_that_live(void **state)
-{
-	(void)state;
-	fixture_run_all(9, 1, part_body);
-}
-
 /* --- survey ---------------------------------------------------------------------------------------- */
 
 static void set_policy(struct janitor_fixture *jf, const char *name, const char *text)
@@ -389,7 +365,7 @@ static void write_as(struct janitor_fixture *jf, const char *tenant, const char 
 	jf->engine = before;
 }
 
-static void tenants_body(struct client_fixture *fx)
+CLIENT_TEST(a_survey_rewrites_blocks_of_all_tenants_with_one_client, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -417,12 +393,6 @@ static void tenants_body(struct client_fixture *fx)
 	CHECK_EQ(seen.clients, 0);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void a_survey_rewrites_blocks_of_all_tenants_with_one_client(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, tenants_body);
 }
 
 int main(void)

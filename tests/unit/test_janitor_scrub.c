@@ -31,7 +31,7 @@ static void scrub_fiber(void *arg)
 		;
 }
 
-static void scrub_body(struct client_fixture *fx)
+CLIENT_TEST(scrub_finds_a_damaged_chunk_and_it_is_repaired, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -62,7 +62,7 @@ static void scrub_body(struct client_fixture *fx)
 
 /* A leftover chunk of an earlier layout is damaged, on a disk that has a chunk of the same index
  * now. */
-static void old_layout_body(struct client_fixture *fx)
+CLIENT_TEST(damage_in_an_old_layout_is_not_reported_for_the_new_one, 6, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -97,14 +97,8 @@ static void old_layout_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void damage_in_an_old_layout_is_not_reported_for_the_new_one(void **state)
-{
-	(void)state;
-	fixture_run_all(6, 1, old_layout_body);
-}
-
 /* A janitor whose clock was a year ahead has saved a pass. */
-static void ahead_body(struct client_fixture *fx)
+CLIENT_TEST(a_clock_that_was_ahead_does_not_delay_scrub, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -125,20 +119,8 @@ static void ahead_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_clock_that_was_ahead_does_not_delay_scrub(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, ahead_body);
-}
-
-static void scrub_finds_a_damaged_chunk_and_it_is_repaired(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, scrub_body);
-}
-
 /* A file of many chunks on one disk, verified slowly by one janitor after the other. */
-static void resume_body(struct client_fixture *fx)
+CLIENT_TEST(scrub_continues_where_the_last_janitor_stopped, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -196,13 +178,7 @@ static void resume_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void scrub_continues_where_the_last_janitor_stopped(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, resume_body);
-}
-
-static void gone_body(struct client_fixture *fx)
+CLIENT_TEST(scrub_finds_a_missing_chunk_and_it_is_repaired, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -219,12 +195,6 @@ static void gone_body(struct client_fixture *fx)
 	(void)check_whole(&jf);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void scrub_finds_a_missing_chunk_and_it_is_repaired(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, gone_body);
 }
 
 /* A chunk of a pool with an unreadable label, and a missing chunk. */
@@ -258,7 +228,7 @@ static void scrub_goes_on_after_a_chunk_that_a_pool_cannot_read(void **state)
 	fixture_run_pools(4, pool_body);
 }
 
-static void fsck_body(struct client_fixture *fx)
+CLIENT_TEST(what_a_deep_check_finds_is_repaired, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -282,13 +252,7 @@ static void fsck_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void what_a_deep_check_finds_is_repaired(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, fsck_body);
-}
-
-static void rate_body(struct client_fixture *fx)
+CLIENT_TEST(scrubbing_is_not_faster_than_repair_may_be, 2, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -305,12 +269,6 @@ static void rate_body(struct client_fixture *fx)
 	CHECK(rt_now_ns() - begin_ns >= 1152 * KIB * NS_PER_S / 100000);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void scrubbing_is_not_faster_than_repair_may_be(void **state)
-{
-	(void)state;
-	fixture_run_all(2, 1, rate_body);
 }
 
 int main(void)

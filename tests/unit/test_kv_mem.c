@@ -11,6 +11,7 @@
 #include "rt/real.h"
 #include "rt/rt.h"
 #include "rt/sim.h"
+#include "sim_test.h"
 
 /* --- the suite -------------------------------------------------------------------------------- */
 
@@ -40,17 +41,9 @@ static void suite_case(void **state)
 {
 	struct suite_run run = {.test = *state, .seed = 1};
 	assert_int_equal(rt_real_run(NULL, suite_body, &run), 0);
-	for (run.seed = 1; run.seed <= 10; run.seed++) {
-		struct sim_config c;
-		sim_config_init(&c, run.seed, 0);
-		struct sim *s = sim_open(&c);
-		struct sim_node *n = sim_node_add(s, "n", 0);
-		run.latency_ns = 100 * NS_PER_US;
-		sim_node_start(n, suite_body, &run);
-		sim_run(s, 3600 * NS_PER_S);
-		assert_false(sim_node_running(n));
-		sim_close(s);
-	}
+	run.latency_ns = 100 * NS_PER_US;
+	for (run.seed = 1; run.seed <= 10; run.seed++)
+		sim_test_once(&(struct sim_test){.seed = run.seed}, suite_body, &run);
 }
 
 /* --- faults: a node of clients on a service that loses requests ---------------------------------- */
@@ -59,7 +52,6 @@ struct fixture {
 	uint64_t seed;
 	struct kv_mem *mem;
 	struct kv_clients clients;
-	bool done;
 };
 
 static void lossy_body(void *arg)
@@ -79,19 +71,12 @@ static void lossy_body(void *arg)
 	CHECK(kv_clients_final_read(&fx->clients));
 	for (size_t i = 0; i < ARRAY_LEN(kv); i++)
 		kv_close(kv[i]);
-	fx->done = true;
 }
 
 static void fixture_run(struct fixture *fx, const struct kv_mem_options *options)
 {
 	fx->mem = kv_mem_new(options);
-	struct sim_config c;
-	sim_config_init(&c, fx->seed, 0);
-	struct sim *s = sim_open(&c);
-	sim_node_start(sim_node_add(s, "n", 0), lossy_body, fx);
-	sim_run(s, 3600 * NS_PER_S);
-	sim_close(s);
-	assert_true(fx->done);
+	sim_test_once(&(struct sim_test){.seed = fx->seed}, lossy_body, fx);
 	kv_mem_free(fx->mem);
 }
 

@@ -14,7 +14,7 @@
 #include "omap_fixture.h"
 #include "rt/real.h"
 #include "rt/rt.h"
-#include "rt/sim.h"
+#include "sim_test.h"
 
 #define SERVERS 3
 
@@ -71,17 +71,11 @@ static void servers_close(struct fixture *fx)
 /* Runs body as a simulated process, which may crash and restart. */
 static void fixture_run_with(struct fixture *fx, void (*body)(void *), double crash_rate)
 {
-	struct sim_config c;
-	sim_config_init(&c, fx->seed, 0);
-	c.rate[SIM_CRASH_AT_WAIT] = crash_rate;
-	struct sim *s = sim_open(&c);
-	struct sim_node *n = sim_node_add(s, "n", 0);
-	sim_node_start(n, body, fx);
-	sim_run(s, 30ULL * 24 * 3600 * NS_PER_S);
-	if (!fx->done)
-		sim_trace_print(s, stderr, 40);
+	sim_test_once(&(struct sim_test){.seed = fx->seed,
+					 .crash_rate = crash_rate,
+					 .span_ns = 30 * 24 * 3600 * NS_PER_S},
+		      body, fx);
 	assert_true(fx->done);
-	sim_close(s);
 	kv_mem_free(fx->mem);
 }
 

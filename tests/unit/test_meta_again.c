@@ -74,7 +74,7 @@ static void a_batch_sent_again_does_not_bring_back_what_was_removed_before_the_s
 
 /* --- fences ------------------------------------------------------------------------------------------- */
 
-static void fence_body(struct meta_fixture *fx)
+META_TEST(a_delayed_fence_does_not_admit_the_old_writer_again)
 {
 	struct meta_chunk chunk = {.disk = 3};
 	struct meta_block b = {.id = BLOCK,
@@ -97,12 +97,6 @@ static void fence_body(struct meta_fixture *fx)
 	CHECK_EQ(meta_block_extend(fx->m, &fx->ctx, BLOCK, 2, 0, 5, 1), -ESTALE);
 	CHECK_EQ(meta_block_extend(fx->m, &fx->ctx, BLOCK, 3, 0, 5, 1), 0);
 	arena_fini(&arena);
-}
-
-static void a_delayed_fence_does_not_admit_the_old_writer_again(void **state)
-{
-	(void)state;
-	fixture_simple(fence_body);
 }
 
 /* --- two servers, one of which fails ------------------------------------------------------------------ */
@@ -260,7 +254,7 @@ static void a_server_that_fails_does_not_undo_what_another_did(void **state)
 }
 
 /* A file whose name was refused can get another name. */
-static void relink_body(struct meta_fixture *fx)
+META_TEST(a_file_whose_name_was_refused_may_get_one_other_name)
 {
 	must_create(fx, META_ROOT, "n");
 	CHECK_EQ(meta_file_new(fx->m, &fx->ctx, META_ROOT, FID, TOKEN), 0);
@@ -279,14 +273,8 @@ static void relink_body(struct meta_fixture *fx)
 	clean_in_the_end(fx);
 }
 
-static void a_file_whose_name_was_refused_may_get_one_other_name(void **state)
-{
-	(void)state;
-	fixture_simple(relink_body);
-}
-
 /* A refused create leaves no orphan, and is refused again when it is sent again after the name became free. */
-static void refused_body(struct meta_fixture *fx)
+META_TEST(a_create_that_was_refused_is_refused_again)
 {
 	uint64_t other = must_create(fx, META_ROOT, "n");
 	CHECK_EQ(create_op(fx), -EEXIST);
@@ -298,12 +286,6 @@ static void refused_body(struct meta_fixture *fx)
 	CHECK_EQ(must_be_whole(fx).files, 1); /* the removed file, until it is collected */
 	must_create(fx, META_ROOT, "n");
 	clean_in_the_end(fx);
-}
-
-static void a_create_that_was_refused_is_refused_again(void **state)
-{
-	(void)state;
-	fixture_simple(refused_body);
 }
 
 static int create_in_dir(struct meta_fixture *fx)
@@ -320,7 +302,7 @@ static int twin_makes_and_seals(struct meta_fixture *fx)
 	return 0;
 }
 
-static void made_meanwhile_body(struct meta_fixture *fx)
+META_TEST(a_create_that_another_server_carried_out_meanwhile_stays)
 {
 	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR), 0);
 	CHECK_EQ(try_create(fx, DIR, "n", FID + 1, 0, 0), 0);
@@ -347,13 +329,7 @@ static void made_meanwhile_body(struct meta_fixture *fx)
 	arena_fini(&arena);
 }
 
-static void a_create_that_another_server_carried_out_meanwhile_stays(void **state)
-{
-	(void)state;
-	fixture_simple(made_meanwhile_body);
-}
-
-static void rmdir_renamed_body(struct meta_fixture *fx)
+META_TEST(a_removal_sent_again_does_not_succeed_for_a_renamed_directory)
 {
 	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR), 0);
 	CHECK_EQ(rename_root(fx, "d", "e", REQUEST), 0);
@@ -364,15 +340,9 @@ static void rmdir_renamed_body(struct meta_fixture *fx)
 	clean_in_the_end(fx);
 }
 
-static void a_removal_sent_again_does_not_succeed_for_a_renamed_directory(void **state)
-{
-	(void)state;
-	fixture_simple(rmdir_renamed_body);
-}
-
 /* --- blocks that went ------------------------------------------------------------------------------------ */
 
-static void gone_block_body(struct meta_fixture *fx)
+META_TEST(extents_in_a_collected_block_are_refused)
 {
 	block_make(fx);
 	collect_all(fx); /* longer than the grace period without use */
@@ -384,14 +354,8 @@ static void gone_block_body(struct meta_fixture *fx)
 	clean_in_the_end(fx);
 }
 
-static void extents_in_a_collected_block_are_refused(void **state)
-{
-	(void)state;
-	fixture_simple(gone_block_body);
-}
-
 /* The collector has marked the owner row; the file is created right before the row is deleted. */
-static void marked_owner_body(struct meta_fixture *fx)
+META_TEST(a_file_created_right_before_collection_keeps_its_block)
 {
 	block_make(fx);
 	struct meta_gc_counts counts = {0};
@@ -402,15 +366,9 @@ static void marked_owner_body(struct meta_fixture *fx)
 	CHECK_EQ(id_at(fx, META_ROOT, "n"), FID);
 }
 
-static void a_file_created_right_before_collection_keeps_its_block(void **state)
-{
-	(void)state;
-	fixture_simple(marked_owner_body);
-}
-
 /* --- moves and renames sent again -------------------------------------------------------------------------- */
 
-static void moved_on_body(struct meta_fixture *fx)
+META_TEST(a_move_sent_again_does_not_move_a_new_file_of_the_name)
 {
 	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR), 0);
 	must_create(fx, META_ROOT, "f");
@@ -427,12 +385,6 @@ static void moved_on_body(struct meta_fixture *fx)
 	CHECK_EQ(move_op(fx), -ESTALE);
 	CHECK_EQ(id_at(fx, META_ROOT, "f"), fresh);
 	clean_in_the_end(fx);
-}
-
-static void a_move_sent_again_does_not_move_a_new_file_of_the_name(void **state)
-{
-	(void)state;
-	fixture_simple(moved_on_body);
 }
 
 static void overwrite_f(struct meta_fixture *fx)

@@ -53,7 +53,7 @@ static int get_file(struct meta_fixture *fx, uint64_t id, uint64_t offset, struc
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static void write_body(struct meta_fixture *fx)
+META_TEST(a_file_becomes_visible_complete_when_it_is_linked)
 {
 	uint64_t dir = must_mkdir(fx, META_ROOT, "d");
 	uint64_t f = meta_id();
@@ -119,14 +119,8 @@ static void write_body(struct meta_fixture *fx)
 	must_be_whole(fx);
 }
 
-static void a_file_becomes_visible_complete_when_it_is_linked(void **state)
-{
-	(void)state;
-	fixture_simple(write_body);
-}
-
 /* The pending block of a create is committed, charged and owned once, or the file is not created. */
-static void together_body(struct meta_fixture *fx)
+META_TEST(a_pending_block_is_committed_with_its_file)
 {
 	struct blk k;
 	blk_init(&k, meta_id(), 0);
@@ -159,13 +153,7 @@ static void together_body(struct meta_fixture *fx)
 	CHECK_EQ(meta_create(fx->m, &fx->ctx, META_ROOT, &c, 1, 0, &result), -EINVAL);
 }
 
-static void a_pending_block_is_committed_with_its_file(void **state)
-{
-	(void)state;
-	fixture_simple(together_body);
-}
-
-static void token_body(struct meta_fixture *fx)
+META_TEST(a_taken_write_token_fences_the_old_writer)
 {
 	uint64_t f = meta_id();
 	CHECK_EQ(try_create(fx, META_ROOT, "f", f, TOKEN, 0), 0);
@@ -215,7 +203,7 @@ static void token_body(struct meta_fixture *fx)
 }
 
 /* A log is taken from a writer that had added nothing: its empty block must not stay charged. */
-static void empty_block_body(struct meta_fixture *fx)
+META_TEST(an_empty_block_of_a_log_is_collected_while_the_log_is_open)
 {
 	uint64_t f = meta_id();
 	struct meta_create log = {.name = meta_name("log"), .id = f, .token = TOKEN};
@@ -249,21 +237,9 @@ static void empty_block_body(struct meta_fixture *fx)
 	CHECK_EQ(must_be_whole(fx).garbage, 0);
 }
 
-static void an_empty_block_of_a_log_is_collected_while_the_log_is_open(void **state)
-{
-	(void)state;
-	fixture_simple(empty_block_body);
-}
-
-static void a_taken_write_token_fences_the_old_writer(void **state)
-{
-	(void)state;
-	fixture_simple(token_body);
-}
-
 /* --- sharing, and the end of it --------------------------------------------------------------- */
 
-static void packed_body(struct meta_fixture *fx)
+META_TEST(a_block_is_collected_with_its_last_owner)
 {
 	uint64_t dir = must_mkdir(fx, META_ROOT, "d");
 	uint64_t other = must_mkdir(fx, META_ROOT, "o");
@@ -332,13 +308,7 @@ static void packed_body(struct meta_fixture *fx)
 	CHECK_EQ(report.garbage, 0);
 }
 
-static void a_block_is_collected_with_its_last_owner(void **state)
-{
-	(void)state;
-	fixture_simple(packed_body);
-}
-
-static void dead_writer_body(struct meta_fixture *fx)
+META_TEST(files_of_stopped_writers_are_collected_and_those_of_active_ones_stay)
 {
 	/* Pending block, committed block, file with blocks but no name, directory without a name. */
 	struct blk k;
@@ -381,13 +351,7 @@ static void dead_writer_body(struct meta_fixture *fx)
 	CHECK_EQ(meta_file_add(fx->m, &fx->ctx, f, TOKEN, 100, &e, 1), -ENOENT);
 }
 
-static void files_of_stopped_writers_are_collected_and_those_of_active_ones_stay(void **state)
-{
-	(void)state;
-	fixture_simple(dead_writer_body);
-}
-
-static void renamed_body(struct meta_fixture *fx)
+META_TEST(renamed_objects_are_not_garbage)
 {
 	uint64_t f = must_create(fx, META_ROOT, "a");
 	uint64_t d = must_mkdir(fx, META_ROOT, "d");
@@ -405,17 +369,11 @@ static void renamed_body(struct meta_fixture *fx)
 	CHECK_EQ(must_be_whole(fx).garbage, 0);
 }
 
-static void renamed_objects_are_not_garbage(void **state)
-{
-	(void)state;
-	fixture_simple(renamed_body);
-}
-
 /* --- places ----------------------------------------------------------------------------------- */
 
 /* --- tenants ---------------------------------------------------------------------------------- */
 
-static void quota_body(struct meta_fixture *fx)
+META_TEST(quota_is_enforced_at_commit_and_exact_after_collection)
 {
 	CHECK_EQ(meta_tenant_set_quota(fx->m, FIXTURE_TENANT, 250), 0);
 	CHECK_EQ(meta_tenant_set_quota(fx->m, 99, 250), -ENOENT);
@@ -438,13 +396,7 @@ static void quota_body(struct meta_fixture *fx)
 	CHECK(first != 0);
 }
 
-static void quota_is_enforced_at_commit_and_exact_after_collection(void **state)
-{
-	(void)state;
-	fixture_simple(quota_body);
-}
-
-static void others_body(struct meta_fixture *fx)
+META_TEST(a_tenant_cannot_reach_objects_of_another)
 {
 	struct meta_tenant t = {.id = 8, .name = "eight", .quota_bytes = 5};
 	CHECK_EQ(meta_tenant_create(fx->m, &t), 0);
@@ -495,15 +447,9 @@ static void others_body(struct meta_fixture *fx)
 	must_be_whole(fx);
 }
 
-static void a_tenant_cannot_reach_objects_of_another(void **state)
-{
-	(void)state;
-	fixture_simple(others_body);
-}
-
 /* --- bad input -------------------------------------------------------------------------------- */
 
-static void bad_body(struct meta_fixture *fx)
+META_TEST(bad_input_has_its_error_and_no_effect)
 {
 	size_t keys = kv_mem_keys(fx->mem);
 	struct meta_ctx *ctx = &fx->ctx;
@@ -554,13 +500,7 @@ static void bad_body(struct meta_fixture *fx)
 	CHECK_EQ(meta_file_add(fx->m, ctx, f, 0, 0, &x, 1), -ESTALE);
 }
 
-static void bad_input_has_its_error_and_no_effect(void **state)
-{
-	(void)state;
-	fixture_simple(bad_body);
-}
-
-static void deep_body(struct meta_fixture *fx)
+META_TEST(paths_may_be_a_thousand_levels_deep)
 {
 	static char path[2 * META_DEPTH_MAX + 3];
 	uint64_t at = META_ROOT;
@@ -587,13 +527,7 @@ static void deep_body(struct meta_fixture *fx)
 	CHECK(u.dirs == META_DEPTH_MAX && u.files == 1 && u.taken_ns != 0);
 }
 
-static void paths_may_be_a_thousand_levels_deep(void **state)
-{
-	(void)state;
-	fixture_simple(deep_body);
-}
-
-static void usage_body(struct meta_fixture *fx)
+META_TEST(usage_is_the_last_count_with_its_time)
 {
 	uint64_t a = must_mkdir(fx, META_ROOT, "a");
 	uint64_t b = must_mkdir(fx, a, "b");
@@ -613,13 +547,7 @@ static void usage_body(struct meta_fixture *fx)
 	CHECK(u.files == 1 && u.dirs == 0 && u.bytes == 40);
 }
 
-static void usage_is_the_last_count_with_its_time(void **state)
-{
-	(void)state;
-	fixture_simple(usage_body);
-}
-
-static void lease_body(struct meta_fixture *fx)
+META_TEST(leases_pass_on_when_their_holder_is_silent)
 {
 	struct meta_lease a = {.name = "gc/1", .holder = 1, .duration_ns = 10 * NS_PER_S};
 	struct meta_lease b = {.name = "gc/1", .holder = 2, .duration_ns = 10 * NS_PER_S};
@@ -640,15 +568,9 @@ static void lease_body(struct meta_fixture *fx)
 	CHECK_EQ(meta_lease_take(fx->m, &a), 0);
 }
 
-static void leases_pass_on_when_their_holder_is_silent(void **state)
-{
-	(void)state;
-	fixture_simple(lease_body);
-}
-
 /* --- opening only what is there --------------------------------------------------------------------- */
 
-static void only_existing_body(struct meta_fixture *fx)
+META_TEST(opening_with_only_existing_creates_no_store)
 {
 	struct kv_mem *mem = kv_mem_new(&(struct kv_mem_options){.seed = 2});
 	struct meta_options o = fx->options;
@@ -667,12 +589,6 @@ static void only_existing_body(struct meta_fixture *fx)
 	meta_close(m);
 	kv_close(kv);
 	kv_mem_free(mem);
-}
-
-static void opening_with_only_existing_creates_no_store(void **state)
-{
-	(void)state;
-	fixture_simple(only_existing_body);
 }
 
 /* --- the check finds what is wrong ------------------------------------------------------------- */

@@ -206,7 +206,7 @@ static uint64_t suspicions(struct meta_fixture *fx)
 	return count;
 }
 
-static void suspicion_body(struct meta_fixture *fx)
+META_TEST(an_object_that_got_a_name_gets_a_new_grace_period)
 {
 	/* The collector sees each object once, between its two transactions. */
 	struct cut c = {.layer = META_LAYER_NAME, .other = suspect_all};
@@ -224,12 +224,6 @@ static void suspicion_body(struct meta_fixture *fx)
 	step(fx, META_GC_DIRS, epoch_now(fx));
 	CHECK_EQ(suspicions(fx), 0);
 	CHECK_EQ(must_be_whole(fx).garbage, 0);
-}
-
-static void an_object_that_got_a_name_gets_a_new_grace_period(void **state)
-{
-	(void)state;
-	fixture_simple(suspicion_body);
 }
 
 /* --- a search and a rename ------------------------------------------------------------------------------- */
@@ -312,7 +306,7 @@ static void to_the_front(struct meta_fixture *fx)
 }
 
 /* The file's name is on a later page; after the first page was read it is renamed to a name on the first page. */
-static void passing_body(struct meta_fixture *fx)
+META_TEST(a_search_finds_a_file_that_is_renamed_during_it)
 {
 	char name[16];
 	for (unsigned i = 0; i < 12; i++) {
@@ -332,14 +326,8 @@ static void passing_body(struct meta_fixture *fx)
 	must_be_whole(fx);
 }
 
-static void a_search_finds_a_file_that_is_renamed_during_it(void **state)
-{
-	(void)state;
-	fixture_simple(passing_body);
-}
-
 /* A tombstone is proof enough: the collector does not read a directory once for each of its removed names. */
-static void in_grace_body(struct meta_fixture *fx)
+META_TEST(an_object_with_a_tombstone_needs_no_search)
 {
 	CHECK_EQ(try_create(fx, META_ROOT, "removed", FID, TOKEN, 0), 0);
 	CHECK_EQ(try_create(fx, META_ROOT, "t", FID + 1, TOKEN, 0), 0);
@@ -357,12 +345,6 @@ static void in_grace_body(struct meta_fixture *fx)
 	collect_all(fx);
 	CHECK_EQ(id_at(fx, META_ROOT, "u"), FID + 1);
 	CHECK_EQ(must_be_whole(fx).garbage, 0);
-}
-
-static void an_object_with_a_tombstone_needs_no_search(void **state)
-{
-	(void)state;
-	fixture_simple(in_grace_body);
 }
 
 /* Each renamed log costs a search, so a request that handled all logs in one step would time out at the client. */
@@ -406,7 +388,7 @@ static void a_step_of_slow_rows_ends_early_and_continues_after_them(void **state
 
 /* A single search takes twice as long as a client waits. Its object is not treated as an orphan; an orphan of a small
  * directory, handled after it, is. */
-static void long_search_body(struct meta_fixture *fx)
+META_TEST(a_search_that_takes_too_long_ends_and_deletes_nothing)
 {
 	char name[16];
 	uint64_t d = must_mkdir(fx, META_ROOT, "d");
@@ -432,15 +414,9 @@ static void long_search_body(struct meta_fixture *fx)
 	CHECK_EQ(id_at(fx, META_ROOT, "u"), FID);
 }
 
-static void a_search_that_takes_too_long_ends_and_deletes_nothing(void **state)
-{
-	(void)state;
-	fixture_simple(long_search_body);
-}
-
 /* --- epochs -------------------------------------------------------------------------------------------------- */
 
-static void late_worker_body(struct meta_fixture *fx)
+META_TEST(a_worker_with_an_old_epoch_shortens_no_grace_period)
 {
 	uint64_t old = epoch_now(fx);
 	epoch_next(fx);
@@ -464,15 +440,9 @@ static void late_worker_body(struct meta_fixture *fx)
 	CHECK(report.garbage > 0);
 }
 
-static void a_worker_with_an_old_epoch_shortens_no_grace_period(void **state)
-{
-	(void)state;
-	fixture_simple(late_worker_body);
-}
-
 /* --- a late allocation ----------------------------------------------------------------------------------------- */
 
-static void late_allocation_body(struct meta_fixture *fx)
+META_TEST(a_late_allocation_gives_the_first_writer_no_block)
 {
 	struct meta_chunk chunk;
 	struct meta_block b = small_block(BLOCK, &chunk);
@@ -494,12 +464,6 @@ static void late_allocation_body(struct meta_fixture *fx)
 		CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &later, &o, 1), 0);
 	struct meta_check_report report = must_be_whole(fx);
 	CHECK(report.garbage > 0);
-}
-
-static void a_late_allocation_gives_the_first_writer_no_block(void **state)
-{
-	(void)state;
-	fixture_simple(late_allocation_body);
 }
 
 /* --- charges ------------------------------------------------------------------------------------------------------ */
@@ -584,7 +548,7 @@ static void put_row(struct meta_fixture *fx, uint64_t partition, struct kv_bytes
 	arena_fini(&a);
 }
 
-static void epoch_zero_body(struct meta_fixture *fx)
+META_TEST(a_stored_epoch_of_zero_is_refused)
 {
 	rec_gc_epoch e = TERRANE__REC__GC_EPOCH__INIT;
 	struct schema_key key = key_text(KEY_GC_EPOCH, "");
@@ -593,14 +557,8 @@ static void epoch_zero_body(struct meta_fixture *fx)
 	CHECK_EQ(meta_gc_epoch(fx->m, &epoch), -EBADMSG);
 }
 
-static void a_stored_epoch_of_zero_is_refused(void **state)
-{
-	(void)state;
-	fixture_simple(epoch_zero_body);
-}
-
 /* No server writes a name of 400 bytes, but a damaged key can have one. */
-static void long_name_body(struct meta_fixture *fx)
+META_TEST(a_search_refuses_a_name_that_is_too_long)
 {
 	uint8_t bytes[500];
 	uint64_t dir = must_mkdir(fx, META_ROOT, "d");
@@ -615,12 +573,6 @@ static void long_name_body(struct meta_fixture *fx)
 	struct gc_search s = {.id = FID};
 	CHECK_EQ(gc_search(fx->m, FIXTURE_TENANT, dir, &s), -EBADMSG);
 	CHECK_EQ(s.found, false);
-}
-
-static void a_search_refuses_a_name_that_is_too_long(void **state)
-{
-	(void)state;
-	fixture_simple(long_name_body);
 }
 
 int main(void)

@@ -60,7 +60,7 @@ static uint64_t must_long_file(struct meta_fixture *fx, const char *name, size_t
 /* More extents than the memory of one operation holds. */
 #define VERY_MANY 560000
 
-static void collect_body(struct meta_fixture *fx)
+META_TEST(a_file_with_very_many_extents_does_not_stop_the_collector)
 {
 	uint64_t f = must_long_file(fx, "f", VERY_MANY, 2, 1000);
 	/* An owner without an extent in the file: the search for one walks the file. */
@@ -78,12 +78,6 @@ static void collect_body(struct meta_fixture *fx)
 	arena_fini(&a);
 	CHECK_EQ(must_be_whole(fx).garbage, 0);
 	CHECK(kv_mem_keys(fx->mem) < 20);
-}
-
-static void a_file_with_very_many_extents_does_not_stop_the_collector(void **state)
-{
-	(void)state;
-	fixture_simple(collect_body);
 }
 
 static void damaged_body(struct meta_fixture *fx)
@@ -115,7 +109,7 @@ static void a_row_that_cannot_be_decoded_does_not_stop_the_collector(void **stat
 	fixture_run(&fx);
 }
 
-static void remap_body(struct meta_fixture *fx)
+META_TEST(a_block_that_a_long_file_lost_is_collected)
 {
 	uint64_t f = must_long_file(fx, "f", 10, 2, 5);
 	uint64_t fresh = must_block(fx, f);
@@ -191,7 +185,7 @@ static const struct kv_ops standing_ops = {.name = "standing",
 					   .txn = standing_txn,
 					   .close = standing_close};
 
-static void remap_late_body(struct meta_fixture *fx)
+META_TEST(a_file_is_not_left_with_a_block_that_was_collected_meanwhile)
 {
 	struct meta_file file;
 	struct meta_part part = {0};
@@ -224,23 +218,11 @@ static void remap_late_body(struct meta_fixture *fx)
 	}
 }
 
-static void a_file_is_not_left_with_a_block_that_was_collected_meanwhile(void **state)
-{
-	(void)state;
-	fixture_simple(remap_late_body);
-}
-
-static void a_block_that_a_long_file_lost_is_collected(void **state)
-{
-	(void)state;
-	fixture_simple(remap_body);
-}
-
 /* --- moves --------------------------------------------------------------------------------------- */
 
 #define LONG 8000
 
-static void move_body(struct meta_fixture *fx)
+META_TEST(a_move_of_a_long_file_continues_where_it_was_interrupted)
 {
 	uint64_t d = must_mkdir(fx, META_ROOT, "d");
 	uint64_t f = must_long_file(fx, "f", LONG, 40, 10);
@@ -277,12 +259,6 @@ static void move_body(struct meta_fixture *fx)
 	collect_all(fx);
 	struct meta_check_report report = must_be_whole(fx);
 	CHECK(report.garbage == 0 && report.files == 1 && report.blocks == 40);
-}
-
-static void a_move_of_a_long_file_continues_where_it_was_interrupted(void **state)
-{
-	(void)state;
-	fixture_simple(move_body);
 }
 
 int main(void)

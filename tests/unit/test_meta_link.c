@@ -32,18 +32,12 @@ static void held_up(struct meta_fixture *fx)
 	CHECK_EQ(link_as(fx, "x"), -EEXIST);
 }
 
-static void held_up_body(struct meta_fixture *fx)
+META_TEST(a_link_held_up_after_its_mark_gives_no_second_name)
 {
 	must_new(fx);
 	gate_run(fx, META_LAYER_NAME, 0, other_name, held_up);
 	CHECK_EQ(id_at(fx, META_ROOT, "x"), 0);
 	CHECK_EQ(id_at(fx, META_ROOT, "z"), FID);
-}
-
-static void a_link_held_up_after_its_mark_gives_no_second_name(void **state)
-{
-	(void)state;
-	fixture_simple(held_up_body);
 }
 
 /* The same in a directory that is spread: the fence is in the slice where the name would be. */
@@ -79,7 +73,7 @@ static void link_x(struct meta_fixture *fx)
 }
 
 /* A file that has a name is refused another one at any time. */
-static void named_body(struct meta_fixture *fx)
+META_TEST(a_file_that_has_a_name_gets_no_other)
 {
 	must_new(fx);
 	link_x(fx);
@@ -90,12 +84,6 @@ static void named_body(struct meta_fixture *fx)
 	CHECK_EQ(id_at(fx, META_ROOT, "x"), 0);
 	CHECK_EQ(id_at(fx, META_ROOT, "y"), FID);
 	CHECK_EQ(id_at(fx, META_ROOT, "z"), 0);
-}
-
-static void a_file_that_has_a_name_gets_no_other(void **state)
-{
-	(void)state;
-	fixture_simple(named_body);
 }
 
 static int link_open(struct meta_fixture *fx, const char *name)
@@ -121,18 +109,12 @@ static void too_late(struct meta_fixture *fx)
 	CHECK_EQ(link_open(fx, "x"), -ETIMEDOUT);
 }
 
-static void late_body(struct meta_fixture *fx)
+META_TEST(a_link_held_up_for_longer_than_the_grace_gives_up)
 {
 	must_new(fx);
 	gate_run(fx, META_LAYER_FILE, 0, long_after, too_late);
 	CHECK_EQ(id_at(fx, META_ROOT, "x"), 0);
 	CHECK_EQ(id_at(fx, META_ROOT, "y"), FID);
-}
-
-static void a_link_held_up_for_longer_than_the_grace_gives_up(void **state)
-{
-	(void)state;
-	fixture_simple(late_body);
 }
 
 static void create_renamed(struct meta_fixture *fx)
@@ -148,17 +130,11 @@ static void create_late(struct meta_fixture *fx)
 	CHECK_EQ(try_create(fx, META_ROOT, "x", FID, TOKEN, 0), -ETIMEDOUT);
 }
 
-static void late_create_body(struct meta_fixture *fx)
+META_TEST(a_create_held_up_for_longer_than_the_grace_gives_up)
 {
 	gate_run(fx, META_LAYER_FILE, 0, create_renamed, create_late);
 	CHECK_EQ(id_at(fx, META_ROOT, "x"), 0);
 	CHECK_EQ(id_at(fx, META_ROOT, "y"), FID);
-}
-
-static void a_create_held_up_for_longer_than_the_grace_gives_up(void **state)
-{
-	(void)state;
-	fixture_simple(late_create_body);
 }
 
 int main(void)

@@ -9,7 +9,7 @@
 
 /* --- create and lookup ------------------------------------------------------------------------ */
 
-static void created_names_body(struct meta_fixture *fx)
+META_TEST(created_names_are_found)
 {
 	uint64_t dir = must_mkdir(fx, META_ROOT, "d");
 	uint64_t a = must_create(fx, dir, "a");
@@ -30,13 +30,7 @@ static void created_names_body(struct meta_fixture *fx)
 	CHECK(!d.sealed && !d.spread);
 }
 
-static void created_names_are_found(void **state)
-{
-	(void)state;
-	fixture_simple(created_names_body);
-}
-
-static void exclusive_body(struct meta_fixture *fx)
+META_TEST(exclusive_creates_do_not_replace_and_may_be_sent_again)
 {
 	uint64_t a = must_create(fx, META_ROOT, "a");
 	CHECK_EQ(try_create(fx, META_ROOT, "a", meta_id(), 0, 0), -EEXIST);
@@ -51,13 +45,7 @@ static void exclusive_body(struct meta_fixture *fx)
 	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, 12345, meta_name("a"), meta_id()), -ENOENT);
 }
 
-static void exclusive_creates_do_not_replace_and_may_be_sent_again(void **state)
-{
-	(void)state;
-	fixture_simple(exclusive_body);
-}
-
-static void overwriting_body(struct meta_fixture *fx)
+META_TEST(overwriting_creates_replace)
 {
 	uint64_t a = must_create(fx, META_ROOT, "a");
 	uint64_t b = meta_id();
@@ -72,12 +60,6 @@ static void overwriting_body(struct meta_fixture *fx)
 	CHECK_EQ(try_create(fx, META_ROOT, "c", b, 0, 0), -EEXIST);
 	CHECK_EQ(id_at(fx, META_ROOT, "c"), 0);
 	arena_fini(&arena);
-}
-
-static void overwriting_creates_replace(void **state)
-{
-	(void)state;
-	fixture_simple(overwriting_body);
 }
 
 /* --- batches ---------------------------------------------------------------------------------- */
@@ -266,7 +248,7 @@ static void a_lookup_in_a_spread_directory_takes_one_round_trip(void **state)
 
 /* --- remove, rename --------------------------------------------------------------------------- */
 
-static void remove_body(struct meta_fixture *fx)
+META_TEST(removed_names_are_not_found)
 {
 	uint64_t dir = must_mkdir(fx, META_ROOT, "d");
 	uint64_t a = must_create(fx, dir, "a");
@@ -291,12 +273,6 @@ static void remove_body(struct meta_fixture *fx)
 	CHECK_EQ(try_create(fx, dir, "c", meta_id(), 0, 0), -ENOENT);
 	must_create(fx, META_ROOT, "f");
 	CHECK_EQ(meta_rmdir(fx->m, &fx->ctx, META_ROOT, meta_name("f"), 0), -ENOTDIR);
-}
-
-static void removed_names_are_not_found(void **state)
-{
-	(void)state;
-	fixture_simple(remove_body);
 }
 
 static int ren(struct meta_fixture *fx, uint64_t dir, const char *from, const char *to,
@@ -366,7 +342,7 @@ static int mv(struct meta_fixture *fx, uint64_t from, const char *name, uint64_t
 					     .request = meta_id()});
 }
 
-static void move_body(struct meta_fixture *fx)
+META_TEST(moves_between_directories)
 {
 	uint64_t a = must_mkdir(fx, META_ROOT, "a");
 	uint64_t b = must_mkdir(fx, META_ROOT, "b");
@@ -405,12 +381,6 @@ static void move_body(struct meta_fixture *fx)
 	CHECK(f != id);
 	CHECK_EQ(try_create(fx, a, "open", meta_id(), 5, 0), 0);
 	CHECK_EQ(mv(fx, a, "open", b, "open"), -EBUSY);
-}
-
-static void moves_between_directories(void **state)
-{
-	(void)state;
-	fixture_simple(move_body);
 }
 
 /* --- sealing ---------------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ static int replace(struct meta_fixture *fx, uint64_t block, uint64_t chunk_block
 	return meta_block_replace(fx->m, &fx->ctx, block, &p);
 }
 
-static void places_body(struct meta_fixture *fx)
+META_TEST(the_reverse_index_follows_every_change_of_place)
 {
 	uint64_t f = must_create(fx, META_ROOT, "f");
 	struct blk k;
@@ -91,12 +91,6 @@ static void places_body(struct meta_fixture *fx)
 	arena_fini(&arena);
 }
 
-static void the_reverse_index_follows_every_change_of_place(void **state)
-{
-	(void)state;
-	fixture_simple(places_body);
-}
-
 static bool wanted(struct meta_fixture *fx, uint64_t block, uint64_t chunk_block, uint32_t index,
 		   uint64_t disk)
 {
@@ -106,7 +100,7 @@ static bool wanted(struct meta_fixture *fx, uint64_t block, uint64_t chunk_block
 }
 
 /* gc.h: chunks are written first and named afterwards, so a chunk without a record may still get one. */
-static void wanted_body(struct meta_fixture *fx)
+META_TEST(a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_way)
 {
 	uint64_t f = must_create(fx, META_ROOT, "f");
 	struct blk k;
@@ -145,12 +139,6 @@ static void wanted_body(struct meta_fixture *fx)
 	CHECK(!wanted(fx, 7000, 5555, 1, 201));
 }
 
-static void a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_way(void **state)
-{
-	(void)state;
-	fixture_simple(wanted_body);
-}
-
 /* --- media ------------------------------------------------------------------------------------ */
 
 static struct meta_block media_look(struct meta_fixture *fx, uint64_t block)
@@ -164,7 +152,7 @@ static struct meta_block media_look(struct meta_fixture *fx, uint64_t block)
 	return b;
 }
 
-static void media_body(struct meta_fixture *fx)
+META_TEST(a_block_keeps_its_media_until_it_is_laid_out_on_another)
 {
 	uint64_t f = must_create(fx, META_ROOT, "f");
 	struct meta_owner owner = {.file = f, .bytes = 10};
@@ -213,12 +201,6 @@ static void media_body(struct meta_fixture *fx)
 	must_be_whole(fx);
 }
 
-static void a_block_keeps_its_media_until_it_is_laid_out_on_another(void **state)
-{
-	(void)state;
-	fixture_simple(media_body);
-}
-
 /* --- who stood still -------------------------------------------------------------------------- */
 
 static uint64_t release_count(struct meta_fixture *fx, uint64_t block)
@@ -256,7 +238,7 @@ static void block_make(struct meta_fixture *fx, struct blk *k, struct blk *n)
 	snprintf(n->b.encoding, sizeof(n->b.encoding), "rs:2+1");
 }
 
-static void relayout_late_body(struct meta_fixture *fx)
+META_TEST(a_layout_whose_chunks_were_given_up_is_refused)
 {
 	struct blk k, n;
 	block_make(fx, &k, &n);
@@ -273,13 +255,7 @@ static void relayout_late_body(struct meta_fixture *fx)
 	must_be_whole(fx);
 }
 
-static void a_layout_whose_chunks_were_given_up_is_refused(void **state)
-{
-	(void)state;
-	fixture_simple(relayout_late_body);
-}
-
-static void replace_late_body(struct meta_fixture *fx)
+META_TEST(a_place_whose_chunk_may_be_deleted_is_refused)
 {
 	struct blk k, n;
 	block_make(fx, &k, &n);
@@ -301,13 +277,7 @@ static void replace_late_body(struct meta_fixture *fx)
 	must_be_whole(fx);
 }
 
-static void a_place_whose_chunk_may_be_deleted_is_refused(void **state)
-{
-	(void)state;
-	fixture_simple(replace_late_body);
-}
-
-static void late_chunks_body(struct meta_fixture *fx)
+META_TEST(late_chunks_are_added_until_one_is_given_up)
 {
 	uint64_t f = must_create(fx, META_ROOT, "f");
 	struct meta_owner owner = {.file = f, .bytes = 10};
@@ -321,12 +291,6 @@ static void late_chunks_body(struct meta_fixture *fx)
 	CHECK(given_up(fx, 7000, 2, 102));
 	CHECK_EQ(replace(fx, 7000, 7000, 2, 0, 102, 0), -ESTALE);
 	must_be_whole(fx);
-}
-
-static void late_chunks_are_added_until_one_is_given_up(void **state)
-{
-	(void)state;
-	fixture_simple(late_chunks_body);
 }
 
 /* --- many blocks at once ---------------------------------------------------------------------- */
@@ -360,7 +324,7 @@ static const struct kv_ops slow_ops = {.name = "slow", .get = slow_get, .close =
 
 #define MANY 200
 
-static void many_body(struct meta_fixture *fx)
+META_TEST(blocks_of_many_partitions_are_read_at_once)
 {
 	uint64_t f = must_create(fx, META_ROOT, "f"), ask[MANY + 1];
 	struct meta_owner owner = {.file = f, .bytes = 10};
@@ -388,12 +352,6 @@ static void many_body(struct meta_fixture *fx)
 	meta_close(m);
 	kv_close(&slow.base);
 	arena_fini(&arena);
-}
-
-static void blocks_of_many_partitions_are_read_at_once(void **state)
-{
-	(void)state;
-	fixture_simple(many_body);
 }
 
 /* --- rows that do not read -------------------------------------------------------------------- */

@@ -28,7 +28,7 @@ static void rename_f1(struct meta_fixture *fx)
 	CHECK_EQ(ren(fx, "f1", "f2"), 0);
 }
 
-static void paper_body(struct meta_fixture *fx)
+META_TEST(a_rename_R1_R3_does_not_erase_the_create_C1_C2_between)
 {
 	CHECK_EQ(try_create(fx, META_ROOT, "f1", FID, 0, 0), 0);
 	gate_run(fx, META_LAYER_NAME, 0, create_f1, rename_f1);
@@ -37,30 +37,18 @@ static void paper_body(struct meta_fixture *fx)
 	CHECK_EQ(id_at(fx, META_ROOT, "f2"), FID_NEW);
 }
 
-static void a_rename_R1_R3_does_not_erase_the_create_C1_C2_between(void **state)
-{
-	(void)state;
-	fixture_simple(paper_body);
-}
-
 static void overwrite_f1(struct meta_fixture *fx)
 {
 	create_f1(fx);
 }
 
-static void paper_reverse_body(struct meta_fixture *fx)
+META_TEST(a_create_C2_does_not_erase_the_rename_before_it)
 {
 	CHECK_EQ(try_create(fx, META_ROOT, "f1", FID, 0, 0), 0);
 	/* The create reads f1 -> fid; before its C2 the whole rename runs. */
 	gate_run(fx, META_LAYER_NAME, 1, rename_f1, overwrite_f1);
 	CHECK_EQ(id_at(fx, META_ROOT, "f1"), FID_NEW);
 	CHECK_EQ(id_at(fx, META_ROOT, "f2"), FID);
-}
-
-static void a_create_C2_does_not_erase_the_rename_before_it(void **state)
-{
-	(void)state;
-	fixture_simple(paper_reverse_body);
 }
 
 static void remove_f1(struct meta_fixture *fx)
@@ -73,17 +61,11 @@ static void rename_refused(struct meta_fixture *fx)
 	CHECK_EQ(ren(fx, "f1", "f2"), -ENOENT);
 }
 
-static void removed_body(struct meta_fixture *fx)
+META_TEST(a_rename_of_a_name_removed_meanwhile_is_refused)
 {
 	CHECK_EQ(try_create(fx, META_ROOT, "f1", FID, 0, 0), 0);
 	gate_run(fx, META_LAYER_NAME, 0, remove_f1, rename_refused);
 	CHECK_EQ(id_at(fx, META_ROOT, "f2"), 0);
-}
-
-static void a_rename_of_a_name_removed_meanwhile_is_refused(void **state)
-{
-	(void)state;
-	fixture_simple(removed_body);
 }
 
 /* --- moves that cross --------------------------------------------------------------------------- */
@@ -512,7 +494,7 @@ static void collect_blocks(struct meta_fixture *fx)
 	CHECK_EQ(meta_gc_advance(fx->m, epoch), 0);
 }
 
-static void owned_body(struct meta_fixture *fx)
+META_TEST(a_block_that_gets_an_owner_while_it_is_collected_stays)
 {
 	struct meta_chunk chunk;
 	struct meta_block b = small_block(BLOCK, &chunk);
@@ -537,12 +519,6 @@ static void owned_body(struct meta_fixture *fx)
 	CHECK_EQ(out.state, META_BLOCK_SEALED);
 	arena_fini(&arena);
 	must_be_whole(fx);
-}
-
-static void a_block_that_gets_an_owner_while_it_is_collected_stays(void **state)
-{
-	(void)state;
-	fixture_simple(owned_body);
 }
 
 /* --- quota ----------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 #include "rt/rt.h"
 #include "sched_fixture.h"
 #include "sched_job.h"
+#include "sim_test.h"
 
 /* --- rule 1: quotas ----------------------------------------------------------------------------- */
 
@@ -61,10 +62,10 @@ static void quotas(void *arg)
 static void groups_get_turns_by_weight(void **state)
 {
 	(void)state;
-	fixture_sim(quotas, NULL);
+	sim_test_run(quotas, NULL);
 }
 
-static void skipping_is_provisional(void *arg)
+SIM_TEST(a_group_beyond_its_quota_is_skipped_only_while_others_wait)
 {
 	(void)arg;
 	struct sched_config c = job_serial_config();
@@ -99,15 +100,9 @@ static void skipping_is_provisional(void *arg)
 	sched_close(s);
 }
 
-static void a_group_beyond_its_quota_is_skipped_only_while_others_wait(void **state)
-{
-	(void)state;
-	fixture_sim(skipping_is_provisional, NULL);
-}
-
 /* --- rule 2: turns -------------------------------------------------------------------------------- */
 
-static void finishes_first(void *arg)
+SIM_TEST(a_request_that_has_begun_ends_before_another_starts)
 {
 	(void)arg;
 	struct sched_config c = job_serial_config();
@@ -139,12 +134,6 @@ static void finishes_first(void *arg)
 	CHECK_EQ(b.slices, 8);
 	job_check_empty(s);
 	sched_close(s);
-}
-
-static void a_request_that_has_begun_ends_before_another_starts(void **state)
-{
-	(void)state;
-	fixture_sim(finishes_first, NULL);
 }
 
 /* --- rule 3: ceding ------------------------------------------------------------------------------- */
@@ -184,22 +173,16 @@ static void ceding(void *arg)
 static void a_lower_class_cedes_its_turn_to_a_higher_one(void **state)
 {
 	(void)state;
-	fixture_sim(ceding, NULL);
+	sim_test_run(ceding, NULL);
 }
 
-static void ceding_in_time(void *arg)
+SIM_TEST(a_request_does_not_cede_if_it_would_miss_its_deadline)
 {
 	(void)arg;
 	/* The request takes 54 ms, the other 12: with a deadline of 60 ms it would be late if it
 	 * ceded, with 80 ms not. */
 	CHECK(!higher_goes_first(SCHED_BRONZE, SCHED_GOLD, 60 * NS_PER_MS));
 	CHECK(higher_goes_first(SCHED_BRONZE, SCHED_GOLD, 80 * NS_PER_MS));
-}
-
-static void a_request_does_not_cede_if_it_would_miss_its_deadline(void **state)
-{
-	(void)state;
-	fixture_sim(ceding_in_time, NULL);
 }
 
 /* --- rule 4: the cap ------------------------------------------------------------------------------ */
@@ -244,10 +227,10 @@ static void cap(void *arg)
 static void other_requests_at_the_disk_are_capped_while_gold_is_active(void **state)
 {
 	(void)state;
-	fixture_sim(cap, NULL);
+	sim_test_run(cap, NULL);
 }
 
-static void ahead(void *arg)
+SIM_TEST(without_gold_the_disk_time_at_the_disk_is_bounded)
 {
 	(void)arg;
 	struct sched *s = job_sched_open(&sched_hdd);
@@ -278,15 +261,9 @@ static void ahead(void *arg)
 	sched_close(s);
 }
 
-static void without_gold_the_disk_time_at_the_disk_is_bounded(void **state)
-{
-	(void)state;
-	fixture_sim(ahead, NULL);
-}
-
 /* The number of requests allowed while Gold is active is allowed without Gold too, however long
  * each one takes. */
-static void at_least(void *arg)
+SIM_TEST(without_gold_no_fewer_requests_are_at_the_disk)
 {
 	(void)arg;
 	struct sched_config c = sched_hdd;
@@ -300,12 +277,6 @@ static void at_least(void *arg)
 	job_drain(large, ARRAY_LEN(large));
 	job_check_empty(s);
 	sched_close(s);
-}
-
-static void without_gold_no_fewer_requests_are_at_the_disk(void **state)
-{
-	(void)state;
-	fixture_sim(at_least, NULL);
 }
 
 static void slices(void *arg)
@@ -347,7 +318,7 @@ static void slices(void *arg)
 static void long_requests_are_cut_at_multiples_of_the_slice_size(void **state)
 {
 	(void)state;
-	fixture_sim(slices, NULL);
+	sim_test_run(slices, NULL);
 }
 
 /* --- rule 5: patience ----------------------------------------------------------------------------- */
@@ -384,7 +355,7 @@ static void patience(void *arg)
 static void no_other_class_is_sent_after_gold_is_at_the_disk_too_long(void **state)
 {
 	(void)state;
-	fixture_sim(patience, NULL);
+	sim_test_run(patience, NULL);
 }
 
 /* A Bronze request is next that would be late if it ceded; a Gold request has waited for `ms`. */
@@ -408,22 +379,16 @@ static bool gold_goes_after(uint64_t ms)
 	return first;
 }
 
-static void patience_here(void *arg)
+SIM_TEST(no_other_class_is_sent_after_gold_has_waited_too_long)
 {
 	(void)arg;
 	CHECK(!gold_goes_after(10));
 	CHECK(gold_goes_after(25));
 }
 
-static void no_other_class_is_sent_after_gold_has_waited_too_long(void **state)
-{
-	(void)state;
-	fixture_sim(patience_here, NULL);
-}
-
 /* --- rule 6: Gold beyond its quota ---------------------------------------------------------------- */
 
-static void gold_flood(void *arg)
+SIM_TEST(gold_beyond_its_quota_starves_no_group)
 {
 	(void)arg;
 	struct sched_config c = job_serial_config();
@@ -451,12 +416,6 @@ static void gold_flood(void *arg)
 	CHECK_EQ(b, 20);
 	job_check_empty(s);
 	sched_close(s);
-}
-
-static void gold_beyond_its_quota_starves_no_group(void **state)
-{
-	(void)state;
-	fixture_sim(gold_flood, NULL);
 }
 
 int main(void)

@@ -16,10 +16,11 @@
 #include "rt/sim.h"
 #include "sched_fixture.h"
 #include "sched_job.h"
+#include "sim_test.h"
 
 /* --- bounds, giving up -------------------------------------------------------------------------- */
 
-static void full_queue(void *arg)
+SIM_TEST(a_full_queue_refuses_requests)
 {
 	(void)arg;
 	struct sched_config c = job_serial_config();
@@ -54,13 +55,7 @@ static void full_queue(void *arg)
 	sched_close(s);
 }
 
-static void a_full_queue_refuses_requests(void **state)
-{
-	(void)state;
-	fixture_sim(full_queue, NULL);
-}
-
-static void giving_up(void *arg)
+SIM_TEST(a_request_cancelled_while_it_waits_leaves_nothing_behind)
 {
 	(void)arg;
 	struct sched_config c = job_serial_config();
@@ -87,13 +82,7 @@ static void giving_up(void *arg)
 	sched_close(s);
 }
 
-static void a_request_cancelled_while_it_waits_leaves_nothing_behind(void **state)
-{
-	(void)state;
-	fixture_sim(giving_up, NULL);
-}
-
-static void giving_up_between(void *arg)
+SIM_TEST(a_request_cancelled_between_slices_leaves_nothing_behind)
 {
 	(void)arg;
 	struct sched_config c = job_serial_config();
@@ -131,13 +120,7 @@ static void giving_up_between(void *arg)
 	sched_close(s);
 }
 
-static void a_request_cancelled_between_slices_leaves_nothing_behind(void **state)
-{
-	(void)state;
-	fixture_sim(giving_up_between, NULL);
-}
-
-static void dropped(void *arg)
+SIM_TEST(a_turn_ends_when_its_scope_ends)
 {
 	(void)arg;
 	struct sched_config c = job_serial_config();
@@ -153,12 +136,6 @@ static void dropped(void *arg)
 	job_finish(&b);
 	job_check_empty(s);
 	sched_close(s);
-}
-
-static void a_turn_ends_when_its_scope_ends(void **state)
-{
-	(void)state;
-	fixture_sim(dropped, NULL);
 }
 
 struct crash_fixture {
@@ -212,7 +189,7 @@ static void a_crash_at_any_wait_leaves_nothing_behind(void **state)
 
 /* --- what cannot be ------------------------------------------------------------------------------- */
 
-static void bad_requests(void *arg)
+SIM_TEST(invalid_requests_are_refused)
 {
 	(void)arg;
 	struct sched *s = job_sched_open(&sched_hdd);
@@ -239,12 +216,6 @@ static void bad_requests(void *arg)
 	CHECK_EQ(sched_weigh(s, name, 1), 0);
 	job_check_empty(s);
 	sched_close(s);
-}
-
-static void invalid_requests_are_refused(void **state)
-{
-	(void)state;
-	fixture_sim(bad_requests, NULL);
 }
 
 static void invalid_configurations_are_refused(void **state)
@@ -288,7 +259,7 @@ static bool has_group(const struct sched *s, const char *name)
 	return false;
 }
 
-static void group_places(void *arg)
+SIM_TEST(groups_are_bounded_and_entries_of_idle_ones_are_reused)
 {
 	(void)arg;
 	struct sched_config c = sched_hdd;
@@ -336,15 +307,9 @@ static void group_places(void *arg)
 	sched_close(s);
 }
 
-static void groups_are_bounded_and_entries_of_idle_ones_are_reused(void **state)
-{
-	(void)state;
-	fixture_sim(group_places, NULL);
-}
-
 /* --- statistics --------------------------------------------------------------------------------- */
 
-static void counting(void *arg)
+SIM_TEST(requests_are_counted_by_group_and_class)
 {
 	(void)arg;
 	struct sched_config c = job_serial_config();
@@ -380,13 +345,7 @@ static void counting(void *arg)
 	CHECK(strcmp(sched_class_name(SCHED_BRONZE), "bronze") == 0);
 }
 
-static void requests_are_counted_by_group_and_class(void **state)
-{
-	(void)state;
-	fixture_sim(counting, NULL);
-}
-
-static void names_from_memory(void *arg)
+SIM_TEST(names_answered_from_memory_do_not_change_the_estimates_of_reads)
 {
 	(void)arg;
 	struct sched *s = job_sched_open(&sched_hdd);
@@ -406,17 +365,11 @@ static void names_from_memory(void *arg)
 	sched_close(s);
 }
 
-static void names_answered_from_memory_do_not_change_the_estimates_of_reads(void **state)
-{
-	(void)state;
-	fixture_sim(names_from_memory, NULL);
-}
-
 /* --- reservations --------------------------------------------------------------------------------- */
 
 #define WRITE_BYTES (8 * MIB) /* 54 ms by estimate */
 
-static void too_busy(void *arg)
+SIM_TEST(a_busy_disk_refuses_reservations)
 {
 	(void)arg;
 	struct sched_config c = sched_hdd;
@@ -450,13 +403,7 @@ static void too_busy(void *arg)
 	sched_close(s);
 }
 
-static void a_busy_disk_refuses_reservations(void **state)
-{
-	(void)state;
-	fixture_sim(too_busy, NULL);
-}
-
-static void work_counts(void *arg)
+SIM_TEST(queued_requests_reduce_the_time_for_reservations)
 {
 	(void)arg;
 	struct sched_config c = job_serial_config();
@@ -475,13 +422,7 @@ static void work_counts(void *arg)
 	sched_close(s);
 }
 
-static void queued_requests_reduce_the_time_for_reservations(void **state)
-{
-	(void)state;
-	fixture_sim(work_counts, NULL);
-}
-
-static void over_share(void *arg)
+SIM_TEST(a_group_beyond_its_share_gets_no_reservation)
 {
 	(void)arg;
 	struct sched_config c = sched_hdd;
@@ -504,13 +445,7 @@ static void over_share(void *arg)
 	sched_close(s);
 }
 
-static void a_group_beyond_its_share_gets_no_reservation(void **state)
-{
-	(void)state;
-	fixture_sim(over_share, NULL);
-}
-
-static void expiry(void *arg)
+SIM_TEST(reservations_expire_and_are_bounded)
 {
 	(void)arg;
 	struct sched_config c = sched_hdd;
@@ -543,7 +478,7 @@ static void expiry(void *arg)
 	sched_close(s);
 }
 
-static void expired_time(void *arg)
+SIM_TEST(an_expired_reservation_holds_no_disk_time)
 {
 	(void)arg;
 	struct sched_config c = sched_hdd;
@@ -562,19 +497,7 @@ static void expired_time(void *arg)
 	sched_close(s);
 }
 
-static void an_expired_reservation_holds_no_disk_time(void **state)
-{
-	(void)state;
-	fixture_sim(expired_time, NULL);
-}
-
-static void reservations_expire_and_are_bounded(void **state)
-{
-	(void)state;
-	fixture_sim(expiry, NULL);
-}
-
-static void bad_reservations(void *arg)
+SIM_TEST(invalid_reservations_are_refused)
 {
 	(void)arg;
 	struct sched *s = job_sched_open(&sched_hdd);
@@ -592,12 +515,6 @@ static void bad_reservations(void *arg)
 	CHECK_EQ(sched_reserve(s, "a", SCHED_GOLD, 1, &r, &retry_ns), -EBUSY);
 	CHECK_EQ(retry_ns, sched_hdd.reserve_ttl_ns);
 	sched_close(s);
-}
-
-static void invalid_reservations_are_refused(void **state)
-{
-	(void)state;
-	fixture_sim(bad_reservations, NULL);
 }
 
 int main(void)

@@ -14,6 +14,7 @@
 #include "node/disk_sched.h"
 #include "rt/rt.h"
 #include "sched_fixture.h"
+#include "sim_test.h"
 #include "store/mem.h"
 #include "store/throttle.h"
 
@@ -129,7 +130,7 @@ static void gold_waits_for_one_slice_at_most_and_bytes_are_right(void **state)
 {
 	(void)state;
 	struct store_fixture fx = {0};
-	fixture_sim(body, &fx);
+	sim_test_run(body, &fx);
 }
 
 int main(void)

@@ -16,22 +16,13 @@
 #include "check.h"
 #include "rt/real.h"
 #include "rt/rt.h"
-#include "rt/sim.h"
 #include "rt/sync.h"
+#include "sim_test.h"
 
 static void in_both_worlds(void (*body)(void *))
 {
 	CHECK_EQ(rt_real_run(NULL, body, NULL), 0);
-	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct sim_config c;
-		sim_config_init(&c, seed, 0);
-		struct sim *s = sim_open(&c);
-		struct sim_node *n = sim_node_add(s, "n", 0);
-		sim_node_start(n, body, NULL);
-		sim_run(s, 3600 * NS_PER_S);
-		assert_false(sim_node_running(n));
-		sim_close(s);
-	}
+	sim_test_run_with(&(struct sim_test){.seeds = 20}, body, NULL);
 }
 
 /* --- spawn, join, cancel --------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 
 static void program_read_write(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open("/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	uint64_t size;
 	char buf[16];
 	struct iovec out[2] = {{.iov_base = (void *)"hello ", .iov_len = 6},
@@ -50,13 +50,13 @@ static void program_errors(struct fixture *fx, uint64_t life)
 	CHECK(rt_file_open(&f, name, RT_WRITE | RT_CREATE) == -ENAMETOOLONG);
 	CHECK(rt_file_open(&f, path, RT_READ) == -ENAMETOOLONG);
 	name[4 + 255] = '\0';
-	f = must_open(fx, name, RT_WRITE | RT_CREATE);
+	f = must_open(name, RT_WRITE | RT_CREATE);
 	CHECK(rt_file_read(f, path, 1, 0) == -EBADF);
 	CHECK(rt_file_write(f, "x", 1, fx->size_bytes) == -EFBIG);
 	CHECK(rt_file_truncate(f, fx->size_bytes + 1) == -EFBIG);
 	rt_file_close(f);
 	CHECK(rt_file_open(&g, name, RT_WRITE | RT_CREATE | RT_EXCL) == -EEXIST);
-	f = must_open(fx, name, RT_READ);
+	f = must_open(name, RT_READ);
 	CHECK(rt_file_write(f, "x", 1, 0) == -EBADF);
 	CHECK(rt_file_truncate(f, 0) == -EINVAL);
 	rt_file_close(f);
@@ -66,7 +66,7 @@ static void program_errors(struct fixture *fx, uint64_t life)
 	CHECK(rt_rmdir("/d0/dir") == -ENOTEMPTY && rt_rmdir(name) == -ENOTDIR);
 	CHECK(rt_rmdir("/d0") == -EBUSY && rt_rmdir("/d0/dir/.") == -EINVAL);
 	CHECK(rt_unlink("/d0/dir") == -EISDIR && rt_unlink("/d0/none") == -ENOENT);
-	put_file(fx, "/d0/dir/./../dir//a", "A", false);
+	put_file("/d0/dir/./../dir//a", "A", false);
 	CHECK(file_is("/d0/dir/a", "A"));
 	CHECK(rt_mkdir("/d0/dir/a/b") == -ENOTDIR);
 	CHECK(rt_file_open(&f, "/d0/dir/a/", RT_READ) == -ENOTDIR);
@@ -109,7 +109,7 @@ static void program_list(struct fixture *fx, uint64_t life)
 	char path[32];
 	for (int i = 0; i < 200; i++) {
 		snprintf(path, sizeof(path), "/d0/f%d", i);
-		put_file(fx, path, path, false);
+		put_file(path, path, false);
 	}
 	CHECK(rt_mkdir("/d0/sub") == 0);
 	CHECK(rt_dir_list("/d0", count_name, fx) == 0);
@@ -128,7 +128,7 @@ static void a_directory_lists_each_name_once(void **state)
 
 static void program_unlinked(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open("/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	struct rt_space before, while_open, after;
 	char buf[4] = "";
 
@@ -153,7 +153,7 @@ static void an_unlinked_open_file_lives_until_it_is_closed(void **state)
 
 static void program_direct(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE | RT_DIRECT);
+	struct rt_file *f = must_open("/d0/a", RT_READ | RT_WRITE | RT_CREATE | RT_DIRECT);
 	AUTO_FREE uint8_t *mem = aligned_alloc(4096, 16384);
 	CHECK(mem != NULL);
 	memset(mem, 7, 16384);
@@ -179,8 +179,8 @@ static void direct_files_refuse_misaligned_transfers(void **state)
 static void program_full(struct fixture *fx, uint64_t life)
 {
 	static uint8_t block[65536];
-	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
-	struct rt_file *g = must_open(fx, "/d0/b", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open("/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *g = must_open("/d0/b", RT_READ | RT_WRITE | RT_CREATE);
 	struct rt_file *h;
 	struct rt_space sp;
 	uint64_t size, at = 0;
@@ -219,7 +219,7 @@ static void space_is_counted_and_runs_out(void **state)
 
 static void program_lock(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(fx, "/d0/lock", RT_WRITE | RT_CREATE | RT_LOCK);
+	struct rt_file *f = must_open("/d0/lock", RT_WRITE | RT_CREATE | RT_LOCK);
 	struct rt_file *g;
 
 	CHECK(rt_file_open(&g, "/d0/lock", RT_WRITE | RT_LOCK) == -EBUSY);
@@ -277,7 +277,7 @@ static void model_verify(struct fixture *fx, const struct model *m, const uint8_
 static void program_survive(struct fixture *fx, uint64_t life)
 {
 	struct model *m = (struct model *)fx->bytes;
-	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open("/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	AUTO_FREE uint8_t *buf = malloc(AREA);
 	CHECK(buf != NULL);
 	if (life == 2) {
@@ -332,7 +332,7 @@ enum outcome {
 
 static void program_unsynced(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open("/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	uint8_t buf[8192];
 	if (life == 1) {
 		CHECK(rt_dir_sync("/d0") == 0);
@@ -392,7 +392,7 @@ static void without_the_faults_of_a_crash_power_loss_loses_nothing(void **state)
 static void sync_fiber(void *arg)
 {
 	struct fixture *fx = arg;
-	struct rt_file *f = must_open(fx, "/d0/a", RT_WRITE);
+	struct rt_file *f = must_open("/d0/a", RT_WRITE);
 	CHECK(rt_file_sync(f) == 0);
 	fx->numbers[0] = rt_now_ns();
 	rt_file_close(f);
@@ -400,7 +400,7 @@ static void sync_fiber(void *arg)
 
 static void program_write_in_sync(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open("/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	struct rt_fiber *syncer;
 	char buf[8] = "";
 	if (life == 1) {
@@ -433,7 +433,7 @@ static void a_sync_does_not_cover_a_write_that_ends_during_it(void **state)
 
 static void program_inflight(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open("/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	static uint8_t buf[65536];
 	if (life == 1) {
 		CHECK(rt_dir_sync("/d0") == 0);
@@ -483,8 +483,8 @@ static void a_write_under_way_at_a_crash_lands_or_not(void **state)
 static void program_rename(struct fixture *fx, uint64_t life)
 {
 	if (life == 1) {
-		put_file(fx, "/d0/a", "old", true);
-		put_file(fx, "/d0/tmp", "newer", true);
+		put_file("/d0/a", "old", true);
+		put_file("/d0/tmp", "newer", true);
 		CHECK(rt_dir_sync("/d0") == 0);
 		CHECK(rt_rename("/d0/tmp", "/d0/a") == 0);
 		CHECK(file_is("/d0/a", "newer"));
@@ -520,8 +520,8 @@ static void program_names(struct fixture *fx, uint64_t life)
 	if (life == 1) {
 		CHECK(rt_mkdir(names[0]) == 0);
 		for (int i = 1; i < 4; i++)
-			put_file(fx, names[i], "x", true);
-		put_file(fx, "/d0/gone", "x", true);
+			put_file(names[i], "x", true);
+		put_file("/d0/gone", "x", true);
 		CHECK(fx->numbers[0] == 0 || rt_dir_sync("/d0") == 0);
 		CHECK(fx->numbers[0] == 0 || rt_dir_sync("/d0/dir") == 0);
 		CHECK(rt_unlink("/d0/gone") == 0);
@@ -560,7 +560,7 @@ static void names_vanish_without_a_directory_sync_and_never_with_it(void **state
 
 static void program_sync_fails(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open("/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	char buf[8] = "";
 	if (life == 1) {
 		CHECK(rt_file_write(f, "first", 5, 0) == 0);

@@ -49,7 +49,7 @@ static void reads_and_writes_fail_and_failed_writes_leave_a_prefix(void **state)
 /* Counts reads that returned wrong bytes in numbers[0], and reads that returned old bytes in numbers[1]. */
 static void program_wrong_reads(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open("/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	uint8_t buf[4096], got[4096];
 	for (uint64_t round = 0; round < 2; round++)
 		for (uint64_t b = 0; b < 8; b++) {
@@ -113,7 +113,7 @@ static void without_faults_reads_are_right_and_the_disk_undamaged(void **state)
 /* Writes zeros and syncs, then waits until a bit is set. */
 static void program_rot(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open("/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	uint8_t buf[4096] = {0};
 	unsigned set = 0;
 	if (life == 1) {
@@ -147,7 +147,7 @@ static void rot_flips_stored_bits_for_good(void **state)
 
 static void program_one_file(struct fixture *fx, uint64_t life)
 {
-	put_file(fx, "/d0/a", "x", true);
+	put_file("/d0/a", "x", true);
 	CHECK(rt_dir_sync("/d0") == 0);
 }
 
@@ -247,7 +247,7 @@ static void a_process_can_crash_while_its_disk_hangs(void **state)
 
 static void program_full_spell(struct fixture *fx, uint64_t life)
 {
-	struct rt_file *f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	struct rt_file *f = must_open("/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	uint8_t buf[4096] = {0};
 	CHECK(rt_file_write(f, buf, sizeof(buf), 0) == 0);
 	for (uint64_t i = 1; i < 1000; i++) {
@@ -278,7 +278,7 @@ static void program_loss(struct fixture *fx, uint64_t life)
 		CHECK(rt_file_open(&f, "/d0/a", RT_READ) == -ENODEV);
 		return;
 	}
-	f = must_open(fx, "/d0/a", RT_READ | RT_WRITE | RT_CREATE);
+	f = must_open("/d0/a", RT_READ | RT_WRITE | RT_CREATE);
 	while ((fx->rc = rt_file_write(f, "data", 4, 0)) == 0)
 		continue;
 	CHECK(fx->rc == -ENODEV);

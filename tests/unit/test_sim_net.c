@@ -6,8 +6,8 @@
 
 static void serve_stream(struct fixture *fx)
 {
-	struct rt_listener *li = must_listen(fx, "*:7000");
-	struct rt_sock *s = must_accept(fx, li);
+	struct rt_listener *li = must_listen("*:7000");
+	struct rt_sock *s = must_accept(li);
 	fx->server_rc = recv_stream(fx, s);
 	rt_sock_close(s);
 	rt_listener_close(li);
@@ -15,7 +15,7 @@ static void serve_stream(struct fixture *fx)
 
 static void use_stream(struct fixture *fx)
 {
-	struct rt_sock *s = must_connect(fx);
+	struct rt_sock *s = must_connect();
 	CHECK(strcmp(rt_sock_peer(s), ADDR) == 0);
 	fx->client_rc = send_stream(s, 0, fx->bytes);
 	rt_sock_close(s);
@@ -49,7 +49,7 @@ static void lost_late_duplicate_and_reordered_packets_leave_the_stream_intact(vo
 		assert_true(sim_fault_count(fx.sim, SIM_NET_DELAY) > 0);
 		assert_true(sim_fault_count(fx.sim, SIM_NET_DUPLICATE) > 0);
 		assert_true(sim_fault_count(fx.sim, SIM_NET_REORDER) > 0);
-		sim_close(fx.sim);
+		fixture_close(&fx);
 		assert_int_equal(fx.client_rc, 0);
 		assert_int_equal(fx.server_rc, 0);
 		assert_int_equal(fx.received, fx.bytes);
@@ -68,14 +68,14 @@ static void corruption_flips_one_bit_each_time(void **state)
 	assert_int_equal(fx.received, fx.bytes);
 	assert_true(fx.wrong_bits > 0);
 	assert_int_equal(fx.wrong_bits, sim_fault_count(fx.sim, SIM_NET_CORRUPT));
-	sim_close(fx.sim);
+	fixture_close(&fx);
 }
 
 /* The server's end may not get the reset; then its next send fails. */
 static void serve_reset(struct fixture *fx)
 {
-	struct rt_listener *li = must_listen(fx, ADDR);
-	struct rt_sock *s = must_accept(fx, li);
+	struct rt_listener *li = must_listen(ADDR);
+	struct rt_sock *s = must_accept(li);
 	uint64_t before = rt_deadline_narrow(rt_now_ns() + 20 * NS_PER_S);
 	fx->server_rc = recv_stream(fx, s);
 	rt_deadline_set(before);
@@ -91,7 +91,7 @@ static void serve_reset(struct fixture *fx)
 /* Half of the clients keep the socket open; the connection is gone all the same. */
 static void use_reset(struct fixture *fx)
 {
-	struct rt_sock *s = must_connect(fx);
+	struct rt_sock *s = must_connect();
 	fx->client_rc = send_stream(s, 0, fx->bytes);
 	if (fx->config.seed % 2 == 0)
 		CHECK(rt_sleep_ns(MINUTE) == 0);
@@ -120,8 +120,8 @@ static void a_reset_leaves_a_prefix(void **state)
 
 static void serve_stalled(struct fixture *fx)
 {
-	struct rt_listener *li = must_listen(fx, ADDR);
-	struct rt_sock *s = must_accept(fx, li);
+	struct rt_listener *li = must_listen(ADDR);
+	struct rt_sock *s = must_accept(li);
 	CHECK(rt_sleep_ns(10 * NS_PER_S) == 0);
 	fx->at_ns = fx->sent; /* bytes that the client sent before the first read */
 	fx->server_rc = recv_stream(fx, s);
@@ -131,7 +131,7 @@ static void serve_stalled(struct fixture *fx)
 
 static void use_counting(struct fixture *fx)
 {
-	struct rt_sock *s = must_connect(fx);
+	struct rt_sock *s = must_connect();
 	while (fx->sent < fx->bytes) {
 		CHECK(send_stream(s, fx->sent, fx->sent + 1000) == 0);
 		fx->sent += 1000;
@@ -153,8 +153,8 @@ static void a_reader_that_stalls_stops_the_sender(void **state)
 static void serve_echo_min(struct fixture *fx)
 {
 	static uint8_t buf[300000];
-	struct rt_listener *li = must_listen(fx, ADDR);
-	struct rt_sock *s = must_accept(fx, li);
+	struct rt_listener *li = must_listen(ADDR);
+	struct rt_sock *s = must_accept(li);
 	CHECK(rt_sock_recv(s, buf, sizeof(buf), sizeof(buf)) == sizeof(buf));
 	for (size_t i = 0; i < sizeof(buf); i++)
 		CHECK(buf[i] == stream_byte(i));
@@ -167,7 +167,7 @@ static void serve_echo_min(struct fixture *fx)
 
 static void use_echo_min(struct fixture *fx)
 {
-	struct rt_sock *s = must_connect(fx);
+	struct rt_sock *s = must_connect();
 	CHECK(send_stream(s, 0, 300050) == 0);
 	rt_sock_close(s);
 }
@@ -190,7 +190,7 @@ static void shut_later(void *arg)
 
 static void use_shutdown(struct fixture *fx)
 {
-	struct rt_sock *s = must_connect(fx);
+	struct rt_sock *s = must_connect();
 	struct rt_fiber *f;
 	uint8_t buf[8];
 	CHECK(rt_spawn(&f, "shut", shut_later, s) == 0);
@@ -213,7 +213,7 @@ static void shutdown_wakes_its_own_waiter_and_ends_the_peers_stream(void **state
 
 static void use_shutdown_sender(struct fixture *fx)
 {
-	struct rt_sock *s = must_connect(fx);
+	struct rt_sock *s = must_connect();
 	struct rt_fiber *f;
 	CHECK(rt_spawn(&f, "shut", shut_later, s) == 0);
 	fx->client_rc = send_stream(s, 0, 100 * MIB);
@@ -233,8 +233,8 @@ static void shutdown_wakes_a_sender_that_waits_for_space(void **state)
 
 static void serve_close_unread(struct fixture *fx)
 {
-	struct rt_listener *li = must_listen(fx, ADDR);
-	struct rt_sock *s = must_accept(fx, li);
+	struct rt_listener *li = must_listen(ADDR);
+	struct rt_sock *s = must_accept(li);
 	CHECK(rt_sleep_ns(NS_PER_S) == 0);
 	rt_sock_close(s);
 	rt_listener_close(li);
@@ -242,7 +242,7 @@ static void serve_close_unread(struct fixture *fx)
 
 static void use_send_and_wait(struct fixture *fx)
 {
-	struct rt_sock *s = must_connect(fx);
+	struct rt_sock *s = must_connect();
 	uint8_t buf[8];
 	CHECK(send_stream(s, 0, 100) == 0);
 	fx->client_rc = rt_sock_recv(s, buf, sizeof(buf), 1);
@@ -259,8 +259,8 @@ static void closing_with_bytes_unread_resets_the_peer(void **state)
 
 static void use_silence(struct fixture *fx)
 {
-	struct rt_sock *s = must_connect(fx);
-	struct rt_listener *li = must_listen(fx, "client:1");
+	struct rt_sock *s = must_connect();
+	struct rt_listener *li = must_listen("client:1");
 	struct rt_sock *t;
 	uint8_t buf[8];
 	uint64_t start = rt_now_ns();
@@ -312,26 +312,26 @@ static void use_addresses(struct fixture *fx)
 	CHECK(rt_connect(&s, "unix:/run/x") == -ECONNREFUSED);
 	CHECK(rt_listen(&li, "server:1") == -EADDRNOTAVAIL);
 	CHECK(rt_listen(&li, "nobody:1") == -EADDRNOTAVAIL);
-	li = must_listen(fx, "*:5");
+	li = must_listen("*:5");
 	CHECK(strcmp(rt_listener_addr(li), "client:5") == 0);
 	CHECK(rt_listen(&other, "client:5") == -EADDRINUSE);
 	CHECK(rt_listen(&other, "0.0.0.0:5") == -EADDRINUSE);
 	rt_listener_close(li);
-	li = must_listen(fx, "client:0");
-	other = must_listen(fx, "client:0");
+	li = must_listen("client:0");
+	other = must_listen("client:0");
 	CHECK(strcmp(rt_listener_addr(li), rt_listener_addr(other)) != 0);
 	rt_listener_close(other);
 	CHECK(rt_connect(&s, rt_listener_addr(li)) == 0);
-	t = must_accept(fx, li);
+	t = must_accept(li);
 	CHECK(send_stream(s, 0, 5000) == 0);
 	rt_sock_close(s);
 	CHECK(recv_stream(fx, t) == 0 && fx->received == 5000 && fx->wrong_bits == 0);
 	rt_sock_close(t);
 	rt_listener_close(li);
-	li = must_listen(fx, "unix:/run/x");
+	li = must_listen("unix:/run/x");
 	CHECK(rt_listen(&other, "unix:/run/x") == -EADDRINUSE);
 	CHECK(rt_connect(&s, "unix:/run/x") == 0);
-	t = must_accept(fx, li);
+	t = must_accept(li);
 	rt_sock_close(s);
 	CHECK(recv_stream(fx, t) == 0);
 	rt_sock_close(t);
@@ -360,7 +360,7 @@ static void connecting_to_a_cut_off_or_dark_node_times_out(void **state)
 	for (int how = 0; how < 4; how++) {
 		struct fixture fx;
 		fixture_open(&fx, 12, serve_quiet, use_connect_once);
-		fx.sim = sim_open(&fx.config);
+		fixture_sim_open(&fx);
 		fx.server = sim_node_add(fx.sim, "server", 0);
 		fx.client = sim_node_add(fx.sim, "client", 0);
 		if (how != 0)
@@ -378,7 +378,7 @@ static void connecting_to_a_cut_off_or_dark_node_times_out(void **state)
 		fixture_until(&fx, client_done);
 		assert_int_equal(fx.client_rc, -ETIMEDOUT);
 		assert_in_range(fx.at_ns, 2900 * NS_PER_MS, 3100 * NS_PER_MS);
-		sim_close(fx.sim);
+		fixture_close(&fx);
 	}
 }
 
@@ -386,7 +386,7 @@ static void a_machine_without_its_process_refuses(void **state)
 {
 	struct fixture fx;
 	fixture_open(&fx, 13, serve_quiet, use_connect_once);
-	fx.sim = sim_open(&fx.config);
+	fixture_sim_open(&fx);
 	fx.server = sim_node_add(fx.sim, "server", 0);
 	fx.client = sim_node_add(fx.sim, "client", 0);
 	sim_node_start(fx.server, server_main, &fx);
@@ -396,16 +396,16 @@ static void a_machine_without_its_process_refuses(void **state)
 	sim_node_start(fx.client, client_main, &fx);
 	fixture_until(&fx, client_done);
 	assert_int_equal(fx.client_rc, -ECONNREFUSED);
-	sim_close(fx.sim);
+	fixture_close(&fx);
 }
 
 static void serve_no_accept(struct fixture *fx)
 {
-	struct rt_listener *li = must_listen(fx, ADDR);
+	struct rt_listener *li = must_listen(ADDR);
 	while (fx->step == 0)
 		CHECK(rt_sleep_ns(NS_PER_S) == 0);
 	for (int i = 0; i < 128; i++)
-		rt_sock_close(must_accept(fx, li));
+		rt_sock_close(must_accept(li));
 	rt_listener_close(li);
 }
 

@@ -7,7 +7,7 @@
 /* Connects, signals the test, waits for its signal, sends, and waits for the end of the server's stream. */
 static void use_in_steps(struct fixture *fx)
 {
-	struct rt_sock *s = must_connect(fx);
+	struct rt_sock *s = must_connect();
 	fx->client_rc = send_stream(s, 0, 100);
 	fx->step = 1;
 	while (fx->step == 1 && rt_sleep_ns(NS_PER_MS) == 0)
@@ -45,7 +45,7 @@ static void a_stream_across_a_lasting_cut_times_out(void **state)
 		/* One way only: the bytes arrive, but their acknowledgement does not. */
 		assert_int_equal(fx.received, how == 2 ? 1000 : 100);
 		assert_int_equal(fx.wrong_bits, 0);
-		sim_close(fx.sim);
+		fixture_close(&fx);
 	}
 }
 
@@ -64,7 +64,7 @@ static void a_stream_across_a_short_cut_goes_on(void **state)
 	sim_run(fx.sim, 8 * NS_PER_S);
 	assert_int_equal(fx.received, fx.bytes);
 	assert_int_equal(fx.wrong_bits, 0);
-	sim_close(fx.sim);
+	fixture_close(&fx);
 }
 
 static void a_killed_process_ends_its_streams_at_once(void **state)
@@ -84,7 +84,7 @@ static void a_killed_process_ends_its_streams_at_once(void **state)
 		assert_true(fx.used);
 		ended += fx.client_rc == 0;
 		reset += fx.client_rc == -ECONNRESET;
-		sim_close(fx.sim);
+		fixture_close(&fx);
 	}
 	assert_true(ended > 0 && reset > 0 && ended + reset == 20);
 }
@@ -107,7 +107,7 @@ static void a_dark_node_is_silent_and_resets_when_it_is_back(void **state)
 	assert_int_equal(fx.client_rc, -ECONNRESET);
 	assert_in_range(fx.at_ns, 5 * NS_PER_S, 12 * NS_PER_S);
 	assert_int_equal(fx.received, 100);
-	sim_close(fx.sim);
+	fixture_close(&fx);
 }
 
 static void a_waiting_receiver_gets_no_error_when_its_peer_loses_power(void **state)
@@ -121,7 +121,7 @@ static void a_waiting_receiver_gets_no_error_when_its_peer_loses_power(void **st
 	fx.step = 3;
 	sim_run(fx.sim, 10 * MINUTE);
 	assert_false(fx.used);
-	sim_close(fx.sim);
+	fixture_close(&fx);
 }
 
 /* --- all faults together ------------------------------------------------------------------------ */
@@ -202,7 +202,7 @@ static uint64_t echo_hash(struct fixture *fx, uint64_t seed)
 	uint64_t hash = sim_trace_hash(fx->sim);
 	if (sim_fault_count(fx->sim, SIM_NET_CORRUPT) == 0)
 		assert_int_equal(fx->wrong_bits, 0);
-	sim_close(fx->sim);
+	fixture_close(fx);
 	return hash;
 }
 
@@ -237,7 +237,7 @@ static void partitions_start_and_end(void **state)
 		sim_run(fx.sim, MINUTE);
 		assert_true(with < fx.received * 3 / 4);
 		assert_int_equal(fx.wrong_bits, 0);
-		sim_close(fx.sim);
+		fixture_close(&fx);
 	}
 }
 

@@ -578,8 +578,8 @@ static void work_on_wrong_disk(struct script *sc, uint64_t life)
 		struct chunk_stat st;
 		if (len[c] == 0)
 			continue;
-		SCRIPT_CHECK(sc, store_stat(s, id, &st) == 0 && st.len == len[c]);
-		SCRIPT_CHECK(sc, text_get(s, id, c, 0, len[c], 0) == 0);
+		CHECK(store_stat(s, id, &st) == 0 && st.len == len[c]);
+		CHECK(text_get(s, id, c, 0, len[c], 0) == 0);
 	}
 	store_close(s);
 }

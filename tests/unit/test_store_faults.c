@@ -144,16 +144,16 @@ static void check_state(struct script *sc, struct store *s, const struct sweep *
 	store_info(s, &info);
 	switch (sw->rc) {
 	case -ENODEV:
-		SCRIPT_CHECK(sc, info.state == STORE_FAILED);
+		CHECK(info.state == STORE_FAILED);
 		break;
 	case -ENOSPC:
-		SCRIPT_CHECK(sc, info.state == STORE_FULL || info.state == STORE_ONLINE);
+		CHECK(info.state == STORE_FULL || info.state == STORE_ONLINE);
 		break;
 	case -ENOMEM:
-		SCRIPT_CHECK(sc, info.state == STORE_ONLINE);
+		CHECK(info.state == STORE_ONLINE);
 		break;
 	default:
-		SCRIPT_CHECK(sc, info.state == STORE_SUSPECT || info.io_errors == 0);
+		CHECK(info.state == STORE_SUSPECT || info.io_errors == 0);
 		break;
 	}
 }
@@ -164,7 +164,7 @@ static void check_failed_put(struct script *sc, struct store *s)
 	struct chunk_stat st;
 	bool was_put = !sc->before[sc->rc_chunk].exists && sc->after[sc->rc_chunk].exists;
 	if (was_put)
-		SCRIPT_CHECK(sc, store_stat(s, script_id(sc->rc_chunk), &st) != 0);
+		CHECK(store_stat(s, script_id(sc->rc_chunk), &st) != 0);
 }
 
 /* After the probe pause the disk must work again, unless it is missing. */
@@ -174,19 +174,19 @@ static void check_works_again(struct script *sc, struct store *s, const struct s
 	rt_sleep_ns(11 * NS_PER_S);
 	int rc = text_put(s, id, 9, 10000, false, 0);
 	if (sw->rc == -ENODEV) {
-		SCRIPT_CHECK(sc, rc == -ENODEV);
+		CHECK(rc == -ENODEV);
 		return;
 	}
-	SCRIPT_CHECK(sc, rc == 0);
-	SCRIPT_CHECK(sc, text_get(s, id, 9, 0, 10000, 0) == 0);
-	SCRIPT_CHECK(sc, store_delete(s, id) == 0);
+	CHECK(rc == 0);
+	CHECK(text_get(s, id, 9, 0, 10000, 0) == 0);
+	CHECK(store_delete(s, id) == 0);
 }
 
 static void live_with_failure(struct script *sc, uint64_t life)
 {
 	struct sweep *sw = sc->ctx;
 	struct store *s = script_open(sc, life);
-	SCRIPT_CHECK(sc, s != NULL);
+	CHECK(s != NULL);
 	if (life == 1) {
 		inject(sw->fail_at, sw->rc, sw->after);
 		script_play(sc, s);
@@ -219,7 +219,7 @@ static void one_call_fails(uint64_t n, int rc, bool after, bool *hit)
 	sim_config_init(&config, sc.seed, 0);
 	script_begin(&sc, &config);
 	script_finish(&sc);
-	SCRIPT_CHECK(&sc, sc.done || sw.hit);
+	CHECK(sc.done || sw.hit);
 	/*
 	 * Two power cuts: after the first the states are seen, after the second they must be the
 	 * same.
@@ -338,12 +338,12 @@ static void live_formatting(struct script *sc, uint64_t life)
 	int rc = store_dir_format("/d0", &super);
 	if (life == 1) {
 		sw->hit = injector.hit;
-		SCRIPT_CHECK(sc, rc == 0 || sw->hit);
+		CHECK(rc == 0 || sw->hit);
 	} else {
-		SCRIPT_CHECK(sc, rc == 0 || rc == -EEXIST);
-		SCRIPT_CHECK(sc, store_dir_open("/d0", &options, &s) == 0);
-		SCRIPT_CHECK(sc, text_put(s, script_id(0), 1, 10, false, 0) == 0 ||
-					 text_get(s, script_id(0), 1, 0, 10, 0) == 0);
+		CHECK(rc == 0 || rc == -EEXIST);
+		CHECK(store_dir_open("/d0", &options, &s) == 0);
+		CHECK(text_put(s, script_id(0), 1, 10, false, 0) == 0 ||
+		      text_get(s, script_id(0), 1, 0, 10, 0) == 0);
 		store_close(s);
 	}
 	inject(0, 0, false);

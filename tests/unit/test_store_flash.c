@@ -530,7 +530,7 @@ static void every_call_of_both_stores_fails_once(void **state)
 			script_begin(&sc, &config);
 			script_finish(&sc);
 			/* Failures of flash must be invisible. */
-			SCRIPT_CHECK(&sc, sc.done || t.slow);
+			CHECK(sc.done || t.slow);
 			script_end(&sc);
 		}
 	}
@@ -544,7 +544,7 @@ static void live_crashing(struct script *sc, uint64_t life)
 	struct store *s = NULL;
 	int rc = open_flash(life == 1, &s);
 
-	SCRIPT_CHECK(sc, rc == 0 || rt_cancelled());
+	CHECK(rc == 0 || rt_cancelled());
 	if (rc != 0)
 		return;
 	if (life == 1) {

@@ -13,7 +13,7 @@
 #include "base/crc.h"
 #include "base/log.h"
 #include "rt/rt.h"
-#include "rt/sim.h"
+#include "sim_test.h"
 #include "store/fault.h"
 #include "store/mem.h"
 #include "store/pool_layout.h"
@@ -107,23 +107,10 @@ static uint32_t fixture_count(struct fixture *fx)
 	return total;
 }
 
-static void in_sim(void (*main)(void *), void *arg)
-{
-	struct sim_config config;
-	sim_config_init(&config, 1, 0);
-	struct sim *s = sim_open(&config);
-	struct sim_node *n = sim_node_add(s, "n1", 0);
-	sim_node_start(n, main, arg);
-	sim_run(s, NS_PER_S * 3600 * 24);
-	assert_false(sim_node_running(n));
-	sim_close(s);
-}
-
 /* --- reading while members are down ----------------------------------------------------------- */
 
-static void read_degraded(void *arg)
+SIM_TEST(any_p_members_may_be_down)
 {
-	(void)arg;
 	struct fixture fx;
 	fixture_open(&fx, PLACE_CLUSTERED, 5, 3, 2);
 	fixture_fill(&fx, 12);
@@ -143,15 +130,8 @@ static void read_degraded(void *arg)
 	store_close(fx.pool);
 }
 
-static void any_p_members_may_be_down(void **state)
+SIM_TEST(chunks_put_while_members_are_down_are_completed)
 {
-	(void)state;
-	in_sim(read_degraded, NULL);
-}
-
-static void write_degraded(void *arg)
-{
-	(void)arg;
 	struct fixture fx;
 	struct store_pool_progress pr;
 	fixture_open(&fx, PLACE_CLUSTERED, 5, 3, 2);
@@ -181,15 +161,8 @@ static void write_degraded(void *arg)
 	store_close(fx.pool);
 }
 
-static void chunks_put_while_members_are_down_are_completed(void **state)
+SIM_TEST(a_deleted_chunk_stays_deleted_when_members_return)
 {
-	(void)state;
-	in_sim(write_degraded, NULL);
-}
-
-static void delete_degraded(void *arg)
-{
-	(void)arg;
 	struct fixture fx;
 	struct chunk_stat st;
 	fixture_open(&fx, PLACE_CLUSTERED, 5, 3, 2);
@@ -226,12 +199,6 @@ static void delete_degraded(void *arg)
 	fixture_down(&fx, 2, true);
 	CHECK_EQ(store_delete(fx.pool, id_of(0)), -EIO);
 	store_close(fx.pool);
-}
-
-static void a_deleted_chunk_stays_deleted_when_members_return(void **state)
-{
-	(void)state;
-	in_sim(delete_degraded, NULL);
 }
 
 /* --- rebuilding ------------------------------------------------------------------------------- */
@@ -279,7 +246,7 @@ static void a_member_is_rebuilt_into_spare_space(void **state)
 	(void)state;
 	enum place_kind kinds[] = {PLACE_DECLUSTERED, PLACE_OVERLAP};
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		in_sim(rebuild_spare, &kinds[i]);
+		sim_test_run(rebuild_spare, &kinds[i]);
 }
 
 struct pacing {
@@ -300,11 +267,10 @@ static int pace(void *ctx, void (*work)(void *arg), void *arg)
 	return 0;
 }
 
-static void rebuild_paced(void *arg)
+SIM_TEST(a_rebuild_is_paced)
 {
 	struct store_pool_progress pr;
 	struct pacing g = {.closed = true};
-	(void)arg;
 	struct fixture fx;
 	fixture_open(&fx, PLACE_DECLUSTERED, 9, 3, 2);
 	fixture_fill(&fx, 20);
@@ -328,15 +294,8 @@ static void rebuild_paced(void *arg)
 	store_close(fx.pool);
 }
 
-static void a_rebuild_is_paced(void **state)
+SIM_TEST(a_member_is_rebuilt_onto_its_replacement)
 {
-	(void)state;
-	in_sim(rebuild_paced, NULL);
-}
-
-static void rebuild_replacement(void *arg)
-{
-	(void)arg;
 	const uint32_t chunks = 30;
 	struct fixture fx;
 	struct store_pool_progress pr;
@@ -361,12 +320,6 @@ static void rebuild_replacement(void *arg)
 	CHECK_EQ(store_pool_give_up(fx.pool, 10), -EINVAL);
 	CHECK_EQ(store_pool_replace_take(fx.pool, 10, fx.fault[0]), -EINVAL);
 	store_close(fx.pool);
-}
-
-static void a_member_is_rebuilt_onto_its_replacement(void **state)
-{
-	(void)state;
-	in_sim(rebuild_replacement, NULL);
 }
 
 struct rebuilding {
@@ -394,9 +347,8 @@ static uint32_t rows_there(struct fixture *fx, uint32_t c)
 }
 
 /* Stopped after the chunks with two losses, the rebuild has rebuilt exactly those. */
-static void rebuild_in_order(void *arg)
+SIM_TEST(chunks_with_the_most_losses_are_rebuilt_first)
 {
-	(void)arg;
 	const uint32_t chunks = 60;
 	struct fixture fx;
 	uint32_t two = 0, one = 0;
@@ -432,12 +384,6 @@ static void rebuild_in_order(void *arg)
 		CHECK_EQ(rows_there(&fx, c), 5);
 	CHECK_EQ(fixture_check(&fx, chunks), 0);
 	store_close(fx.pool);
-}
-
-static void chunks_with_the_most_losses_are_rebuilt_first(void **state)
-{
-	(void)state;
-	in_sim(rebuild_in_order, NULL);
 }
 
 /* --- more than the code bears ------------------------------------------------------------------ */
@@ -558,16 +504,15 @@ static void lost_stripes_are_listed_and_restored_by_patches(void **state)
 	(void)state;
 	enum place_kind kinds[] = {PLACE_CLUSTERED, PLACE_DECLUSTERED};
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-		in_sim(lose_and_patch, &kinds[i]);
+		sim_test_run(lose_and_patch, &kinds[i]);
 }
 
 /*
  * With lost chunks it writes nothing and lists all failed rows; after these were supplied it
  * rebuilds again.
  */
-static void leave_to_others(void *arg)
+SIM_TEST(a_pool_with_lost_chunks_can_leave_all_repair_to_others)
 {
-	(void)arg;
 	const uint32_t chunks = 60;
 	struct fixture fx;
 	struct store_pool_progress pr;
@@ -603,12 +548,6 @@ static void leave_to_others(void *arg)
 	CHECK_EQ(fixture_check(&fx, chunks), 0);
 	free(l);
 	store_close(fx.pool);
-}
-
-static void a_pool_with_lost_chunks_can_leave_all_repair_to_others(void **state)
-{
-	(void)state;
-	in_sim(leave_to_others, NULL);
 }
 
 /* --- rot -------------------------------------------------------------------------------------- */
@@ -680,14 +619,13 @@ static void rot(void *arg)
 static void damage_is_repaired_stripe_by_stripe(void **state)
 {
 	(void)state;
-	in_sim(rot, NULL);
+	sim_test_run(rot, NULL);
 }
 
 /* --- members and records ---------------------------------------------------------------------- */
 
-static void reopen(void *arg)
+SIM_TEST(a_pool_refuses_foreign_and_misplaced_members)
 {
-	(void)arg;
 	struct fixture fx;
 	struct store *m[6], *s;
 	struct store_pool_shape shape = {.id = 3, .k = 3, .p = 2, .members = 6};
@@ -730,19 +668,12 @@ static void reopen(void *arg)
 		CHECK_EQ(store_pool_format(&bad[i], m), -EINVAL);
 }
 
-static void a_pool_refuses_foreign_and_misplaced_members(void **state)
-{
-	(void)state;
-	in_sim(reopen, NULL);
-}
-
 /*
  * Row 4 is to be rebuilt, row 1 is damaged, and of row 0 only the label behind its bytes is damaged:
  * rows 0, 2 and 3 suffice.
  */
-static void damaged_label(void *arg)
+SIM_TEST(a_row_with_a_damaged_label_is_used)
 {
-	(void)arg;
 	const uint64_t row_len = 32 * KIB; /* whole units, so that the label is in one of its own */
 	struct fixture fx;
 	struct store_pool_progress pr;
@@ -761,12 +692,6 @@ static void damaged_label(void *arg)
 	store_info(fx.pool, &after);
 	CHECK(before.checksum_errors > 0 && after.checksum_errors > before.checksum_errors);
 	store_close(fx.pool);
-}
-
-static void a_row_with_a_damaged_label_is_used(void **state)
-{
-	(void)state;
-	in_sim(damaged_label, NULL);
 }
 
 /*
@@ -792,9 +717,8 @@ static void damage_beside_losses(struct fixture *fx, uint32_t *rotten, uint32_t 
 	CHECK_EQ(pr.lost, 1);
 }
 
-static void rot_beside_losses(void *arg)
+SIM_TEST(damage_that_a_rebuild_finds_is_listed_as_lost)
 {
-	(void)arg;
 	struct fixture fx;
 	uint32_t rotten, replaced;
 	struct store_cursor at = {0};
@@ -813,15 +737,8 @@ static void rot_beside_losses(void *arg)
 	store_close(fx.pool);
 }
 
-static void damage_that_a_rebuild_finds_is_listed_as_lost(void **state)
+SIM_TEST(only_damaged_chunks_are_read_to_list_losses)
 {
-	(void)state;
-	in_sim(rot_beside_losses, NULL);
-}
-
-static void rebuild_rot_again(void *arg)
-{
-	(void)arg;
 	struct fixture fx;
 	uint32_t rotten, replaced;
 	struct store_cursor at = {0};
@@ -840,12 +757,6 @@ static void rebuild_rot_again(void *arg)
 	CHECK_EQ(store_fault_calls(fx.fault[rotten]), 1);
 	free(l);
 	store_close(fx.pool);
-}
-
-static void only_damaged_chunks_are_read_to_list_losses(void **state)
-{
-	(void)state;
-	in_sim(rebuild_rot_again, NULL);
 }
 
 int main(void)

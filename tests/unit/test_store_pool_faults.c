@@ -70,13 +70,12 @@ static void look_without_two(struct script *sc, struct store *pool)
 		struct chunk_stat st;
 		int rc = store_stat(pool, script_id(c), &st);
 		if (!was->exists) {
-			SCRIPT_CHECK(sc, rc == -ENOENT || rc == -EIO || rc == -ENODATA);
+			CHECK(rc == -ENOENT || rc == -EIO || rc == -ENODATA);
 			continue;
 		}
-		SCRIPT_CHECK(sc, rc == 0);
-		SCRIPT_CHECK(sc, st.len == was->len && st.sealed == was->sealed &&
-					 st.epoch == was->epoch);
-		SCRIPT_CHECK(sc, text_get(pool, script_id(c), was->text, 0, st.len, 0) == 0);
+		CHECK(rc == 0);
+		CHECK(st.len == was->len && st.sealed == was->sealed && st.epoch == was->epoch);
+		CHECK(text_get(pool, script_id(c), was->text, 0, st.len, 0) == 0);
 	}
 }
 
@@ -136,7 +135,7 @@ static void sweep_member(int rc, bool after, bool from_there, uint64_t *runs)
 			script_begin(&sc, &config);
 			script_finish(&sc);
 			/* One failing member prevents only operations for which it has no room. */
-			SCRIPT_CHECK(&sc, sc.done || rc == -ENOSPC || after);
+			CHECK(sc.done || rc == -ENOSPC || after);
 			script_end(&sc);
 		}
 	}
@@ -198,7 +197,7 @@ static struct store *open_pool(struct script *sc, const uint32_t *dirs, bool for
 		rc = store_pool_open_take(&dir_shape, m, &pool);
 	for (uint32_t i = 0; rc != 0 && i < DIRS; i++)
 		store_close(m[i]);
-	SCRIPT_CHECK(sc, rc == 0 || rt_cancelled());
+	CHECK(rc == 0 || rt_cancelled());
 	if (rc == 0 && rt_cancelled()) {
 		store_close(pool);
 		pool = NULL;
@@ -288,19 +287,19 @@ static void live_rebuilding(struct script *sc, uint64_t life)
 	}
 	int rc = store_pool_rebuild(pool, 2, &pr);
 	if (!rt_cancelled()) {
-		SCRIPT_CHECK(sc, rc == 0 && pr.lost == 0 && pr.failed == 0);
+		CHECK(rc == 0 && pr.lost == 0 && pr.failed == 0);
 		sc->done = true;
 	}
 	for (uint64_t c = 0; !rt_cancelled() && c < CHUNKS; c++) {
 		struct chunk_id id = {.block = c};
 		struct store_range bad;
 		rc = text_get(pool, id, c, 0, 5000 * c, 0);
-		SCRIPT_CHECK(sc, rc == 0 || rt_cancelled());
+		CHECK(rc == 0 || rt_cancelled());
 		int64_t n = store_scan(pool, id, &bad, 1);
-		SCRIPT_CHECK(sc, n == 0 || rt_cancelled());
+		CHECK(n == 0 || rt_cancelled());
 	}
 	if (!rt_cancelled() && store_pool_rebuild(pool, 2, &pr) == 0)
-		SCRIPT_CHECK(sc, pr.rebuilt == 0);
+		CHECK(pr.rebuilt == 0);
 	store_close(pool);
 }
 

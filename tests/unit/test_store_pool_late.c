@@ -11,12 +11,12 @@
 #include "base/log.h"
 #include "pool_fixture.h"
 #include "rt/rt.h"
+#include "sim_test.h"
 #include "store/fault.h"
 
 /* A member misses that a chunk is appended to, sealed and coded. */
-static void code_without(void *arg)
+SIM_TEST(a_rebuild_leaves_no_copy_of_a_coded_chunk)
 {
-	(void)arg;
 	struct pool_fixture fx;
 	struct chunk_stat st;
 	struct store_pool_progress pr;
@@ -41,12 +41,6 @@ static void code_without(void *arg)
 		fixture_fault(&fx, fixture_row_member(&fx, 1, row), STORE_CALL_ALL, -EIO);
 	CHECK_EQ(store_stat(fx.pool, fixture_id(1), &st), -ENODATA);
 	fixture_close(&fx);
-}
-
-static void a_rebuild_leaves_no_copy_of_a_coded_chunk(void **state)
-{
-	(void)state;
-	fixture_in_sim(code_without, NULL);
 }
 
 /*
@@ -112,8 +106,8 @@ static void a_missed_change_outdates_a_record_without_quorum(void **state)
 {
 	(void)state;
 	bool crash = true, lie = false;
-	fixture_in_sim(record_comes_back, &crash);
-	fixture_in_sim(record_comes_back, &lie);
+	sim_test_run(record_comes_back, &crash);
+	sim_test_run(record_comes_back, &lie);
 }
 
 int main(void)

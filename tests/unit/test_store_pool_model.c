@@ -29,6 +29,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "pool_fixture.h"
+#include "sim_test.h"
 #include "store/fault.h"
 #include "store/mem.h"
 
@@ -64,15 +65,12 @@ struct world {
 	bool failed[MEMBERS_MAX]; /* the members that are given up */
 };
 
-#define WORLD_CHECK(w, what)                                                                  \
-	do {                                                                                  \
-		if (!(what)) {                                                                \
-			fprintf(stderr, "seed %llu step %llu (%s): %s does not hold\n",       \
-				(unsigned long long)(w)->seed, (unsigned long long)(w)->step, \
-				(w)->doing, #what);                                           \
-			abort();                                                              \
-		}                                                                             \
-	} while (0)
+static void world_print(void *ctx)
+{
+	const struct world *w = ctx;
+	fprintf(stderr, "seed %llu step %llu (%s)\n", (unsigned long long)w->seed,
+		(unsigned long long)w->step, w->doing);
+}
 
 static bool one_in(struct world *w, uint64_t n)
 {
@@ -96,7 +94,7 @@ static void now_is(struct model_chunk *c, const struct may_be *s)
 
 static void may_be_too(struct world *w, struct model_chunk *c, const struct may_be *s)
 {
-	WORLD_CHECK(w, c->n < STATES_MAX);
+	CHECK(c->n < STATES_MAX);
 	c->states[c->n++] = *s;
 }
 
@@ -121,12 +119,12 @@ static int see(struct world *w, uint64_t number)
 	struct chunk_stat st;
 	int rc = store_stat(w->fx.pool, fixture_id(number), &st);
 	if (rc == -ENOENT) {
-		WORLD_CHECK(w, state_that(c, false) != NULL);
+		CHECK(state_that(c, false) != NULL);
 		now_is(c, &(struct may_be){0});
 		return 0;
 	}
 	if (rc != 0) {
-		WORLD_CHECK(w, !within(w) || (c->n == 1 && !c->states[0].exists));
+		CHECK(!within(w) || (c->n == 1 && !c->states[0].exists));
 		return rc;
 	}
 	for (uint32_t i = 0; i < c->n; i++) {
@@ -138,13 +136,13 @@ static int see(struct world *w, uint64_t number)
 		c->epoch = max_u64(c->epoch, st.epoch);
 		/* Checks the bytes if it returns 0. */
 		rc = text_get(w->fx.pool, fixture_id(number), s.text, 0, s.len, 0);
-		WORLD_CHECK(w, rc == 0 || !within(w));
-		WORLD_CHECK(w, rc != -ENOENT && rc != -ERANGE);
+		CHECK(rc == 0 || !within(w));
+		CHECK(rc != -ENOENT && rc != -ERANGE);
 		return rc;
 	}
 	fprintf(stderr, "chunk %llu: len %llu sealed %d\n", (unsigned long long)number,
 		(unsigned long long)st.len, st.sealed);
-	WORLD_CHECK(w, !"it is something that it cannot be");
+	CHECK(!"it is something that it cannot be");
 	return -EBADMSG;
 }
 
@@ -164,13 +162,13 @@ static void do_put(struct world *w, uint64_t number)
 	w->doing = "put";
 	int rc = text_put(w->fx.pool, fixture_id(number), s.text, s.len, open, 2UL * LEN_MAX);
 	if (rc == 0) {
-		WORLD_CHECK(w, state_that(c, false) != NULL);
+		CHECK(state_that(c, false) != NULL);
 		now_is(c, &s);
 		c->epoch = 1;
 	} else if (rc == -EEXIST) {
-		WORLD_CHECK(w, state_that(c, true) != NULL || faulty(w) > 0 || !w->clean);
+		CHECK(state_that(c, true) != NULL || faulty(w) > 0 || !w->clean);
 	} else {
-		WORLD_CHECK(w, faulty(w) > 0 || !w->clean);
+		CHECK(faulty(w) > 0 || !w->clean);
 		if (state_that(c, false) != NULL)
 			may_be_too(w, c, &s);
 	}
@@ -194,9 +192,9 @@ static void do_change(struct world *w, uint64_t number, bool seal)
 		s.len += more;
 		rc = text_append(w->fx.pool, fixture_id(number), c->epoch, s.text, is->len, more);
 	}
-	WORLD_CHECK(w, rc != -ENOENT);
+	CHECK(rc != -ENOENT);
 	if (rc == 0 && is->sealed)
-		WORLD_CHECK(w, seal && s.len == is->len);
+		CHECK(seal && s.len == is->len);
 	else if (rc == 0)
 		now_is(c, &s);
 	else if (!is->sealed && rc != -EFBIG)
@@ -210,10 +208,10 @@ static void do_delete(struct world *w, uint64_t number)
 	w->doing = "delete";
 	int rc = store_delete(w->fx.pool, fixture_id(number));
 	if (rc == 0 || rc == -ENOENT) {
-		WORLD_CHECK(w, rc == 0 || state_that(c, false) != NULL);
+		CHECK(rc == 0 || state_that(c, false) != NULL);
 		now_is(c, &none);
 	} else {
-		WORLD_CHECK(w, !within(w) || faulty(w) > 0);
+		CHECK(!within(w) || faulty(w) > 0);
 		if (state_that(c, false) == NULL)
 			may_be_too(w, c, &none);
 	}
@@ -258,7 +256,7 @@ static void do_reopen(struct world *w)
 	/* Too few members could be asked. */
 	for (uint32_t m = 0; m < w->fx.shape.members; m++)
 		unstrike(w, m);
-	WORLD_CHECK(w, store_pool_open_take(&w->fx.shape, w->fx.fault, &w->fx.pool) == 0);
+	CHECK(store_pool_open_take(&w->fx.shape, w->fx.fault, &w->fx.pool) == 0);
 }
 
 static void do_rebuild(struct world *w)
@@ -316,9 +314,9 @@ static void do_scan(struct world *w, uint64_t number)
 	struct store_range bad[4];
 	w->doing = "scan";
 	int64_t n = store_scan(w->fx.pool, fixture_id(number), bad, 4);
-	WORLD_CHECK(w, n <= 0 || !within(w));
+	CHECK(n <= 0 || !within(w));
 	if (n == -ENOENT)
-		WORLD_CHECK(w, state_that(&w->chunks[number], false) != NULL);
+		CHECK(state_that(&w->chunks[number], false) != NULL);
 }
 
 static void do_losses(struct world *w)
@@ -327,7 +325,7 @@ static void do_losses(struct world *w)
 	struct store_pool_loss losses[POOL_CHUNK_LOSSES_MAX];
 	w->doing = "losses";
 	while (store_pool_losses(w->fx.pool, &at, losses, ARRAY_LEN(losses)) > 0)
-		WORLD_CHECK(w, !within(w));
+		CHECK(!within(w));
 }
 
 /* Supplies the pieces of one lost data row of a chunk from the model. */
@@ -357,7 +355,7 @@ static void do_patch(struct world *w, uint64_t number)
 	struct store_pool_piece_run run = {.row = row, .stripes = stripes};
 	run.data = store_data_of(&piece, bytes, len, crc);
 	int rc = store_pool_patch(w->fx.pool, fixture_id(number), &run, 1);
-	WORLD_CHECK(w, rc != -ENOENT);
+	CHECK(rc != -ENOENT);
 	fixture_free(bytes);
 }
 
@@ -376,7 +374,7 @@ static void settle(struct world *w)
 	w->doing = "settle";
 	for (uint32_t m = 0; m < w->fx.shape.members; m++)
 		unstrike(w, m);
-	WORLD_CHECK(w, fixture_reopen(&w->fx) == 0 && w->fx.pool != NULL);
+	CHECK(fixture_reopen(&w->fx) == 0 && w->fx.pool != NULL);
 	for (uint64_t i = 0; i < CHUNKS; i++) {
 		int rc = see(w, i);
 		/*
@@ -391,13 +389,13 @@ static void settle(struct world *w)
 		}
 		if (rc != 0)
 			fprintf(stderr, "chunk %llu: %s\n", (unsigned long long)i, err_name(rc));
-		WORLD_CHECK(w, rc == 0);
+		CHECK(rc == 0);
 	}
 	/* While rows are being moved, garbage may look like a lost chunk. */
 	for (uint64_t i = 0; i < CHUNKS; i++)
 		if (!w->chunks[i].states[0].exists) {
 			int rc = store_delete(w->fx.pool, fixture_id(i));
-			WORLD_CHECK(w, rc == 0 || rc == -ENOENT);
+			CHECK(rc == 0 || rc == -ENOENT);
 		}
 	/* One member after the other: rows that had moved elsewhere are missing at home again. */
 	bool beyond = w->losses + store_pool_behind_count(w->fx.pool) > w->fx.shape.p;
@@ -411,19 +409,19 @@ static void settle(struct world *w)
 			continue;
 		fixture_member_end(&w->fx, m);
 		fixture_member_new(&w->fx, m);
-		WORLD_CHECK(w, store_pool_replace_take(w->fx.pool, m, w->fx.fault[m]) == 0);
+		CHECK(store_pool_replace_take(w->fx.pool, m, w->fx.fault[m]) == 0);
 		do_rebuild(w);
 	}
 	do_rebuild(w);
 	for (uint64_t i = 0; i < CHUNKS && beyond && !w->clean; i++) {
 		if (see(w, i) != -ENODATA || has_rows(w, i))
 			continue;
-		WORLD_CHECK(w, store_delete(w->fx.pool, fixture_id(i)) == 0);
+		CHECK(store_delete(w->fx.pool, fixture_id(i)) == 0);
 		now_is(&w->chunks[i], &(struct may_be){0});
 	}
 	if (!w->clean)
 		do_rebuild(w);
-	WORLD_CHECK(w, w->clean);
+	CHECK(w->clean);
 	for (uint64_t i = 0; i < CHUNKS; i++)
 		see(w, i);
 	w->doing = "settled";
@@ -469,11 +467,11 @@ static void do_rot(struct world *w, uint64_t number)
 	int64_t n = store_scan(w->fx.pool, fixture_id(number), bad, 4);
 	if (n != 0)
 		fprintf(stderr, "scan %lld coded %d\n", (long long)n, coded);
-	WORLD_CHECK(w, n == 0);
+	CHECK(n == 0);
 	see(w, number);
 	if (store_pool_rebuild_due(w->fx.pool))
 		do_rebuild(w);
-	WORLD_CHECK(w, w->clean && !store_pool_rebuild_due(w->fx.pool));
+	CHECK(w->clean && !store_pool_rebuild_due(w->fx.pool));
 }
 
 static void trace(const struct world *w)
@@ -547,6 +545,7 @@ static void run_world(void *arg)
 	struct world *w = arg;
 	size_t shape = w->seed % ARRAY_LEN(shapes);
 	rng_init(&w->rng, w->seed);
+	check_hook_set(world_print, w);
 	fixture_open(&w->fx, shapes[shape].place, shapes[shape].members, shapes[shape].k,
 		     shapes[shape].p);
 	w->clean = true;
@@ -581,7 +580,7 @@ static void random_faults_lose_no_acknowledged_change(void **state)
 		struct world *w = calloc(1, sizeof(*w));
 		assert_non_null(w);
 		w->seed = from;
-		fixture_in_sim(run_world, w);
+		sim_test_run(run_world, w);
 		free(w);
 	}
 }

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "pool_fixture.h"
 #include "rt/rt.h"
+#include "sim_test.h"
 #include "store/fault.h"
 #include "store/mem.h"
 
@@ -67,13 +68,12 @@ static void an_open_chunk_is_readable_when_all_its_members_fell_behind(void **st
 {
 	(void)state;
 	bool copies = true, rows = false;
-	fixture_in_sim(both_fall_behind, &copies);
-	fixture_in_sim(both_fall_behind, &rows);
+	sim_test_run(both_fall_behind, &copies);
+	sim_test_run(both_fall_behind, &rows);
 }
 
-static void scan_with_puts_refused(void *arg)
+SIM_TEST(a_scan_that_cannot_repair_deletes_nothing)
 {
-	(void)arg;
 	struct pool_fixture fx;
 	struct store_range bad[4];
 	fixture_open(&fx, PLACE_CLUSTERED, 4, 3, 1);
@@ -112,15 +112,8 @@ static void scan_with_puts_refused(void *arg)
 	fixture_close(&fx);
 }
 
-static void a_scan_that_cannot_repair_deletes_nothing(void **state)
+SIM_TEST(a_chunk_that_may_return_is_not_replaced_by_a_put)
 {
-	(void)state;
-	fixture_in_sim(scan_with_puts_refused, NULL);
-}
-
-static void put_over_lost(void *arg)
-{
-	(void)arg;
 	struct pool_fixture fx;
 	struct chunk_stat st;
 	fixture_open(&fx, PLACE_DECLUSTERED, 6, 3, 1);
@@ -146,15 +139,8 @@ static void put_over_lost(void *arg)
 	fixture_close(&fx);
 }
 
-static void a_chunk_that_may_return_is_not_replaced_by_a_put(void **state)
+SIM_TEST(a_rebuild_that_could_not_list_a_member_is_incomplete)
 {
-	(void)state;
-	fixture_in_sim(put_over_lost, NULL);
-}
-
-static void rebuild_unlisted(void *arg)
-{
-	(void)arg;
 	struct pool_fixture fx;
 	struct store_pool_progress pr;
 	fixture_open(&fx, PLACE_DECLUSTERED, 6, 3, 1);
@@ -187,15 +173,8 @@ static void rebuild_unlisted(void *arg)
 	fixture_close(&fx);
 }
 
-static void a_rebuild_that_could_not_list_a_member_is_incomplete(void **state)
+SIM_TEST(a_record_without_quorum_is_never_used)
 {
-	(void)state;
-	fixture_in_sim(rebuild_unlisted, NULL);
-}
-
-static void records_twice(void *arg)
-{
-	(void)arg;
 	struct pool_fixture fx;
 	struct chunk_stat st;
 	fixture_open(&fx, PLACE_DECLUSTERED, 6, 3, 1);
@@ -232,15 +211,8 @@ static void records_twice(void *arg)
 	fixture_close(&fx);
 }
 
-static void a_record_without_quorum_is_never_used(void **state)
+SIM_TEST(a_replaced_store_cannot_return)
 {
-	(void)state;
-	fixture_in_sim(records_twice, NULL);
-}
-
-static void old_disk_back(void *arg)
-{
-	(void)arg;
 	struct pool_fixture fx;
 	struct store_pool_progress pr;
 	fixture_open(&fx, PLACE_CLUSTERED, 4, 3, 1);
@@ -273,12 +245,6 @@ static void old_disk_back(void *arg)
 	CHECK_EQ(fixture_reopen(&fx), 0);
 	CHECK(store_pool_member(fx.pool, 2) != NULL);
 	fixture_close(&fx);
-}
-
-static void a_replaced_store_cannot_return(void **state)
-{
-	(void)state;
-	fixture_in_sim(old_disk_back, NULL);
 }
 
 #define OLD_BYTES (5 * MIB) /* bytes: two windows of a read, and a short last stripe */
@@ -353,7 +319,7 @@ static void a_read_never_mixes_an_old_and_a_new_chunk(void **state)
 	};
 	for (size_t i = 0; i < ARRAY_LEN(renewals); i++) {
 		print_message("  %s\n", renewals[i].what);
-		fixture_in_sim(read_in_between, &renewals[i]);
+		sim_test_run(read_in_between, &renewals[i]);
 	}
 }
 
@@ -363,9 +329,8 @@ static void put_that_fails(void *arg)
 	CHECK_EQ(text_put(fx->pool, fixture_id(7), 3, OLD_BYTES, false, 0), -EIO);
 }
 
-static void put_after_failure(void *arg)
+SIM_TEST(a_failed_put_leaves_no_cached_head)
 {
-	(void)arg;
 	struct pool_fixture fx;
 	struct rt_fiber *f;
 	const struct store_fault answer_lost = {
@@ -385,21 +350,14 @@ static void put_after_failure(void *arg)
 	fixture_close(&fx);
 }
 
-static void a_failed_put_leaves_no_cached_head(void **state)
-{
-	(void)state;
-	fixture_in_sim(put_after_failure, NULL);
-}
-
 static void all_is_there(struct pool_fixture *fx, uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++)
 		CHECK_EQ(text_get(fx->pool, fixture_id(i), i, 0, 2000, 0), 0);
 }
 
-static void rot_in_records(void *arg)
+SIM_TEST(damaged_pool_records_are_rewritten)
 {
-	(void)arg;
 	enum { N = 40, ROTTEN = 2 };
 	struct pool_fixture fx;
 	struct store_pool_progress pr;
@@ -442,15 +400,8 @@ static void rot_in_records(void *arg)
 	fixture_close(&fx);
 }
 
-static void damaged_pool_records_are_rewritten(void **state)
+SIM_TEST(an_open_chunk_that_is_lost_is_listed)
 {
-	(void)state;
-	fixture_in_sim(rot_in_records, NULL);
-}
-
-static void lose_open(void *arg)
-{
-	(void)arg;
 	struct pool_fixture fx;
 	struct store_pool_progress pr;
 	struct chunk_stat st;
@@ -476,12 +427,6 @@ static void lose_open(void *arg)
 	CHECK(losses[0].open && losses[0].id.block == 1);
 	CHECK_EQ(store_pool_losses(fx.pool, &at, losses, ARRAY_LEN(losses)), 0);
 	fixture_close(&fx);
-}
-
-static void an_open_chunk_that_is_lost_is_listed(void **state)
-{
-	(void)state;
-	fixture_in_sim(lose_open, NULL);
 }
 
 /* --- changes that meet changes of the record ---------------------------------------------------- */
@@ -579,8 +524,8 @@ static void a_change_missed_at_the_end_of_a_rebuild_is_recorded(void **state)
 {
 	(void)state;
 	bool copies = true, rows = false;
-	fixture_in_sim(miss_while_cleared, &copies);
-	fixture_in_sim(miss_while_cleared, &rows);
+	sim_test_run(miss_while_cleared, &copies);
+	sim_test_run(miss_while_cleared, &rows);
 }
 
 static bool copy_on(struct pool_fixture *fx, uint64_t number, uint32_t m)
@@ -641,8 +586,8 @@ static void an_acknowledged_change_is_on_an_authoritative_member(void **state)
 {
 	(void)state;
 	bool append = false, remove = true;
-	fixture_in_sim(fall_behind_in_turn, &append);
-	fixture_in_sim(fall_behind_in_turn, &remove);
+	sim_test_run(fall_behind_in_turn, &append);
+	sim_test_run(fall_behind_in_turn, &remove);
 }
 
 struct slow_put {
@@ -694,8 +639,8 @@ static void a_rebuild_includes_chunks_whose_put_is_running(void **state)
 {
 	(void)state;
 	bool open = true, coded = false;
-	fixture_in_sim(put_across_rebuild, &open);
-	fixture_in_sim(put_across_rebuild, &coded);
+	sim_test_run(put_across_rebuild, &open);
+	sim_test_run(put_across_rebuild, &coded);
 }
 
 /* Gives up the members of the first two rows of a chunk, and rebuilds. */
@@ -726,9 +671,8 @@ static int return_after_work(void *ctx, void (*work)(void *arg), void *arg)
 	return 0;
 }
 
-static void return_in_rebuild(void *arg)
+SIM_TEST(a_row_stays_until_it_is_rebuilt_where_an_event_moved_it)
 {
-	(void)arg;
 	struct pool_fixture fx;
 	struct store_pool_progress pr;
 	struct chunk_stat st;
@@ -754,16 +698,9 @@ static void return_in_rebuild(void *arg)
 	fixture_close(&fx);
 }
 
-static void a_row_stays_until_it_is_rebuilt_where_an_event_moved_it(void **state)
-{
-	(void)state;
-	fixture_in_sim(return_in_rebuild, NULL);
-}
-
 /* A member with a chunk that was deleted while it was out returns after a rebuild has listed it. */
-static void return_behind_the_list(void *arg)
+SIM_TEST(a_member_that_returns_during_a_rebuild_is_behind_until_the_next)
 {
-	(void)arg;
 	struct pool_fixture fx;
 	struct store_pool_progress pr;
 	struct chunk_stat st;
@@ -794,12 +731,6 @@ static void return_behind_the_list(void *arg)
 	fixture_close(&fx);
 }
 
-static void a_member_that_returns_during_a_rebuild_is_behind_until_the_next(void **state)
-{
-	(void)state;
-	fixture_in_sim(return_behind_the_list, NULL);
-}
-
 static void give_up_fiber(void *arg)
 {
 	struct call *c = arg;
@@ -807,9 +738,8 @@ static void give_up_fiber(void *arg)
 }
 
 /* A change finds that a member is down, and before its record is written the member is given up. */
-static void change_while_given_up(void *arg)
+SIM_TEST(a_given_up_member_is_not_due_for_a_rebuild)
 {
-	(void)arg;
 	struct pool_fixture fx;
 	struct rt_group g;
 	struct store_pool_progress pr;
@@ -827,12 +757,6 @@ static void change_while_given_up(void *arg)
 	CHECK_EQ(store_pool_rebuild(fx.pool, 1, &pr), 0);
 	CHECK(!store_pool_rebuild_due(fx.pool));
 	fixture_close(&fx);
-}
-
-static void a_given_up_member_is_not_due_for_a_rebuild(void **state)
-{
-	(void)state;
-	fixture_in_sim(change_while_given_up, NULL);
 }
 
 int main(void)

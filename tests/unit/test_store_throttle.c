@@ -12,22 +12,10 @@
 #include "base/rng.h"
 #include "rt/real.h"
 #include "rt/rt.h"
-#include "rt/sim.h"
+#include "sim_test.h"
 #include "store/mem.h"
 #include "store/throttle.h"
 #include "store_fixture.h"
-
-static void in_sim(void (*main)(void *), void *arg)
-{
-	struct sim_config config;
-	sim_config_init(&config, 1, 0);
-	struct sim *s = sim_open(&config);
-	struct sim_node *n = sim_node_add(s, "n1", 0);
-	sim_node_start(n, main, arg);
-	sim_run(s, NS_PER_S * 3600 * 24);
-	assert_false(sim_node_running(n));
-	sim_close(s);
-}
 
 /* --- load: fibers that read one after the other ------------------------------------------------ */
 
@@ -82,7 +70,7 @@ static void load_main(void *arg)
 
 static struct load measure(struct load l)
 {
-	in_sim(load_main, &l);
+	sim_test_run(load_main, &l);
 	return l;
 }
 
@@ -197,9 +185,8 @@ static void keep_near(void *arg)
 			 0);
 }
 
-static void starve(void *arg)
+SIM_TEST(a_distant_request_is_served_within_the_patience)
 {
-	(void)arg;
 	struct drive d;
 	struct rt_group near, far;
 	struct waiter w = {.drive = &d, .at = 19000000000000ULL};
@@ -221,15 +208,8 @@ static void starve(void *arg)
 	CHECK(w.waited_ns > 100 * NS_PER_MS && w.waited_ns < 800 * NS_PER_MS);
 }
 
-static void a_distant_request_is_served_within_the_patience(void **state)
+SIM_TEST(a_cancelled_request_leaves_the_queue)
 {
-	(void)state;
-	in_sim(starve, NULL);
-}
-
-static void give_up(void *arg)
-{
-	(void)arg;
 	struct drive d;
 	struct rt_group g;
 	struct waiter w[40];
@@ -253,12 +233,6 @@ static void give_up(void *arg)
 	CHECK(late > 5);
 	CHECK_EQ(d.queued, 0);
 	CHECK(list_empty(&d.queue) && list_empty(&d.backlog));
-}
-
-static void a_cancelled_request_leaves_the_queue(void **state)
-{
-	(void)state;
-	in_sim(give_up, NULL);
 }
 
 /* --- the store -------------------------------------------------------------------------------- */
@@ -304,15 +278,14 @@ static void chunks_of_an_emulated_disk_are_read_at_its_speed(void **state)
 {
 	(void)state;
 	struct load l = {0};
-	in_sim(read_chunks, &l);
+	sim_test_run(read_chunks, &l);
 	assert_near(l.per_s, 1e9 / random_ns(&drive_hdd, 4096), "random 4 KiB of chunks/s");
 	assert_near(l.bytes_per_s, 200e6, "reading on in a chunk B/s");
 	assert_int_equal(l.stats.requests, 60 + 600 + 1 + 63);
 }
 
-static void costs(void *arg)
+SIM_TEST(stat_and_list_cost_no_device_time)
 {
-	(void)arg;
 	struct store *s = open_over_mem(&drive_hdd);
 	struct chunk_id id = {.block = 1, .index = 1}, none = {.block = 9, .index = 9};
 	struct drive_stats before, after;
@@ -337,12 +310,6 @@ static void costs(void *arg)
 	store_throttle_stats(s, &after);
 	CHECK_EQ(after.requests, 6);
 	store_close(s);
-}
-
-static void stat_and_list_cost_no_device_time(void **state)
-{
-	(void)state;
-	in_sim(costs, NULL);
 }
 
 /* In real time a busy machine makes it slower, never faster. */

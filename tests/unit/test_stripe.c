@@ -13,7 +13,7 @@
 #include "base/crc.h"
 #include "base/rng.h"
 #include "check.h"
-#include "rt/sim.h"
+#include "sim_test.h"
 #include "stripe/stripe.h"
 
 #define CHUNKS_MAX 16
@@ -177,21 +177,9 @@ static bool take(struct source *o, int chunk)
 	return computed;
 }
 
-static void run(void (*body)(void *arg))
-{
-	struct sim_config c;
-	bool done = false;
-	sim_config_init(&c, 1, 0);
-	struct sim *s = sim_open(&c);
-	sim_node_start(sim_node_add(s, "n", 0), body, &done);
-	sim_run(s, 1000 * NS_PER_S);
-	sim_close(s);
-	assert_true(done);
-}
-
 /* --- tests ------------------------------------------------------------------------------------ */
 
-static void losses_body(void *done)
+SIM_TEST(every_tolerated_loss_is_computed)
 {
 	static const char *const encodings[] = {"rs:4+2", "lrc:4+2+1", "r3"};
 	for (size_t e = 0; e < ARRAY_LEN(encodings); e++) {
@@ -214,16 +202,9 @@ static void losses_body(void *done)
 			source_close(&o);
 		}
 	}
-	*(bool *)done = true;
 }
 
-static void every_tolerated_loss_is_computed(void **state)
-{
-	(void)state;
-	run(losses_body);
-}
-
-static void ranges_body(void *done)
+SIM_TEST(every_range_has_a_checksum_that_proves_it)
 {
 	struct rng rng;
 	rng_init(&rng, 3);
@@ -248,16 +229,9 @@ static void ranges_body(void *done)
 		}
 		source_close(&o);
 	}
-	*(bool *)done = true;
 }
 
-static void every_range_has_a_checksum_that_proves_it(void **state)
-{
-	(void)state;
-	run(ranges_body);
-}
-
-static void too_many_body(void *done)
+SIM_TEST(a_read_that_cannot_be_is_refused)
 {
 	static struct source o; /* too large for a stack */
 	source_open(&o, "rs:4+2");
@@ -275,13 +249,6 @@ static void too_many_body(void *done)
 	CHECK_EQ(source_read(&o), -EPERM);
 	source_close(&o);
 	CHECK(rt_now_ns() - start_ns < NS_PER_S);
-	*(bool *)done = true;
-}
-
-static void a_read_that_cannot_be_is_refused(void **state)
-{
-	(void)state;
-	run(too_many_body);
 }
 
 static uint64_t slow_read_ns(bool hedges, int refused)
@@ -303,23 +270,16 @@ static uint64_t slow_read_ns(bool hedges, int refused)
 	return took_ns;
 }
 
-static void slow_body(void *done)
+SIM_TEST(a_slow_chunk_is_read_around)
 {
 	uint64_t hedged_ns = slow_read_ns(true, 0);
 	CHECK(hedged_ns >= 50 * NS_PER_MS && hedged_ns < NS_PER_S);
 	CHECK(slow_read_ns(false, 0) >= 10 * NS_PER_S);
 	/* A hedge that is refused is tried again, as long as the source allows. */
 	CHECK(slow_read_ns(true, 1) < NS_PER_S);
-	*(bool *)done = true;
 }
 
-static void a_slow_chunk_is_read_around(void **state)
-{
-	(void)state;
-	run(slow_body);
-}
-
-static void changed_body(void *done)
+SIM_TEST(bytes_that_change_in_memory_are_found)
 {
 	static struct source o; /* too large for a stack */
 	for (int flip = 1; flip < 6; flip++) {
@@ -347,16 +307,9 @@ static void changed_body(void *done)
 	CHECK(stripe_part_find(&o.stripe, 0, 0, 100, &p));
 	CHECK(!stripe_part_verify(&p, crc32c(0, p.data, 100)));
 	source_close(&o);
-	*(bool *)done = true;
 }
 
-static void bytes_that_change_in_memory_are_found(void **state)
-{
-	(void)state;
-	run(changed_body);
-}
-
-static void given_body(void *done)
+SIM_TEST(what_is_given_is_not_fetched)
 {
 	static struct source o; /* too large for a stack */
 	source_open(&o, "rs:4+2");
@@ -376,13 +329,6 @@ static void given_body(void *done)
 	CHECK_EQ(o.fetched[1] + o.fetched[3] + o.fetched[5], 0);
 	CHECK_EQ(o.fetched[2] + o.fetched[4], 1);
 	source_close(&o);
-	*(bool *)done = true;
-}
-
-static void what_is_given_is_not_fetched(void **state)
-{
-	(void)state;
-	run(given_body);
 }
 
 int main(void)

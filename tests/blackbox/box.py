@@ -20,7 +20,7 @@ LONG = pytest.mark.skipif("TERRANE_LONG" not in os.environ,
                           reason="takes minutes and 35 GiB: TERRANE_LONG=1 ./dev test blackbox")
 
 
-def run(*words, timeout=60, under=(), **options):
+def run(*words, timeout=120, under=(), **options):
     """Runs `terrane` to its end; returns its output as text. `under` is a command that runs another one."""
     return subprocess.run([*under, TERRANE, *map(str, words)], capture_output=True, text=True, errors="replace",
                           timeout=timeout, check=False, stdin=subprocess.DEVNULL, **options)
@@ -34,7 +34,7 @@ def lives(pid):
         return False
 
 
-def await_true(what, condition, seconds=60):
+def await_true(what, condition, seconds=120):
     """Waits until the condition holds; fails after this time."""
     end = time.monotonic() + seconds
     while not condition():
@@ -138,7 +138,7 @@ class Box:
         """The metrics of the process of a role, {name: value}."""
         conf = (self.folder / "conf" / f"{role}.ini").read_text()
         addr = [line.split("=")[1].strip() for line in conf.splitlines() if line.startswith("metrics")][0]
-        with urllib.request.urlopen(f"http://{addr}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{addr}/metrics", timeout=60) as answer:
             lines = answer.read().decode().splitlines()
         return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
 

@@ -149,4 +149,4 @@ class NetFire(Fire):
         self.network.mend()
         super().__exit__(*why)
         for process in self.children:
-            process.wait(10)
+            process.wait(120)

@@ -10,7 +10,7 @@ TERRANE = Path(__file__).resolve().parents[2] / "build" / "terrane"
 
 
 def terrane(*args, **kwargs):
-    return subprocess.run([TERRANE, *args], stderr=subprocess.PIPE, timeout=60, check=False,
+    return subprocess.run([TERRANE, *args], stderr=subprocess.PIPE, timeout=120, check=False,
                           **{"stdout": subprocess.PIPE, **kwargs})
 
 

@@ -13,7 +13,7 @@ TERRANE = next((p for p in (BUILD / "terrane", BUILD / "release" / "src" / "cli"
 
 def explain(*args):
     return subprocess.run([TERRANE, "code", "explain", *args], capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=120, check=False)
 
 
 def explain_json(*args):

@@ -196,7 +196,7 @@ class Cluster:
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             said = process.stdout.readline()
             process.send_signal(signal.SIGTERM)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=120)
         status = 0 if said and process.returncode in (0, -signal.SIGTERM) else process.returncode
         return subprocess.CompletedProcess(words, status, said + out, err)
 

@@ -19,7 +19,7 @@ SEED = 11
 CLUSTER = "00000000000000010000000000000002"
 
 
-def run(*args, timeout=60, **kwargs):
+def run(*args, timeout=120, **kwargs):
     return subprocess.run([TERRANE, *map(str, args)], capture_output=True, timeout=timeout,
                           check=False, **kwargs)
 
@@ -71,7 +71,7 @@ give_up = 300ms
 
     def end(self, sig):
         self.process.send_signal(sig)
-        out, err = self.process.communicate(timeout=30)
+        out, err = self.process.communicate(timeout=120)
         return self.process.returncode, out, err
 
     def __enter__(self):
@@ -92,7 +92,7 @@ give_up = 300ms
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)["disks"][0]
 
-    def wait(self, disk, wanted, seconds=20):
+    def wait(self, disk, wanted, seconds=120):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             info = self.info(disk)
@@ -102,7 +102,7 @@ give_up = 300ms
         raise AssertionError(f"disk {disk} never gets there: {info}")
 
     def scrape(self, path="/metrics"):
-        with urllib.request.urlopen(self.metrics + path, timeout=10) as answer:
+        with urllib.request.urlopen(self.metrics + path, timeout=60) as answer:
             return answer.read().decode()
 
 
@@ -176,13 +176,15 @@ def test_acknowledged_chunks_survive_kill_9(tmp_path):
                 writers.append(((disk, chunk), data, subprocess.Popen(
                     [TERRANE, "chunk", "put", chunk, path, "--node", node.addr, "--disk",
                      str(disk)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)))
+            if life == 0:  # so that at least one is acknowledged, however busy the machine is
+                writers[0][2].wait(timeout=120)
             time.sleep(rng.uniform(0, 0.2))
             assert node.end(signal.SIGKILL)[0] == -signal.SIGKILL
             for name, data, process in writers:
-                if process.wait(timeout=60) == 0:
+                if process.wait(timeout=120) == 0:
                     kept[name] = data
         (tmp_path / "socket").unlink(missing_ok=True)
-    assert kept, "every put was cut short: nothing was tested"
+    assert kept
     with node:
         for (disk, chunk), data in kept.items():
             assert node.chunk("get", disk, chunk).stdout == data
@@ -201,7 +203,7 @@ def test_sigterm_ends_cleanly_with_requests_in_flight(node, tmp_path):
     assert code == 0, err
     assert b"node_stopping" in err and b"node_ready" in err
     for writer in writers:
-        writer.wait(timeout=60)
+        writer.wait(timeout=120)
 
 
 def test_a_vanished_folder_fails_its_disk_only(node, tmp_path):
@@ -290,8 +292,10 @@ def test_a_pool_survives_more_absent_members_than_it_tolerates(node, tmp_path):
     (tmp_path / "data").write_bytes(data)
     for i in range(10):
         assert node.chunk("put", 10, f"{i}:0", tmp_path / "data").returncode == 0
+    node.process.send_signal(signal.SIGSTOP)  # else the first could be given up before the third is away
     for member in ("m0", "m1", "m3"):
         (tmp_path / member).rename(tmp_path / f"{member}.away")
+    node.process.send_signal(signal.SIGCONT)
     node.wait(10, lambda i: len(i["pool"]["down"]) == 3)
     time.sleep(1)  # several times [disks] give_up
     assert "given up" not in json.dumps(node.info(10)["pool"]["down"])
@@ -352,7 +356,7 @@ def test_metrics_and_health(node):
     ("disk = x /elsewhere", b"number is missing"),
     ("disk = 99", b"folder is missing"),
     ("disk = 99 emulate=tape /elsewhere", b"hdd, sata or nvme"),
-    ("disk = 99 media=tape /elsewhere", b"media is disk or flash"),
+    ("disk = 99 media=tape /elsewhere", b"media must be disk or flash"),
     ("media = tape", b"disk, flash"),
     ("pool = 12 2+1 scattered", b"clustered, declustered or single-overlap"),
     ("pool = 12 2 clustered", b"K+P"),

@@ -78,7 +78,10 @@ static inline void serve(void *arg)
 	struct server *s = arg;
 	struct meta_serve_options o = {
 		.listen = s->addr,
-		.map = {.beat_ns = 20 * NS_PER_MS, .watch_ns = 10 * NS_PER_MS},
+		.map = {.beat_ns = 20 * NS_PER_MS,
+			.watch_ns = 10 * NS_PER_MS,
+			.suspect_ns = 3600 * NS_PER_S,
+			.failed_ns = 7200 * NS_PER_S},
 		.partition_rate = s->fixture->rate,
 		.partition_burst = 10,
 		.usage_ns = s->fixture->usage_ns,
@@ -115,12 +118,13 @@ static inline struct meta_client *open_client(struct fixture *fixture, const cha
 	struct meta_client *c = NULL;
 	const char *addrs[SERVERS] = {fixture->servers[0].addr, fixture->servers[1].addr};
 	CHECK_EQ(meta_client_open(&c,
-				  &(struct meta_client_options){.addrs = addrs,
-								.addr_count = SERVERS,
-								.tenant = tenant,
-								.channel = {.pool = &fixture->pool},
-								.timeout_ns = 20 * NS_PER_S,
-								.try_ns = NS_PER_S}),
+				  &(struct meta_client_options){
+					  .addrs = addrs,
+					  .addr_count = SERVERS,
+					  .tenant = tenant,
+					  .channel = {.pool = &fixture->pool},
+					  .timeout_ns = (fixture->sim ? 20 : 120) * NS_PER_S,
+					  .try_ns = (fixture->sim ? 1 : 30) * NS_PER_S}),
 		 0);
 	return c;
 }
@@ -166,6 +170,7 @@ static inline void fixture_main(void *arg)
 
 struct fixture_test {
 	void (*fn)(struct fixture *fixture);
+	bool sim_only; /* the test depends on durations */
 	uint64_t rate;
 	uint64_t watch_ns;
 	uint64_t usage_ns;
@@ -176,20 +181,14 @@ static inline void fixture_run(void **state)
 	const struct fixture_test *t = *state;
 	struct fixture fixture = {
 		.test = t->fn, .rate = t->rate, .watch_ns = t->watch_ns, .usage_ns = t->usage_ns};
-	assert_int_equal(rt_real_run(NULL, fixture_main, &fixture), 0);
-	struct sim_config c;
-	sim_config_init(&c, 1, 0);
-	struct sim *s = sim_open(&c);
-	struct sim_node *n = sim_node_add(s, "n", 0);
+	if (!t->sim_only)
+		assert_int_equal(rt_real_run(NULL, fixture_main, &fixture), 0);
 	fixture = (struct fixture){.test = t->fn,
 				   .rate = t->rate,
 				   .watch_ns = t->watch_ns,
 				   .usage_ns = t->usage_ns,
 				   .sim = true};
-	sim_node_start(n, fixture_main, &fixture);
-	sim_run(s, 3600 * NS_PER_S);
-	assert_false(sim_node_running(n));
-	sim_close(s);
+	sim_test_run(fixture_main, &fixture);
 }
 
 static inline uint64_t make_dir(struct meta_call *c, uint64_t dir, const char *name)
@@ -208,14 +207,22 @@ static inline uint64_t make_file(struct meta_call *c, uint64_t dir, const char *
 	return f.id;
 }
 
+/* In simulated time only. */
 #define TEST_RATE(what, limit)                                                                   \
 	{                                                                                        \
 		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
 		{                                                                                \
-			.fn = what, .rate = limit                                                \
+			.fn = what, .rate = limit, .sim_only = true                              \
 		}                                                                                \
 	}
-#define TEST(what) TEST_RATE(what, 0)
+#define TEST_SIM(what) TEST_RATE(what, 0)
+#define TEST(what)                                                                               \
+	{                                                                                        \
+		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
+		{                                                                                \
+			.fn = what                                                               \
+		}                                                                                \
+	}
 #define TEST_USAGE(what)                                                                         \
 	{                                                                                        \
 		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
@@ -227,7 +234,7 @@ static inline uint64_t make_file(struct meta_call *c, uint64_t dir, const char *
 	{                                                                                        \
 		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
 		{                                                                                \
-			.fn = what, .watch_ns = 60 * NS_PER_S                                    \
+			.fn = what, .watch_ns = 24 * 3600 * NS_PER_S                             \
 		}                                                                                \
 	}
 

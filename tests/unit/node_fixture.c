@@ -213,7 +213,7 @@ enum store_state fixture_state(struct node_fixture *fx, uint64_t disk)
 
 void fixture_await_state(struct node_fixture *fx, uint64_t disk, enum store_state want)
 {
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < 6000; i++) {
 		if (fixture_state(fx, disk) == want)
 			return;
 		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
@@ -236,7 +236,7 @@ struct fixture_pool fixture_look(struct node_fixture *fx, uint64_t disk)
 
 struct fixture_pool fixture_await_rebuild(struct node_fixture *fx, uint64_t disk, uint64_t rebuilds)
 {
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < 6000; i++) {
 		struct fixture_pool l = fixture_look(fx, disk);
 		if (l.rebuilds > rebuilds && !l.rebuilding)
 			return l;

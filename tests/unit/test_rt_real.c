@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -357,9 +358,12 @@ static void offload_nothing(void *arg)
 	(void)arg;
 }
 
+static atomic_bool sleeps_there;
+
 static void offload_at_the_end(void *arg)
 {
 	(void)arg;
+	atomic_store(&sleeps_there, true);
 	CHECK_EQ(rt_sleep_ns(3600 * NS_PER_S), -ECANCELED);
 	rt_shield_enter();
 	CHECK_EQ(rt_offload(offload_nothing, NULL), 0);
@@ -379,7 +383,8 @@ static void close_loop_that_offloads(void *arg)
 	struct rt_msg m = {.fn = spawn_offloader};
 	CHECK_EQ(rt_loop_open(&l, "other"), 0);
 	rt_post(l, &m);
-	CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	while (!atomic_load(&sleeps_there))
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
 	rt_loop_close(l);
 }
 

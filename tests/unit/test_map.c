@@ -18,7 +18,6 @@
 #include "meta_api/node.h"
 #include "rt/real.h"
 #include "rt/rt.h"
-#include "rt/sim.h"
 #include "sim_test.h"
 
 #define TIB (1024 * GIB)

@@ -88,6 +88,7 @@ static int range_open(struct call *c, struct engine_range *r, struct efile **out
 
 static int part_add(struct batch *b, const struct part *p)
 {
+	assert(p->owner < b->count);
 	if (b->part_count == b->part_capacity) {
 		size_t capacity = b->part_capacity == 0 ? 256 : 2 * b->part_capacity;
 		struct part *more = realloc(b->parts, capacity * sizeof(*more));
@@ -107,6 +108,7 @@ static int range_parts(struct batch *b, size_t i, const struct efile_extents *x)
 	struct range_state *s = &b->states[i];
 	uint64_t end = min_u64(r->offset + r->len, x->size);
 	uint64_t at = 0;
+	assert(s->count == 0 && !s->batched); /* a range is resolved once */
 	s->first = b->part_count;
 	for (size_t k = 0; k < x->count && at < end; k++) {
 		uint64_t from = max_u64(at, r->offset);
@@ -174,6 +176,7 @@ static int u64_compare(const void *a, const void *b)
 
 static int blocks_page(struct batch *b, const uint64_t *ids, size_t n)
 {
+	assert(n > 0 && n <= META_BATCH_MAX);
 	struct meta_block *records = arena_alloc(&b->arena, n * sizeof(*records));
 	if (records == NULL)
 		return -ENOMEM;
@@ -276,6 +279,7 @@ static void ranges_resolve(struct batch *b)
 
 static int window_run(struct batch *b)
 {
+	assert(b->count > 0 && b->count <= WINDOW_RANGES);
 	b->states = calloc(b->count, sizeof(*b->states));
 	if (b->states == NULL)
 		return -ENOMEM;

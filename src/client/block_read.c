@@ -42,6 +42,7 @@ static struct reading *reading_of(struct stripe *s)
 
 static void failure_note(struct reading *r, const struct stripe_fetch *f, uint64_t disk, int rc)
 {
+	assert(rc < 0 && rc != -ECANCELED);
 	r->last_rc = rc;
 	r->last_disk = disk;
 	if (rc == -ENOENT || rc == -ENODEV)
@@ -248,6 +249,7 @@ static const struct stripe_ops reading_ops = {
 static uint32_t copy_out(const struct reading *r, const struct sink *sink, const uint8_t *bytes,
 			 uint64_t to, uint64_t len)
 {
+	assert(len > 0 && to + len <= r->len);
 	uint32_t crc = 0;
 	for (uint64_t at = 0; at < len; at += COPY_BYTES) {
 		uint64_t n = min_u64(COPY_BYTES, len - at);
@@ -273,6 +275,7 @@ static int hand_out(const struct reading *r, const struct sink *sink, uint32_t *
 				    ? -1
 				    : encoding_data_chunk(&shape->net, (int)(pos / r->chunk_len));
 		n = shape->copies ? end - pos : min_u64(end - pos, r->chunk_len - at);
+		assert(n > 0);
 		struct stripe_part part;
 		if (!stripe_part_find(&r->stripe, chunk, at, n, &part))
 			return -EBADMSG;
@@ -343,6 +346,7 @@ static int reading_gather(struct reading *r)
 
 int block_range_read(struct call *c, const struct block_at *b, struct block_range_get *get)
 {
+	assert(get->sink != NULL && b->disks != NULL);
 	struct reading r = {
 		.call = c, .b = b, .off = get->off, .len = get->len, .findings = &get->findings};
 	get->findings = (struct block_findings){0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/block_write.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,8 +65,10 @@ struct writing {
 
 static void writing_unref(struct writing *g)
 {
+	assert(g->refs > 0);
 	if (--g->refs > 0)
 		return;
+	assert(g->reserving == 0); /* each reservation fiber holds a reference */
 	coded_free(&g->chunks);
 	gate_leave(&g->call.fabric->writes, g->w.gate_bytes);
 	free(g->candidates);
@@ -164,10 +167,17 @@ static void release_one(struct writing *g, uint64_t disk, uint64_t reservation)
 /* Inserts a disk that accepted, ordered by its expected time. */
 static void accepted_add(struct writing *g, const struct accepted *a)
 {
+	assert(g->accepted_count < g->w.candidate_count);
 	size_t i = g->accepted_count++;
 	for (; i > g->taken && g->accepted[i - 1].eta_ns > a->eta_ns; i--)
 		g->accepted[i] = g->accepted[i - 1];
 	g->accepted[i] = *a;
+}
+
+static void released_add(struct writing *g, uint64_t disk)
+{
+	assert(g->released_count < g->w.candidate_count);
+	g->released[g->released_count++] = disk;
 }
 
 /* Asks one candidate after another until one accepts. */
@@ -179,7 +189,7 @@ static void reserve_fiber(void *arg)
 		struct accepted a = {.disk = disk};
 		int rc = g->reserve ? reserve_one(g, disk, &a) : 0;
 		if (rc == 0 && (g->returned || (g->settled && g->unplaced == 0))) {
-			g->released[g->released_count++] = disk;
+			released_add(g, disk);
 			release_one(g, disk, a.reservation);
 			break;
 		}
@@ -191,6 +201,7 @@ static void reserve_fiber(void *arg)
 		if (rc == -ECANCELED || rc == -ETIME)
 			break;
 	}
+	assert(g->reserving > 0);
 	g->reserving--;
 	rt_cond_broadcast(&g->change);
 	writing_unref(g);
@@ -215,7 +226,7 @@ static void release_fiber(void *arg)
 	struct writing *g = arg;
 	while (g->taken < g->accepted_count) {
 		struct accepted a = g->accepted[g->taken++];
-		g->released[g->released_count++] = a.disk;
+		released_add(g, a.disk);
 		release_one(g, a.disk, a.reservation);
 	}
 	writing_unref(g);
@@ -234,6 +245,7 @@ static void release_rest(struct writing *g)
  * block; of several, the one with the shortest expected time. */
 static size_t best_accepted(const struct writing *g, struct same_domain *least)
 {
+	assert(g->taken < g->accepted_count);
 	size_t best = g->taken;
 	*least = same_domain_of(g, g->accepted[best].disk);
 	for (size_t i = best + 1; i < g->accepted_count; i++) {
@@ -249,6 +261,7 @@ static size_t best_accepted(const struct writing *g, struct same_domain *least)
 /* Takes the released disk whose rack and node have the fewest chunks of the block. */
 static uint64_t released_pick(struct writing *g)
 {
+	assert(g->released_count > 0);
 	size_t best = g->released_count - 1;
 	for (size_t i = best; i-- > 0;)
 		if (same_domain_fewer(same_domain_of(g, g->released[i]),
@@ -261,6 +274,8 @@ static uint64_t released_pick(struct writing *g)
 
 static void accepted_pick(struct writing *g, size_t i, struct accepted *out)
 {
+	assert(i >= g->taken && i < g->accepted_count);
+	assert(g->unplaced > 0);
 	*out = g->accepted[i];
 	memmove(&g->accepted[g->taken + 1], &g->accepted[g->taken],
 		(i - g->taken) * sizeof(g->accepted[0]));
@@ -285,6 +300,7 @@ static int accepted_take(struct writing *g, struct accepted *out)
 		if (g->returned)
 			return -ECANCELED;
 		if (g->settled && g->released_count > 0 && g->taken == g->accepted_count) {
+			assert(g->unplaced > 0);
 			*out = (struct accepted){.disk = released_pick(g)};
 			g->unplaced--;
 			return 0;
@@ -352,6 +368,7 @@ static void chunk_fiber(void *arg)
 		rc = accepted_take(g, &a);
 		if (rc < 0)
 			break;
+		assert(g->targets[chunk] == 0); /* a chunk is on its way to one disk at most */
 		g->targets[chunk] = a.disk;
 		rc = put_one(g, chunk, &a);
 		if (rc == 0)
@@ -363,6 +380,7 @@ static void chunk_fiber(void *arg)
 		if (rc == -ECANCELED || rc == -ETIME || rc == -EBADMSG)
 			break;
 	}
+	assert(g->ended < g->shape.n && g->stored <= g->ended);
 	g->ended++;
 	if (rc == 0) {
 		g->stored++;
@@ -383,6 +401,7 @@ static void chunk_fiber(void *arg)
 
 static int chunk_start(struct writing *g, int chunk)
 {
+	assert(chunk >= 0 && chunk < g->shape.n);
 	struct chunk_job *job = malloc(sizeof(*job));
 	if (job == NULL)
 		return -ENOMEM;
@@ -502,6 +521,8 @@ static int writing_result(struct call *c, struct writing *g, int rc)
 int block_write_take(struct call *c, const struct block_write *w, struct coded *chunks,
 		     uint64_t *disks)
 {
+	assert(w->quorum > 0 && w->quorum <= w->shape->n);
+	assert(chunks->n == w->shape->n);
 	struct writing *g = writing_new(c, w, chunks);
 	if (g == NULL) {
 		coded_free(chunks);

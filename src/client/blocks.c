@@ -11,6 +11,7 @@
  * puts, gets the current epoch with the record, and fails if that is two or more further: otherwise a machine that was
  * suspended in between would commit chunks that are deleted already.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,7 @@ int call_room(struct call *c, const struct shape *s)
 int block_choose_disks(struct call *c, const struct shape *s, enum cluster_media media,
 		       uint64_t block, int spare, struct cluster_choice *out)
 {
+	assert(spare >= 0);
 	int rc = engine_tenant(c);
 	if (rc == 0)
 		rc = engine_map(c, ENGINE_MAP_AGE_NS);
@@ -136,6 +138,7 @@ static int place_chosen(struct call *c, const struct shape *s, const struct meta
 			uint64_t release_count, const struct cluster_choice *choice,
 			struct coded *coded, uint64_t gate_bytes)
 {
+	assert(record->chunks != NULL && coded->n == s->n);
 	AUTO_FREE uint64_t *disks = calloc((size_t)s->n, sizeof(*disks));
 	AUTO_FREE uint32_t *crcs = calloc((size_t)s->n, sizeof(*crcs));
 	if (disks == NULL || crcs == NULL) {
@@ -213,6 +216,7 @@ static int block_commit(struct call *c, const struct block_new *b, struct meta_b
 		*b->uncommitted = *record;
 		return 0;
 	}
+	assert(b->owner_count > 0); /* the collector deletes a block without owners */
 	struct meta_call m = call_meta(c);
 	size_t first = b->owner_count < META_OWNERS_MAX ? b->owner_count : META_OWNERS_MAX;
 	int rc = meta_client_block_commit(&m, record, b->owners, first);
@@ -306,6 +310,8 @@ static int block_create_coded(struct call *c, struct block_new *b, struct coded 
 /* Creates a block on one media. Takes over the reference to data and the bytes at the gate. */
 static int block_create_on(struct call *c, struct block_new *b, enum cluster_media media)
 {
+	assert(b->data != NULL && b->len > 0 && b->len <= b->data->len);
+	assert(b->gate_bytes >= block_gate_bytes(b->shape, b->len));
 	struct coded coded;
 	int rc = coded_make(c, b->shape, b->data, b->len, b->crc, &coded);
 	buf_unref(b->data); /* each chunk has its own reference */

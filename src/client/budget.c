@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/budget.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "base/base.h"
@@ -10,6 +11,7 @@
 
 void budget_init(struct budget *b, double share, double floor_per_s, double burst)
 {
+	assert(share >= 0 && floor_per_s >= 0 && burst > 0);
 	*b = (struct budget){
 		.share = share, .floor_per_s = floor_per_s, .burst = burst, .credit = burst};
 	b->at_ns = rt_now_ns();
@@ -41,6 +43,7 @@ static bool budget_spend(struct budget *b)
 	if (b->credit < 1.0)
 		return false;
 	b->credit -= 1.0;
+	assert(b->credit >= 0);
 	b->taken++;
 	return true;
 }
@@ -62,6 +65,7 @@ int budget_take(struct budget *b, uint64_t wait_ns)
 	uint64_t before_ns = rt_deadline_narrow(until_ns);
 	int rc = rt_mutex_lock(&b->turn);
 	if (rc == 0) {
+		assert(rt_mutex_held(&b->turn)); /* first come, first served */
 		while (!budget_spend(b)) {
 			rc = rt_sleep_ns(BUDGET_POLL_NS);
 			if (rc < 0)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/codecs.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "client/shape.h"
@@ -21,6 +22,7 @@ void codecs_fini(struct codecs *c)
 
 int codecs_get(struct codecs *c, const struct shape *s, const struct codec **out)
 {
+	assert(c->count <= CODECS_MAX);
 	for (size_t i = 0; i < c->count; i++) {
 		if (encoding_equal(codec_encoding(c->codec[i]), &s->net)) {
 			*out = c->codec[i];

@@ -15,6 +15,7 @@
  * Files that are being written, that are removed, or that have more than FILE_EXTENTS_MAX extents are skipped: they
  * keep their blocks.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ struct compaction {
 
 static int piece_add(struct compaction *k, const struct piece *p)
 {
+	assert(k->count <= k->cap);
 	if (k->count == k->cap) {
 		size_t cap = k->cap == 0 ? 256 : k->cap * 2;
 		struct piece *all = cap > PIECES_MAX ? NULL : realloc(k->piece, cap * sizeof(*all));
@@ -178,6 +180,7 @@ static const struct meta_block *block_of(const struct compaction *k, uint64_t id
 
 static int load(struct compaction *k, struct buf *data, uint32_t *crc)
 {
+	assert(k->count > 0 && k->bytes <= data->len);
 	struct iovec iov = {data->data, k->bytes};
 	AUTO_FREE struct block_range *list = calloc(k->count, sizeof(*list));
 	AUTO_FREE struct block_range **ranges = calloc(k->count, sizeof(*ranges));
@@ -256,6 +259,7 @@ static int copy(struct compaction *k, uint64_t *block)
 
 static int remap(struct compaction *k, uint64_t block)
 {
+	assert(block != 0);
 	for (size_t i = 0; i < k->count; i++) {
 		const struct piece *p = &k->piece[i];
 		struct meta_extent now = {.block = block, .offset = p->at, .length = p->was.length};

@@ -72,6 +72,7 @@ static void work_fiber(void *arg)
  * call. */
 static int work_run(struct work *w, size_t width)
 {
+	assert(w->next == 0 && w->rc == 0 && width > 0);
 	struct rt_group g;
 	rt_group_init(&g);
 	for (size_t i = 1; i < w->count && i < width; i++)
@@ -384,12 +385,14 @@ static int run_check(struct run *r, uint32_t want)
 		gaps += gap;
 		at = p->off + p->len;
 	}
+	assert(gaps == r->gaps);
 	return all == want ? 0 : -EBADMSG;
 }
 
 /* Reads the run with one request. If that fails each part is read by itself. */
 static void run_read(struct work *w, struct run *r)
 {
+	assert(r->count > 0);
 	const struct block_range *first = r->parts[0].range, *last = r->parts[r->count - 1].range;
 	struct call c = *w->read->call;
 	uint32_t crc = 0;
@@ -450,6 +453,7 @@ static int job_get(const struct block_read *b, const struct part *parts, size_t 
 
 static void job_one(struct work *w, size_t number)
 {
+	assert(number < w->count);
 	const struct block_read *b = w->read;
 	const struct independent *m = container_of(w, struct independent, work);
 	const struct job *j = &m->jobs[number];
@@ -458,6 +462,7 @@ static void job_one(struct work *w, size_t number)
 	uint64_t bytes = 0;
 	for (size_t i = 0; i < j->count; i++)
 		bytes += parts[i].range->len;
+	assert(j->count > 0 && j->count <= JOB_PARTS && bytes <= JOB_BYTES);
 	AUTO_FREE struct node_range *ranges = calloc(j->count + 1, sizeof(*ranges));
 	struct slice got = {0};
 	bool asked = parts[0].disk != 0 && ranges != NULL && gate_enter(&f->reads, bytes) == 0;

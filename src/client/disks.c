@@ -2,6 +2,7 @@
 /* Channels to nodes, opened on first use, and statistics of disks. A link belongs to an address:
  * when the map has a new address for the node, running requests end on the old link and the next
  * request opens a new one. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ struct disk_seen {
 
 static void link_free(struct link *l)
 {
+	assert(l->users == 0);
 	rpc_channel_close(l->channel);
 	free(l);
 }
@@ -155,6 +157,7 @@ void disk_end(struct call *c, struct disk_use *u, int rc, uint64_t len)
 	} else if (s != NULL && disk_error_is_unreachable(rc)) {
 		s->unreachable_ns = now_ns;
 	}
+	assert(u->link->users > 0);
 	if (--u->link->users == 0 && u->link->retired)
 		link_free(u->link);
 }

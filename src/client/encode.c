@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/encode.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ uint64_t coded_parity_bytes(const struct shape *s, uint64_t len)
 
 void coded_free(struct coded *c)
 {
+	assert(c->n == 0 || c->chunk != NULL);
 	for (int i = 0; i < c->n; i++)
 		buf_unref(c->chunk[i].buf);
 	free(c->chunk);
@@ -45,6 +47,7 @@ static uint8_t *slice_bytes(const struct slice *s)
 /* Takes the checksums of the data chunks. Combined they must give the checksum of the block. */
 static int encode_check_data(struct encode_job *j)
 {
+	assert(j->coded->n == j->shape->n);
 	uint32_t crc = 0;
 	int k = j->shape->copies ? 1 : j->shape->k;
 	for (int i = 0; i < k; i++) {
@@ -120,6 +123,7 @@ static int encode_start(struct encode_job *j, const struct coded *coded, uint64_
 int coded_make(struct call *c, const struct shape *s, struct buf *data, uint64_t len, uint32_t crc,
 	       struct coded *out)
 {
+	assert(len > 0 && len <= data->len);
 	*out = (struct coded){.n = s->n};
 	out->chunk = calloc((size_t)s->n, sizeof(*out->chunk));
 	if (out->chunk == NULL)

@@ -114,6 +114,7 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 
 static int engine_init(struct engine *e, const struct engine_options *o, char *why)
 {
+	assert(o->tenant != NULL && o->traffic_group != NULL);
 	if (strlen(o->tenant) > META_TENANT_NAME_MAX ||
 	    strlen(o->traffic_group) >= ENGINE_NAME_MAX) {
 		snprintf(why, FABRIC_ERROR_MAX,
@@ -192,6 +193,7 @@ void engine_close(struct engine *e)
 		return;
 	assert(e->fabric->engine == e);
 	elogs_stop(e);
+	assert(list_empty(&e->logs));
 	if (!e->borrows)
 		fabric_quiet(e->fabric);
 	rt_shield_enter();
@@ -248,6 +250,7 @@ void engine_stats(const struct engine *e, struct terrane_stats *out)
 
 void engine_own_call(struct engine *e, struct call *c)
 {
+	assert(e->own != NULL);
 	call_init(c, e->fabric);
 	rt_context_set(e->own);
 }
@@ -309,6 +312,7 @@ struct meta_call call_meta(struct call *c)
 
 int call_meta_fail(struct call *c, const struct meta_call *m, int rc, const char *what)
 {
+	assert(what != NULL);
 	if (rc >= 0)
 		return rc;
 	return call_fail(c, rc, "%.100s: %s", what, m->error[0] != '\0' ? m->error : err_text(rc));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/fabric.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,6 +42,7 @@ int fabric_init(struct fabric *f, const struct fabric_options *o)
 	 * it. */
 	f->pool.bufs.cache_limit_bytes = f->opts.memory_bytes / 2;
 	uint64_t gated_bytes = FABRIC_GATED(f->opts.memory_bytes);
+	assert(gated_bytes <= f->opts.memory_bytes && gated_bytes >= 8);
 	gate_init(&f->writes, gated_bytes / 8 * 5);
 	gate_init(&f->reads, gated_bytes / 8 * 2);
 	gate_init(&f->rebuilds, gated_bytes / 8);
@@ -77,6 +79,7 @@ void fabric_fini(struct fabric *f)
 {
 	fabric_quiet(f);
 	rt_shield_enter();
+	assert(list_empty(&f->background.members)); /* no request uses a link */
 	links_close(f);
 	rt_shield_leave();
 	codecs_fini(&f->codecs);
@@ -91,6 +94,7 @@ void call_init(struct call *c, struct fabric *f)
 
 int call_fail(struct call *c, int rc, const char *fmt, ...)
 {
+	assert(rc < 0);
 	va_list args;
 	va_start(args, fmt);
 	vsnprintf(c->error, sizeof(c->error), fmt, args);

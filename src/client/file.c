@@ -8,6 +8,7 @@
  * The bytes of a sealed file never change, so its extents are kept with the open file. The extents of a file that is
  * being written are fetched for each read, so that a reader sees all bytes that were acknowledged before.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +31,11 @@ struct reader {
 	size_t extent_count;
 };
 
+static const struct efile_ops reader_ops;
+
 static struct reader *reader_of(struct efile *f)
 {
+	assert(f->ops == &reader_ops);
 	return container_of(f, struct reader, base);
 }
 
@@ -155,6 +159,7 @@ static void window_fini(struct window *w)
 /* Selects the extents of a sealed file that overlap [off, off + len). */
 static void window_of_sealed(const struct reader *r, struct window *w, uint64_t off, uint64_t len)
 {
+	assert(r->sealed && r->extents != NULL);
 	uint64_t start = 0;
 	size_t i = 0;
 	while (i < r->extent_count && start + r->extents[i].length <= off)
@@ -262,6 +267,7 @@ int efile_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *s
 static size_t window_ranges(const struct window *w, uint64_t off, uint64_t len,
 			    const struct sink *sink, struct block_range *list)
 {
+	assert(w->count == 0 || w->blocks != NULL);
 	size_t n = 0;
 	uint64_t at = w->start;
 	for (size_t i = 0; i < w->count && at < off + len; i++) {
@@ -415,6 +421,7 @@ int engine_flush(struct call *c, struct efile *f)
 
 int engine_file_close(struct call *c, struct efile *f)
 {
+	assert(f->engine == call_engine(c));
 	return f->ops->close(c, f);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/fsck.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,6 +195,7 @@ static enum fsck_state block_state(struct fsck *k, const struct meta_block *b,
 				   const struct shape *shape, const int *lost, int count,
 				   int unavailable)
 {
+	assert(count > 0 && unavailable >= 0 && unavailable <= count);
 	if (tolerated(k, shape, lost, count) || readable(k, b))
 		return FSCK_DEGRADED;
 	return unavailable < count && tolerated(k, shape, lost, unavailable) ? FSCK_UNREACHABLE
@@ -222,6 +224,7 @@ static void block_count(struct fsck *k, const struct meta_block *b, const struct
 			if (checks[i].state != order[s])
 				continue;
 			bad[order[s]]++;
+			assert(lost_count < META_CHUNKS_MAX);
 			lost[lost_count++] = (int)i;
 		}
 	int unavailable = (int)(bad[CHUNK_MISSING] + bad[CHUNK_DAMAGED]);
@@ -351,6 +354,7 @@ static size_t blocks_unseen(struct fsck *k, const struct meta_extent *x, size_t 
 
 static int check_blocks(struct fsck *k, const uint64_t *ids, size_t n, struct arena *a)
 {
+	assert(n <= EXTENTS_PAGE);
 	struct meta_block *blocks = arena_alloc(a, (n + 1) * sizeof(*blocks));
 	struct block_check *checks = arena_alloc(a, (n + 1) * sizeof(*checks));
 	if (blocks == NULL || checks == NULL)
@@ -447,6 +451,7 @@ static void file_main(void *arg)
 	int rc = check_file(&l->k, l->k.file, l->size);
 	if (rc < 0 && checks->rc == 0)
 		checks->rc = call_fail(l->parent, rc, "%s", l->call.error);
+	assert(checks->busy > 0);
 	checks->busy--;
 	rt_cond_signal(&checks->change);
 	free(l);
@@ -467,6 +472,7 @@ static int file_start(struct fsck *k, uint64_t id, uint64_t size)
 	*l = (struct file_check){.k = *k, .call = *k->call, .parent = k->call, .size = size};
 	l->k.call = &l->call;
 	l->k.file = id;
+	assert(checks->busy < FILES_AT_ONCE);
 	checks->busy++;
 	rc = rt_group_spawn(&checks->files, "fsck-file", file_main, l);
 	if (rc < 0) {
@@ -485,6 +491,7 @@ struct waiting_dir {
 
 static int dir_enqueue(struct fsck *k, uint64_t id)
 {
+	assert(k->path_len <= META_PATH_MAX && k->path[k->path_len] == 0);
 	struct waiting_dir *d = malloc(sizeof(*d) + k->path_len + 1);
 	if (d == NULL)
 		return -ENOMEM;
@@ -580,6 +587,7 @@ int engine_fsck(struct call *c, const char *path, const struct fsck_options *o,
 	rt_group_join(&checks.files);
 	if (rc == 0)
 		rc = checks.rc;
+	assert(checks.busy == 0);
 	map_fini(&seen);
 	free(k);
 	return rc;

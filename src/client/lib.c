@@ -2,6 +2,7 @@
 /* Opens and closes the handle and its thread, and claims the handle after fork(). */
 #include "client/lib.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -27,6 +28,7 @@ static void runtime_stop_msg(struct rt_msg *m)
 
 void lib_file_abandon(struct runtime *r, struct terrane_file *f)
 {
+	assert(rt_loop_self() == r->loop);
 	f->next_abandoned = r->abandoned;
 	r->abandoned = f;
 	rt_cond_signal(&r->stop);
@@ -34,6 +36,7 @@ void lib_file_abandon(struct runtime *r, struct terrane_file *f)
 
 static void abandoned_discard(struct runtime *r)
 {
+	assert(rt_loop_self() == r->loop);
 	while (r->abandoned != NULL) {
 		struct terrane_file *f = r->abandoned;
 		r->abandoned = f->next_abandoned;
@@ -94,6 +97,7 @@ static void *runtime_thread(void *arg)
 
 static int runtime_start(struct terrane *t, struct terrane_error *error)
 {
+	assert(t->runtime == NULL);
 	struct runtime *r = calloc(1, sizeof(*r));
 	if (r == NULL)
 		return -ENOMEM;
@@ -163,6 +167,7 @@ int lib_runtime_get(struct terrane *t, bool block, struct runtime **out,
 	int rc = t->runtime == NULL ? runtime_start(t, error) : 0;
 	struct runtime *r = t->runtime;
 	pthread_mutex_unlock(&t->lock);
+	assert(rc < 0 || r != NULL);
 	if (rc == 0 && block && pthread_equal(pthread_self(), r->thread))
 		rc = -EDEADLK;
 	*out = r;

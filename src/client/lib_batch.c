@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Public calls for batched reads, with results for all ranges together or one by one. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -35,6 +36,7 @@ static void range_deliver(struct terrane_range *to, const struct engine_range *f
 static void batch_add(struct terrane_batch *b, struct terrane_range *r)
 {
 	pthread_mutex_lock(&b->lock);
+	assert(r->private_[RANGE_DONE] == 0); /* a range ends once */
 	r->private_[RANGE_DONE] = 1;
 	r->private_[RANGE_NEXT] = 0;
 	if (b->first == NULL)
@@ -155,6 +157,7 @@ int terrane_batch_open(struct terrane *t, struct terrane_range *ranges, size_t n
 /* Returns the next range to return if it is done, else NULL. The lock is held. */
 static struct terrane_range *batch_pick(struct terrane_batch *b)
 {
+	assert(b->returned < b->count);
 	if (b->in_order) {
 		struct terrane_range *r = &b->ranges[b->returned];
 		return r->private_[RANGE_DONE] != 0 ? r : NULL;

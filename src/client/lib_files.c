@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Public calls on files. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -27,6 +28,7 @@ static int handle_new(struct request *r, struct efile *e)
 
 int lib_file_engine(struct call *c, struct terrane_file *f, struct efile **out)
 {
+	assert(rt_loop_self() == f->t->runtime->loop);
 	*out = NULL;
 	uint64_t generation = f->t->runtime->generation;
 	if (f->generation != generation) {
@@ -226,6 +228,7 @@ int terrane_flush_start(struct terrane_file *f, const struct terrane_options *o,
 
 static int64_t run_close(struct call *c, struct request *r)
 {
+	assert(r->frees_file);
 	struct terrane_file *f = r->a.file;
 	int rc = 0;
 	if (f->generation == r->runtime->generation)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs requests: from a thread of the application to a fiber and back. */
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -124,6 +125,7 @@ int terrane_queue_take(struct terrane_queue *q, struct terrane_op **ops, int max
 
 static void op_complete(struct terrane *t, struct terrane_op *op, int64_t result)
 {
+	assert(op->private_[OP_STATE] == OP_RUNNING); /* an op completes once */
 	op->result = result;
 	if (op->done != NULL) {
 		op->private_[OP_STATE] = OP_DONE;
@@ -156,6 +158,7 @@ int64_t terrane_wait(struct terrane *t, struct terrane_op *op)
 /* Completes a request. Its memory is freed or returned to the caller. */
 static void request_complete(struct request *r, int64_t result)
 {
+	assert(rt_loop_self() == r->runtime->loop);
 	struct terrane_op *op = r->op;
 	struct terrane *t = r->runtime->t;
 	if (r->registered)
@@ -173,6 +176,7 @@ static void request_complete(struct request *r, int64_t result)
  * close or discard. */
 static void request_give_up(struct request *r, int rc)
 {
+	assert(rc < 0 && !(r->appends && r->frees_file));
 	struct terrane_file *f = r->a.file;
 	if (r->appends && f->generation == r->runtime->generation)
 		engine_file_poison(f->e, rc);
@@ -219,6 +223,7 @@ static void request_msg(struct rt_msg *m)
 
 static void request_send(struct request *r, struct runtime *runtime)
 {
+	assert(r->run != NULL && r->fiber == NULL);
 	r->runtime = runtime;
 	r->msg.fn = request_msg;
 	r->id = atomic_fetch_add(&runtime->next_id, 1) + 1;

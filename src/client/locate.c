@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reads bytes of a block by its record: finds the locations, refreshes stale ones, and reports
  * bad chunks. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,7 @@ static void report_fiber(void *arg)
 static void findings_report(struct call *c, const struct meta_block *b,
 			    const struct block_findings *findings)
 {
+	assert(findings->bad_count >= 0 && findings->bad_count <= BLOCK_BAD_MAX);
 	bool any = findings->bad_count > 0 || findings->stale || findings->unreachable;
 	if (!any || c->fabric->closing)
 		return;
@@ -134,6 +136,7 @@ static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint
 int block_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64_t len,
 		const struct sink *sink, uint32_t *crc)
 {
+	assert(len > 0);
 	int rc = fetch_once(c, b, false, off, len, sink, crc);
 	struct arena a;
 	arena_init(&a, 256 * KIB);

@@ -28,6 +28,7 @@
  * it sees a block with all its replicas: with a disk that fails every write and has no substitute, blocks end after 20 s,
  * 40 s, 80 s and so on, and then once an hour.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,8 +105,11 @@ struct log {
 	uint64_t degraded_limit_ns;
 };
 
+static const struct efile_ops log_ops;
+
 static struct log *log_of(struct efile *f)
 {
+	assert(f->ops == &log_ops);
 	return container_of(f, struct log, base);
 }
 
@@ -113,6 +117,7 @@ static struct log *log_of(struct efile *f)
 
 static void part_unref(struct part *p)
 {
+	assert(p->refs > 0);
 	if (--p->refs > 0)
 		return;
 	buf_unref(p->data.buf);
@@ -122,6 +127,7 @@ static void part_unref(struct part *p)
 
 static int replica_send(struct replica *r, const struct part *p)
 {
+	assert(p->off == r->len); /* a replica gets every append, in order */
 	struct log *l = r->log;
 	struct disk_use u;
 	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(p->context);
@@ -193,6 +199,7 @@ static void replica_fiber(void *arg)
 		r->queued_bytes -= min_u64(r->queued_bytes, item->part->data.len);
 		item->part->ended++;
 		item->part->ok += rc == 0;
+		assert(item->part->ok <= item->part->ended && item->part->ended <= r->log->shape.n);
 		if (rc == 0)
 			r->len = item->part->off + item->part->data.len;
 		part_unref(item->part);
@@ -206,6 +213,7 @@ static void replica_fiber(void *arg)
 
 static int replica_queue(struct replica *r, struct part *p)
 {
+	assert(r->log->replicas_started && !r->log->ending);
 	if (r->disk == 0 || r->failed != 0)
 		return -EIO;
 	if (r->queued_bytes + p->data.len > LOG_LAG_MAX_BYTES) {
@@ -248,6 +256,7 @@ static int replicas_start(struct log *l, const uint64_t *disks)
 	for (int i = 0; i < l->shape.n; i++) {
 		struct replica *r = &l->replicas[i];
 		const struct cluster_disk *d = cluster_disk(map, disks[i]);
+		assert(r->fiber == NULL && list_empty(&r->queue)); /* the last block was ended */
 		*r = (struct replica){.log = l, .index = i, .disk = disks[i]};
 		r->created_ns = d != NULL ? d->created_ns : 0;
 		list_init(&r->queue);
@@ -315,6 +324,7 @@ static int chunks_make(struct call *c, struct log *l, enum cluster_media media, 
 
 static int block_start(struct call *c, struct log *l)
 {
+	assert(l->block == 0 && rt_mutex_held(&l->turn));
 	uint64_t disks[LOG_REPLICAS_MAX] = {0};
 	enum cluster_media media = call_media(&l->call);
 	l->block = meta_id();
@@ -344,6 +354,7 @@ static int block_start(struct call *c, struct log *l)
 /* Ends the open block at its committed length. */
 static int block_finish(struct call *c, struct log *l)
 {
+	assert(rt_mutex_held(&l->turn));
 	if (l->block == 0)
 		return 0;
 	replicas_stop(l, false);
@@ -466,6 +477,7 @@ static int part_wait(struct log *l, const struct part *p, int sent)
 
 static int part_commit(struct call *c, struct log *l, const struct part *p)
 {
+	assert(p->off == l->len);
 	uint64_t len = l->len + p->data.len;
 	uint32_t crc = crc32c_combine(l->crc, p->data.crc, p->data.len);
 	struct meta_call m = call_meta(c);
@@ -484,6 +496,7 @@ static int part_commit(struct call *c, struct log *l, const struct part *p)
 /* Stores the part on a quorum of the replicas. -EIO: too few stored it. */
 static int part_append(struct call *c, struct log *l, struct part *p)
 {
+	assert(l->block != 0 && l->failed == 0);
 	p->off = l->len;
 	p->ok = 0;
 	p->ended = 0;
@@ -557,6 +570,7 @@ static int part_new(struct call *c, const struct iovec *iov, int n, struct part 
 
 static int log_part(struct call *c, struct log *l, const struct iovec *iov, int n)
 {
+	assert(iov_bytes(iov, n) > 0 && iov_bytes(iov, n) <= LOG_PART_BYTES);
 	uint64_t len = iov_bytes(iov, n);
 	struct part *p = NULL;
 	int rc = gate_enter(&c->fabric->writes, len);
@@ -743,6 +757,7 @@ static int log_new(struct call *c, const struct terrane_options *o, struct log *
 		return rc;
 	}
 	l->quorum = shape_quorum(&l->shape, c->quorum, true);
+	assert(l->quorum > 0 && l->quorum <= l->shape.n);
 	l->call = *c;
 	l->call.encoding = NULL;
 	l->token = meta_id();

@@ -6,6 +6,7 @@
  * epoch of the open block in its record, so that the old writer can commit no append, (3) raises the epoch at the
  * replicas and cuts them to L, the length in the record. Then it starts a block of its own.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -41,6 +42,7 @@ static void end_fiber(void *arg)
 int elog_replicas_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t len,
 		      const uint64_t *disks, const bool *doubtful, int n)
 {
+	assert(n > 0 && n <= LOG_REPLICAS_MAX && len > 0);
 	struct end_job jobs[LOG_REPLICAS_MAX];
 	struct rt_group g;
 	rt_group_init(&g);
@@ -106,6 +108,7 @@ static void replica_report_fiber(void *arg)
 
 void elog_replica_report(struct engine *e, uint64_t block, uint64_t epoch, int index, uint64_t disk)
 {
+	assert(disk != 0 && index >= 0 && index < LOG_REPLICAS_MAX);
 	struct replica_report_job *r = e->fabric->closing ? NULL : malloc(sizeof(*r));
 	if (r == NULL)
 		return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Implements the public calls on paths with requests to the metadata service. */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -149,6 +150,7 @@ static void entry_out(const struct meta_entry *from, struct terrane_entry *to)
 static int64_t list_page(struct call *c, uint64_t dir, struct meta_cursor *at,
 			 struct terrane_entry *out, size_t max, const char *what)
 {
+	assert(max > 0);
 	struct arena arena;
 	struct meta_page page = {0};
 	struct meta_call m = call_meta(c);
@@ -211,6 +213,7 @@ int64_t engine_list_id(struct call *c, uint64_t dir, struct terrane_cursor *at,
 
 static int mkdir_one(struct call *c, uint64_t dir, struct meta_name name, const char *path)
 {
+	assert(name.len > 0);
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_mkdir(&m, dir, name, meta_id());
 	return call_meta_fail(c, &m, rc, path);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/pace.h"
 
+#include <assert.h>
 #include <stdbool.h>
 
 #include "base/base.h"
@@ -24,6 +25,7 @@ static void pace_follow(double *estimate, double sample)
 
 void pace_add(struct pace *p, uint64_t len, uint64_t took_ns)
 {
+	assert(len > 0);
 	if (len <= PACE_SMALL_BYTES) {
 		pace_follow(&p->small_ns, (double)took_ns);
 		p->small_count++;

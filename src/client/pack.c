@@ -85,6 +85,7 @@ static void pack_fail(struct packing *p, const struct call *c, int rc)
  * were not tried. */
 static void pack_stop(struct packing *p, const struct call *c, int rc)
 {
+	assert(rc < 0);
 	if (p->stopped)
 		return;
 	p->stopped = true;
@@ -182,6 +183,7 @@ static int target_of(struct packing *p, struct map *known, struct meta_name path
 	/* Two paths have the same hash: the second is not in the map and may be added more than
 	 * once. */
 	bool hidden = *out != NULL;
+	assert(p->target_count <= p->count); /* at most one more than files */
 	*out = &p->targets[p->target_count++];
 	**out = (struct target){.path = path};
 	return hidden ? 0 : map_put(known, key, *out);
@@ -240,6 +242,7 @@ static void group_gather(struct packing *p, struct group *g)
 		g->bytes += it->file->len;
 		g->items[g->n++] = it;
 	}
+	assert(g->n <= META_BATCH_MAX && g->bytes <= p->block_bytes);
 	uint64_t first = g->n > 0 ? meta_id_run(g->n) : 0;
 	for (size_t i = 0; i < g->n; i++)
 		g->items[i]->id = first + i;
@@ -248,6 +251,7 @@ static void group_gather(struct packing *p, struct group *g)
 /* Copies the files to one buffer. Takes their checksums of the user's memory. */
 static int group_fill(struct call *c, const struct group *g, struct buf *data, uint32_t *crc)
 {
+	assert(g->bytes > 0 && g->bytes <= data->len);
 	*crc = 0;
 	for (size_t i = 0; i < g->n; i++) {
 		struct terrane_small *f = g->items[i]->file;
@@ -327,6 +331,7 @@ static void name_done(struct packing *p, struct item *it, int rc)
 /* Creates the files [first, first + n), which have one target. */
 static void name_run(struct naming *names, size_t first, size_t n)
 {
+	assert(n > 0 && first + n <= names->n);
 	struct packing *p = names->p;
 	struct item **items = names->items + first;
 	struct call c = *p->call;

@@ -6,6 +6,7 @@
  * transaction, not before, so the record always names chunks that exist. If the client was suspended before it for so
  * long that a janitor has deleted the new chunks as orphans, the change is refused (release_count in meta.h).
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 
 static int block_load(struct call *c, const struct meta_block *b, struct buf *data)
 {
+	assert(b->length <= data->len);
 	struct iovec iov = {data->data, b->length};
 	struct block_range range = {.block = b, .len = b->length, .sink = {.iov = &iov, .n = 1}};
 	struct block_range *ranges = &range;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/shape.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "base/base.h"
@@ -21,6 +22,7 @@ int shape_init(struct shape *s, const struct encoding *e)
 	s->n = encoding_total_chunks(&s->net);
 	s->tolerance = encoding_tolerance(&s->net);
 	s->copies = s->net.kind == ENCODING_REPLICATED;
+	assert(s->k > 0 && s->k <= s->n && s->tolerance >= 0 && s->tolerance < s->n);
 	return 0;
 }
 
@@ -34,6 +36,7 @@ uint64_t shape_chunk_len(const struct shape *s, uint64_t block_len)
 
 uint64_t shape_stored_len(const struct shape *s, int chunk, uint64_t block_len)
 {
+	assert(chunk >= 0 && chunk < s->n);
 	uint64_t len = shape_chunk_len(s, block_len);
 	if (s->copies || chunk >= s->k)
 		return len;
@@ -43,6 +46,7 @@ uint64_t shape_stored_len(const struct shape *s, int chunk, uint64_t block_len)
 
 int shape_quorum(const struct shape *s, int asked, bool log)
 {
+	assert(asked >= 0);
 	/* With `least` chunks stored one more may be lost; a code without tolerance needs all n. */
 	int least = s->n - s->tolerance + (s->tolerance > 0 ? 1 : 0);
 	int want = asked;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/sink.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -45,13 +46,16 @@ void sink_write(const struct sink *s, uint64_t at, const void *bytes, size_t len
 	const uint8_t *from = bytes;
 	for (struct walk w = walk_begin(s, at, len); walk_next(&w); from += w.len)
 		memcpy(w.bytes, from, w.len);
+	assert(from == (const uint8_t *)bytes + len);
 }
 
 uint32_t sink_crc(const struct sink *s, uint64_t at, size_t len)
 {
 	uint32_t crc = 0;
-	for (struct walk w = walk_begin(s, at, len); walk_next(&w);)
+	struct walk w = walk_begin(s, at, len);
+	while (walk_next(&w))
 		crc = crc32c(crc, w.bytes, w.len);
+	assert(w.left == 0); /* the range is inside the pieces */
 	return crc;
 }
 

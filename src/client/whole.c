@@ -14,6 +14,7 @@
  * created (meta_file_new), extents are added as blocks are committed, in order, and meta_link gives the name. Until then
  * no reader sees the file; the collector deletes what a failed writer leaves.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,13 +77,17 @@ struct whole {
 	char name_text[META_NAME_MAX + 1];
 };
 
+static const struct efile_ops whole_ops;
+
 static struct whole *whole_of(struct efile *f)
 {
+	assert(f->ops == &whole_ops);
 	return container_of(f, struct whole, base);
 }
 
 static void whole_break(struct whole *w, int rc, const char *why)
 {
+	assert(rc < 0);
 	if (w->failed != 0)
 		return;
 	w->failed = rc;
@@ -105,6 +110,7 @@ struct whole_job {
 
 static void job_run(struct whole *w, struct whole_job *job)
 {
+	assert(job->index < w->count && !w->pieces[job->index].done);
 	struct meta_owner owner = {.file = w->base.id, .bytes = job->block.len};
 	struct call c = w->call;
 	job->block.owners = &owner;
@@ -126,6 +132,7 @@ static void job_fiber(void *arg)
 	rt_context_set(w->context); /* the same for all blocks, whichever append filled them */
 	job_run(w, job);
 	free(job);
+	assert(w->in_flight > 0);
 	w->in_flight--;
 	rt_cond_broadcast(&w->change);
 }
@@ -172,6 +179,7 @@ static int whole_make(struct call *c, struct whole *w)
 /* Adds committed blocks to the file record, in order, in batches of at least at_least. */
 static int whole_add(struct call *c, struct whole *w, size_t at_least)
 {
+	assert(w->record_created && w->added <= w->count);
 	for (;;) {
 		struct meta_extent extents[META_EXTENTS_MAX];
 		size_t n = 0;
@@ -196,6 +204,7 @@ static int whole_add(struct call *c, struct whole *w, size_t at_least)
 /* Starts a job that writes the block being filled. Waits while in_flight_max jobs run. */
 static int whole_send(struct call *c, struct whole *w)
 {
+	assert(rt_mutex_held(&w->turn) && w->fill_len > 0);
 	int rc = 0;
 	while (rc == 0 && w->failed == 0 && w->in_flight >= w->in_flight_max)
 		rc = rt_cond_wait(&w->change);
@@ -237,6 +246,7 @@ static int whole_send(struct call *c, struct whole *w)
  * gate. */
 static int fill_move(struct whole *w, uint64_t bytes, uint64_t gate_bytes)
 {
+	assert(bytes > w->fill_len);
 	struct fabric *f = w->base.engine->fabric;
 	struct buf *larger;
 	int rc = rt_pool_get(&f->pool, bytes, &larger);
@@ -399,6 +409,7 @@ static int whole_append(struct call *c, struct efile *f, const struct iovec *iov
 /* Waits until all blocks are written and committed. The turn is held. */
 static int whole_settle(struct call *c, struct whole *w)
 {
+	assert(rt_mutex_held(&w->turn));
 	int rc = whole_check(w, c);
 	if (rc == 0 && w->fill_len > 0)
 		rc = whole_send(c, w);
@@ -428,6 +439,7 @@ static void whole_poison(struct efile *f, int rc)
 /* Checks that every block is written. The turn is held and no job runs. */
 static int whole_complete(struct call *c, const struct whole *w)
 {
+	assert(w->in_flight == 0);
 	for (size_t i = 0; i < w->count; i++)
 		if (!w->pieces[i].done)
 			return call_fail(c, -EIO, "%s: a block was not written", w->name_text);
@@ -443,6 +455,7 @@ static unsigned meta_flags(const struct whole *w)
  * committed. */
 static int publish_small(struct call *c, struct whole *w, const struct meta_block *block)
 {
+	assert(w->count <= META_INLINE_EXTENTS && !w->record_created);
 	struct meta_extent extents[META_INLINE_EXTENTS];
 	for (size_t i = 0; i < w->count; i++)
 		extents[i] = (struct meta_extent){.block = w->pieces[i].block,
@@ -467,6 +480,7 @@ static int publish_small(struct call *c, struct whole *w, const struct meta_bloc
  * name. */
 static int publish_only(struct call *c, struct whole *w)
 {
+	assert(w->fill != NULL && w->count == 0);
 	AUTO_FREE struct meta_chunk *chunks = calloc((size_t)w->fill_shape.n, sizeof(*chunks));
 	struct meta_block record = {.chunks = chunks};
 	size_t index = 0;
@@ -523,6 +537,7 @@ static void whole_discard(struct efile *f)
 	list_remove(&w->link);
 	rt_group_cancel(&w->jobs);
 	rt_group_join(&w->jobs);
+	assert(w->in_flight == 0);
 	rt_shield_leave();
 	fill_drop(w);
 	context_unref(w->context);

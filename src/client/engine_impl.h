@@ -148,9 +148,9 @@ struct efile {
 	uint64_t dir;
 };
 
-/* whole.c */
-int whole_create(struct call *c, const struct dir_slot *at, unsigned flags,
-		 const struct terrane_options *o, struct efile **out);
+/* sealed_writer.c */
+int sealed_writer_create(struct call *c, const struct dir_slot *at, unsigned flags,
+			 const struct terrane_options *o, struct efile **out);
 /* log.c */
 int elog_create(struct call *c, const struct dir_slot *at, unsigned flags,
 		const struct terrane_options *o, struct efile **out);

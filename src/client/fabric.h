@@ -76,7 +76,7 @@ struct fabric {
 	struct budget budget;
 	struct pace pace;
 	struct rt_group background; /* fibers that outlive their call */
-	/* struct whole: files being written, which may hold memory of a block */
+	/* struct sealed_writer: files being written, which may hold memory of a block */
 	struct list writers;
 	struct engine *engine; /* the engine open over this fabric; NULL: none */
 	struct fabric_stats stats;

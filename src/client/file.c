@@ -385,7 +385,7 @@ int engine_create(struct call *c, const char *path, unsigned flags, const struct
 	if (rc < 0)
 		return rc;
 	return (flags & TERRANE_LOG) != 0 ? elog_create(c, &at, flags, o, out)
-					  : whole_create(c, &at, flags, o, out);
+					  : sealed_writer_create(c, &at, flags, o, out);
 }
 
 int engine_append_open(struct call *c, const char *path, const struct terrane_options *o,

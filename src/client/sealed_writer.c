@@ -40,7 +40,7 @@ struct piece {
 	bool done;
 };
 
-struct whole {
+struct sealed_writer {
 	struct efile base;
 	struct call call; /* call of the block jobs; outlives the user's calls */
 	/* context of the block jobs: that of the call that created the file */
@@ -77,15 +77,15 @@ struct whole {
 	char name_text[META_NAME_MAX + 1];
 };
 
-static const struct efile_ops whole_ops;
+static const struct efile_ops sealed_writer_ops;
 
-static struct whole *whole_of(struct efile *f)
+static struct sealed_writer *sealed_writer_of(struct efile *f)
 {
-	assert(f->ops == &whole_ops);
-	return container_of(f, struct whole, base);
+	assert(f->ops == &sealed_writer_ops);
+	return container_of(f, struct sealed_writer, base);
 }
 
-static void whole_break(struct whole *w, int rc, const char *why)
+static void sealed_writer_fail(struct sealed_writer *w, int rc, const char *why)
 {
 	assert(rc < 0);
 	if (w->failed != 0)
@@ -94,21 +94,21 @@ static void whole_break(struct whole *w, int rc, const char *why)
 	snprintf(w->why, sizeof(w->why), "%s", why);
 }
 
-static int whole_check(struct whole *w, struct call *c)
+static int sealed_writer_check(struct sealed_writer *w, struct call *c)
 {
 	return w->failed == 0 ? 0 : call_fail(c, w->failed, "%s", w->why);
 }
 
 /* --- writing blocks --------------------------------------------------------------------------- */
 
-struct whole_job {
-	struct whole *w;
+struct sealed_writer_job {
+	struct sealed_writer *w;
 	size_t index;
 	struct shape shape;
 	struct block_new block;
 };
 
-static void job_run(struct whole *w, struct whole_job *job)
+static void job_run(struct sealed_writer *w, struct sealed_writer_job *job)
 {
 	assert(job->index < w->count && !w->pieces[job->index].done);
 	struct meta_owner owner = {.file = w->base.id, .bytes = job->block.len};
@@ -118,7 +118,7 @@ static void job_run(struct whole *w, struct whole_job *job)
 	rt_deadline_set(rt_now_ns() + JOB_TIMEOUT_NS);
 	int rc = block_create_take(&c, &job->block);
 	if (rc < 0) {
-		whole_break(w, rc, c.error);
+		sealed_writer_fail(w, rc, c.error);
 		return;
 	}
 	w->pieces[job->index].block = job->block.id;
@@ -127,8 +127,8 @@ static void job_run(struct whole *w, struct whole_job *job)
 
 static void job_fiber(void *arg)
 {
-	struct whole_job *job = arg;
-	struct whole *w = job->w;
+	struct sealed_writer_job *job = arg;
+	struct sealed_writer *w = job->w;
 	rt_context_set(w->context); /* the same for all blocks, whichever append filled them */
 	job_run(w, job);
 	free(job);
@@ -137,7 +137,7 @@ static void job_fiber(void *arg)
 	rt_cond_broadcast(&w->change);
 }
 
-static int piece_new(struct whole *w, uint64_t len, size_t *index)
+static int piece_new(struct sealed_writer *w, uint64_t len, size_t *index)
 {
 	if (w->count == w->capacity) {
 		size_t capacity = w->capacity == 0 ? 16 : 2 * w->capacity;
@@ -153,7 +153,7 @@ static int piece_new(struct whole *w, uint64_t len, size_t *index)
 }
 
 /* Frees the block being filled and leaves the gate. */
-static void fill_drop(struct whole *w)
+static void fill_free(struct sealed_writer *w)
 {
 	buf_unref(w->fill);
 	if (w->gate_bytes > 0)
@@ -164,7 +164,7 @@ static void fill_drop(struct whole *w)
 	w->gate_bytes = 0;
 }
 
-static int whole_make(struct call *c, struct whole *w)
+static int record_create(struct call *c, struct sealed_writer *w)
 {
 	if (w->record_created)
 		return 0;
@@ -177,7 +177,7 @@ static int whole_make(struct call *c, struct whole *w)
 }
 
 /* Adds committed blocks to the file record, in order, in batches of at least at_least. */
-static int whole_add(struct call *c, struct whole *w, size_t at_least)
+static int extents_add(struct call *c, struct sealed_writer *w, size_t at_least)
 {
 	assert(w->record_created && w->added <= w->count);
 	for (;;) {
@@ -202,26 +202,26 @@ static int whole_add(struct call *c, struct whole *w, size_t at_least)
 }
 
 /* Starts a job that writes the block being filled. Waits while in_flight_max jobs run. */
-static int whole_send(struct call *c, struct whole *w)
+static int fill_send(struct call *c, struct sealed_writer *w)
 {
 	assert(rt_mutex_held(&w->turn) && w->fill_len > 0);
 	int rc = 0;
 	while (rc == 0 && w->failed == 0 && w->in_flight >= w->in_flight_max)
 		rc = rt_cond_wait(&w->change);
 	if (rc == 0)
-		rc = whole_check(w, c);
+		rc = sealed_writer_check(w, c);
 	if (rc == 0 && w->count > 0)
-		rc = whole_make(c, w);
+		rc = record_create(c, w);
 	if (rc == 0 && w->record_created)
-		rc = whole_add(c, w, ADD_BATCH);
-	struct whole_job *job = rc == 0 ? malloc(sizeof(*job)) : NULL;
+		rc = extents_add(c, w, ADD_BATCH);
+	struct sealed_writer_job *job = rc == 0 ? malloc(sizeof(*job)) : NULL;
 	if (rc == 0 && job == NULL)
 		rc = -ENOMEM;
 	size_t index = 0;
 	if (rc == 0)
 		rc = piece_new(w, w->fill_len, &index);
 	if (rc == 0) {
-		*job = (struct whole_job){.w = w, .index = index, .shape = w->fill_shape};
+		*job = (struct sealed_writer_job){.w = w, .index = index, .shape = w->fill_shape};
 		job->block = (struct block_new){.shape = &job->shape,
 						.data = w->fill,
 						.len = w->fill_len,
@@ -236,7 +236,7 @@ static int whole_send(struct call *c, struct whole *w)
 	w->in_flight++;
 	w->fill = NULL;
 	w->gate_bytes = 0;
-	fill_drop(w);
+	fill_free(w);
 	return 0;
 }
 
@@ -244,7 +244,7 @@ static int whole_send(struct call *c, struct whole *w)
 
 /* Moves the block being filled to a buffer of `bytes`, for which gate_bytes were entered at the
  * gate. */
-static int fill_move(struct whole *w, uint64_t bytes, uint64_t gate_bytes)
+static int fill_move(struct sealed_writer *w, uint64_t bytes, uint64_t gate_bytes)
 {
 	assert(bytes > w->fill_len);
 	struct fabric *f = w->base.engine->fabric;
@@ -263,7 +263,7 @@ static int fill_move(struct whole *w, uint64_t bytes, uint64_t gate_bytes)
 	return 0;
 }
 
-static bool relief_due(const struct whole *w)
+static bool relief_due(const struct sealed_writer *w)
 {
 	return w->failed == 0 && w->in_flight < w->in_flight_max && w->fill_len >= RELIEF_BYTES;
 }
@@ -272,22 +272,22 @@ static bool relief_due(const struct whole *w)
  * memory do not affect this one. */
 static void relief_fiber(void *arg)
 {
-	struct whole *w = arg;
+	struct sealed_writer *w = arg;
 	rt_context_set(w->context);
 	rt_deadline_set(rt_now_ns() + JOB_TIMEOUT_NS);
 	if (rt_mutex_lock(&w->turn) < 0)
 		return;
 	struct call own = w->call;
-	int rc = relief_due(w) ? whole_send(&own, w) : 0;
+	int rc = relief_due(w) ? fill_send(&own, w) : 0;
 	if (rc < 0)
-		whole_break(w, rc, own.error);
+		sealed_writer_fail(w, rc, own.error);
 	rt_mutex_unlock(&w->turn);
 }
 
 /* Makes one idle file with enough gathered bytes send its block. */
-static void others_send(struct call *c)
+static void idle_writer_send(struct call *c)
 {
-	struct whole *w;
+	struct sealed_writer *w;
 	list_for_each_entry(w, &c->fabric->writers, link) {
 		bool idle = w->turn.owner == NULL && relief_due(w);
 		if (idle && rt_group_spawn(&w->jobs, "relief", relief_fiber, w) == 0)
@@ -304,13 +304,13 @@ static int fill_wait(struct call *c, uint64_t gate_bytes)
 		rt_deadline_set(before_ns);
 		if (rc != -ETIME || rt_now_ns() >= before_ns)
 			return rc;
-		others_send(c);
+		idle_writer_send(c);
 	}
 }
 
 /* Returns the size of the next buffer. A file that has filled one block is likely to fill the
  * next. */
-static uint64_t fill_want(const struct whole *w, uint64_t more)
+static uint64_t fill_want(const struct sealed_writer *w, uint64_t more)
 {
 	uint64_t want = w->count > 0 ? w->block_bytes : w->fill_len + more;
 	if (w->fill != NULL)
@@ -319,7 +319,7 @@ static uint64_t fill_want(const struct whole *w, uint64_t more)
 }
 
 /* Makes room for at least one byte, if possible for `more`. */
-static int fill_room(struct call *c, struct whole *w, uint64_t more)
+static int fill_room(struct call *c, struct sealed_writer *w, uint64_t more)
 {
 	if (w->fill != NULL && w->fill_len < w->fill->len)
 		return 0;
@@ -328,7 +328,7 @@ static int fill_room(struct call *c, struct whole *w, uint64_t more)
 	uint64_t want = fill_want(w, more);
 	uint64_t gate_bytes = block_gate_bytes(&w->fill_shape, want);
 	if (!gate_try(&c->fabric->writes, gate_bytes)) {
-		int rc = w->fill_len > 0 ? whole_send(c, w) : 0;
+		int rc = w->fill_len > 0 ? fill_send(c, w) : 0;
 		if (w->fill == NULL)
 			w->fill_shape = w->next;
 		/* Running jobs of this file will free memory, so a full block is worth the wait;
@@ -345,7 +345,7 @@ static int fill_room(struct call *c, struct whole *w, uint64_t more)
 }
 
 /* Copies bytes into blocks. Takes their checksum of the user's memory. */
-static int fill_bytes(struct call *c, struct whole *w, const uint8_t *bytes, uint64_t len,
+static int fill_bytes(struct call *c, struct sealed_writer *w, const uint8_t *bytes, uint64_t len,
 		      uint32_t *crc)
 {
 	while (len > 0) {
@@ -363,7 +363,7 @@ static int fill_bytes(struct call *c, struct whole *w, const uint8_t *bytes, uin
 		bytes += n;
 		len -= n;
 		if (w->fill_len == w->block_bytes)
-			rc = whole_send(c, w);
+			rc = fill_send(c, w);
 		if (rc < 0)
 			return rc;
 	}
@@ -371,23 +371,23 @@ static int fill_bytes(struct call *c, struct whole *w, const uint8_t *bytes, uin
 }
 
 /* Sets the shape of the blocks that begin in this append: an append may name an encoding. */
-static int next_shape(struct call *c, struct whole *w)
+static int next_shape(struct call *c, struct sealed_writer *w)
 {
 	w->next = w->shape;
 	return c->encoding == NULL ? 0 : engine_encoding(c, c->encoding, &w->next);
 }
 
-static int whole_append(struct call *c, struct efile *f, const struct iovec *iov, int n,
-			const uint32_t *crc)
+static int sealed_writer_append(struct call *c, struct efile *f, const struct iovec *iov, int n,
+				const uint32_t *crc)
 {
-	struct whole *w = whole_of(f);
+	struct sealed_writer *w = sealed_writer_of(f);
 	int rc = rt_mutex_lock(&w->turn);
 	if (rc < 0) {
 		/* Later appends must not close the gap. */
-		whole_break(w, rc, "an earlier append was cancelled before it began");
+		sealed_writer_fail(w, rc, "an earlier append was cancelled before it began");
 		return rc;
 	}
-	rc = whole_check(w, c);
+	rc = sealed_writer_check(w, c);
 	bool began = rc == 0;
 	uint32_t all = 0;
 	if (rc == 0)
@@ -398,7 +398,7 @@ static int whole_append(struct call *c, struct efile *f, const struct iovec *iov
 		rc = call_fail(c, -EBADMSG, "%s: the bytes do not match their checksum",
 			       w->name_text);
 	if (rc < 0 && began)
-		whole_break(w, rc, c->error);
+		sealed_writer_fail(w, rc, c->error);
 	c->fabric->stats.written_bytes += rc == 0 ? iov_bytes(iov, n) : 0;
 	rt_mutex_unlock(&w->turn);
 	return rc;
@@ -407,37 +407,37 @@ static int whole_append(struct call *c, struct efile *f, const struct iovec *iov
 /* --- closing ---------------------------------------------------------------------------------- */
 
 /* Waits until all blocks are written and committed. The turn is held. */
-static int whole_settle(struct call *c, struct whole *w)
+static int sealed_writer_settle(struct call *c, struct sealed_writer *w)
 {
 	assert(rt_mutex_held(&w->turn));
-	int rc = whole_check(w, c);
+	int rc = sealed_writer_check(w, c);
 	if (rc == 0 && w->fill_len > 0)
-		rc = whole_send(c, w);
+		rc = fill_send(c, w);
 	while (rc == 0 && w->failed == 0 && w->in_flight > 0)
 		rc = rt_cond_wait(&w->change);
-	return rc < 0 ? rc : whole_check(w, c);
+	return rc < 0 ? rc : sealed_writer_check(w, c);
 }
 
-static int whole_flush(struct call *c, struct efile *f)
+static int sealed_writer_flush(struct call *c, struct efile *f)
 {
-	struct whole *w = whole_of(f);
+	struct sealed_writer *w = sealed_writer_of(f);
 	int rc = rt_mutex_lock(&w->turn);
 	if (rc < 0)
 		return rc;
-	rc = whole_settle(c, w);
+	rc = sealed_writer_settle(c, w);
 	if (rc < 0)
-		whole_break(w, rc, c->error);
+		sealed_writer_fail(w, rc, c->error);
 	rt_mutex_unlock(&w->turn);
 	return rc;
 }
 
-static void whole_poison(struct efile *f, int rc)
+static void sealed_writer_poison(struct efile *f, int rc)
 {
-	whole_break(whole_of(f), rc, "an earlier append could not be started");
+	sealed_writer_fail(sealed_writer_of(f), rc, "an earlier append could not be started");
 }
 
 /* Checks that every block is written. The turn is held and no job runs. */
-static int whole_complete(struct call *c, const struct whole *w)
+static int sealed_writer_complete(struct call *c, const struct sealed_writer *w)
 {
 	assert(w->in_flight == 0);
 	for (size_t i = 0; i < w->count; i++)
@@ -446,14 +446,14 @@ static int whole_complete(struct call *c, const struct whole *w)
 	return 0;
 }
 
-static unsigned meta_flags(const struct whole *w)
+static unsigned meta_flags(const struct sealed_writer *w)
 {
 	return (w->flags & TERRANE_REPLACE) != 0 ? META_OVERWRITE : 0;
 }
 
 /* Creates the file with its name in one transaction; block: committed with it, NULL: all are
  * committed. */
-static int publish_small(struct call *c, struct whole *w, const struct meta_block *block)
+static int publish_small(struct call *c, struct sealed_writer *w, const struct meta_block *block)
 {
 	assert(w->count <= META_INLINE_EXTENTS && !w->record_created);
 	struct meta_extent extents[META_INLINE_EXTENTS];
@@ -478,7 +478,7 @@ static int publish_small(struct call *c, struct whole *w, const struct meta_bloc
 
 /* Closes a file of one block that has not been sent: writes it here and commits it with the
  * name. */
-static int publish_only(struct call *c, struct whole *w)
+static int publish_only(struct call *c, struct sealed_writer *w)
 {
 	assert(w->fill != NULL && w->count == 0);
 	AUTO_FREE struct meta_chunk *chunks = calloc((size_t)w->fill_shape.n, sizeof(*chunks));
@@ -495,7 +495,7 @@ static int publish_only(struct call *c, struct whole *w)
 			      .uncommitted = &record};
 	w->fill = NULL;
 	w->gate_bytes = 0;
-	fill_drop(w);
+	fill_free(w);
 	struct call own = w->call;
 	const struct context *before = rt_context_enter(w->context);
 	rc = block_create_take(&own, &b);
@@ -507,9 +507,9 @@ static int publish_only(struct call *c, struct whole *w)
 	return publish_small(c, w, &record);
 }
 
-static int publish_large(struct call *c, struct whole *w)
+static int publish_large(struct call *c, struct sealed_writer *w)
 {
-	int rc = whole_add(c, w, 1);
+	int rc = extents_add(c, w, 1);
 	if (rc < 0)
 		return rc;
 	struct meta_call m = call_meta(c);
@@ -522,10 +522,10 @@ static int publish_large(struct call *c, struct whole *w)
 	return call_meta_fail(c, &m, rc, w->name_text);
 }
 
-static void whole_discard(struct efile *f)
+static void sealed_writer_discard(struct efile *f)
 {
-	struct whole *w = whole_of(f);
-	whole_break(w, -ECANCELED, "the file was discarded");
+	struct sealed_writer *w = sealed_writer_of(f);
+	sealed_writer_fail(w, -ECANCELED, "the file was discarded");
 	rt_shield_enter();
 	rt_group_cancel(&w->jobs); /* a relief job may hold the turn */
 	/* A call may hold the turn and start another job. In a crashed simulated process locking
@@ -539,41 +539,41 @@ static void whole_discard(struct efile *f)
 	rt_group_join(&w->jobs);
 	assert(w->in_flight == 0);
 	rt_shield_leave();
-	fill_drop(w);
+	fill_free(w);
 	context_unref(w->context);
 	free(w->pieces);
 	free(w);
 }
 
 /* Gives the file its name. The turn is held. */
-static int whole_publish(struct call *c, struct whole *w)
+static int sealed_writer_publish(struct call *c, struct sealed_writer *w)
 {
 	if (w->failed == 0 && w->count == 0 && w->fill_len > 0)
 		return publish_only(c, w);
-	int rc = whole_settle(c, w);
+	int rc = sealed_writer_settle(c, w);
 	if (rc == 0)
-		rc = whole_complete(c, w);
+		rc = sealed_writer_complete(c, w);
 	if (rc < 0)
 		return rc;
 	return w->record_created ? publish_large(c, w) : publish_small(c, w, NULL);
 }
 
-static int whole_close(struct call *c, struct efile *f)
+static int sealed_writer_close(struct call *c, struct efile *f)
 {
-	struct whole *w = whole_of(f);
+	struct sealed_writer *w = sealed_writer_of(f);
 	int rc = rt_mutex_lock(&w->turn);
 	if (rc == 0) {
-		rc = whole_publish(c, w);
+		rc = sealed_writer_publish(c, w);
 		rt_mutex_unlock(&w->turn);
 	}
-	whole_discard(f);
+	sealed_writer_discard(f);
 	return rc;
 }
 
-static int whole_stat(struct call *c, struct efile *f, struct terrane_stat *out)
+static int sealed_writer_stat(struct call *c, struct efile *f, struct terrane_stat *out)
 {
 	(void)c;
-	const struct whole *w = whole_of(f);
+	const struct sealed_writer *w = sealed_writer_of(f);
 	*out = (struct terrane_stat){
 		.id = f->id, .kind = TERRANE_FILE, .size = w->size, .block_bytes = w->block_bytes};
 	encoding_print(&w->shape.encoding, out->encoding);
@@ -581,21 +581,21 @@ static int whole_stat(struct call *c, struct efile *f, struct terrane_stat *out)
 	return 0;
 }
 
-static const struct efile_ops whole_ops = {
-	.append = whole_append,
-	.flush = whole_flush,
-	.close = whole_close,
-	.discard = whole_discard,
-	.poison = whole_poison,
-	.stat = whole_stat,
+static const struct efile_ops sealed_writer_ops = {
+	.append = sealed_writer_append,
+	.flush = sealed_writer_flush,
+	.close = sealed_writer_close,
+	.discard = sealed_writer_discard,
+	.poison = sealed_writer_poison,
+	.stat = sealed_writer_stat,
 };
 
 /* --- creating --------------------------------------------------------------------------------- */
 
-int whole_create(struct call *c, const struct dir_slot *at, unsigned flags,
-		 const struct terrane_options *o, struct efile **out)
+int sealed_writer_create(struct call *c, const struct dir_slot *at, unsigned flags,
+			 const struct terrane_options *o, struct efile **out)
 {
-	struct whole *w = calloc(1, sizeof(*w));
+	struct sealed_writer *w = calloc(1, sizeof(*w));
 	if (w == NULL)
 		return -ENOMEM;
 	if (at->name.len > META_NAME_MAX) {
@@ -615,8 +615,10 @@ int whole_create(struct call *c, const struct dir_slot *at, unsigned flags,
 		free(w);
 		return rc;
 	}
-	w->base = (struct efile){
-		.ops = &whole_ops, .engine = call_engine(c), .id = meta_id(), .dir = at->dir};
+	w->base = (struct efile){.ops = &sealed_writer_ops,
+				 .engine = call_engine(c),
+				 .id = meta_id(),
+				 .dir = at->dir};
 	w->call = *c;
 	w->call.encoding = NULL;
 	w->next = w->shape;

@@ -31,7 +31,7 @@ SERVE_S = 60
 
 
 class Table:
-    """As bench/table.h prints it."""
+    """Prints a table like bench/table.h."""
 
     def __init__(self, as_json):
         self.json, self.missed = as_json, 0
@@ -44,7 +44,7 @@ class Table:
                   "| what | measured | target | ratio | |\n|---|---:|---:|---:|---|")
 
     def row(self, what, value, unit, target=None, less=True, note=""):
-        """target is what to reach; None: only for information."""
+        """Prints a row. target: the value to reach; None: the row is for information only."""
         ratio = None
         if target is not None:
             ratio = 1.0 if value == target else (target / value if less else value / target)
@@ -60,7 +60,7 @@ class Table:
 
 
 def kill_loops(folder, table, loops):
-    """kill -9 of any process, one after the other, while three clients work."""
+    """Kills random processes with SIGKILL, one after the other, while three clients work."""
     with Fire(folder) as fire:
         fire.clients(3)
         start = time.monotonic()
@@ -91,7 +91,7 @@ def right_read(client, path, wanted):
 
 
 def first_read(folder, table, trials):
-    """From the kill of a node to the first right read of a file with a chunk of every block on it."""
+    """Measures the time from the kill of a node to the first right read of a file that has a chunk of every block on it."""
     data = random.Random(9).randbytes(8 * MIB)
     times = {"open": [], "new": []}
     with Box(folder / "box", "--racks", 6, "--disks", 1, "--procs") as box:
@@ -125,7 +125,7 @@ def bench(box, *words):
 
 
 def rack_down(folder, table, size, emulate):
-    """Throughput with one rack of six down, as part of that with all up, in turns."""
+    """Measures the throughput with one rack of six down, relative to all racks up, in turns."""
     with Box(folder / "box", "--racks", 6, "--disks", 2, "--emulate", emulate, "--procs") as box:
         box("mkdir", "/bench")
         speed = {"read": [[], []], "write": [[], []]}
@@ -151,7 +151,7 @@ def rack_down(folder, table, size, emulate):
 
 
 def link_chunks(disk, count):
-    """Names of chunks, most of them links to a few: a disk that opens looks at names alone. One that is right."""
+    """Creates names of chunks, most of them links to a few files: opening a disk reads names alone. Returns a valid one."""
     fan_bits = read_super(disk)["fan_bits"]
     source = next(p for p in disk.glob("chunks/*/*") if p.is_file())
     origin = source
@@ -171,7 +171,7 @@ def node_restart(folder, table, count):
     with Box(folder / "box", "--racks", 3, "--disks", 1, "--procs") as box:
         (folder / "f").write_bytes(random.Random(3).randbytes(100000))
         box("put", "-q", folder / "f", "/f")
-        box.kill("janitor")  # it would look at what is linked below
+        box.kill("janitor")  # it would delete the linked chunks as orphans
         right = link_chunks(box.folder / "disks" / "node-1" / "1", count)
         box.kill("node-1")
         config = box.folder / "conf" / "node-1.ini"
@@ -193,7 +193,7 @@ def node_restart(folder, table, count):
 
 
 def await_listening(port, start):
-    """Clients that find nobody wait longer each time: they come when somebody is there."""
+    """Waits until the port accepts connections: a client that finds no server waits longer before each retry."""
     while True:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:

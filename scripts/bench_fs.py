@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """./dev bench fs: files in a cluster on this machine, beside the bare disk and, with --peers, beside
-MooseFS and GlusterFS, all in one run. Every system syncs to disk before it acknowledges. Ours runs
+MooseFS and GlusterFS, all in one run. Every system syncs to disk before it acknowledges. Terrane runs
 each role as a process of its own (--procs), on the same disk, without emulation.
 """
 import argparse
@@ -20,7 +20,7 @@ from common import BUILD, call
 
 TERRANE = BUILD / "terrane"
 MIB = 1 << 20
-MANY = 16  # threads, where a set of files is written or read at once and the system has no call for that
+MANY = 16  # threads that write or read a set of files on systems without a call for sets
 # name, unit; DATA of them move bytes
 ROWS = [
     ("sequential write", "MiB/s"),
@@ -37,12 +37,12 @@ ROWS = [
 ]
 DATA = 8
 NAMES = [name for name, _ in ROWS[DATA:]]
-# those with the same redundancy; MooseFS has whole copies only, two or three
+# peers with the same redundancy; MooseFS has only copies, two or three
 LIKE = {"Terrane, rs:4+2": "GlusterFS, dispersed 4+2", "Terrane, r3": "GlusterFS, replica 3"}
 
 
 class Mounted:
-    """The rows on a folder, with the calls that programs make."""
+    """Measures the rows in a folder, with the calls of ordinary programs."""
 
     def __init__(self, name, folder, scale, forget, cpu):
         self.name, self.at, self.scale = name, Path(folder) / "bench", scale
@@ -129,7 +129,7 @@ class Mounted:
 
 
 class Direct(Mounted):
-    """What the disk gives to who does nothing else: direct I/O with several requests in flight; files of one size only."""
+    """The bare disk: direct I/O with several requests in flight; only files of one size."""
 
     def fio(self, *words):
         return super().fio(*words, "--direct=1", "--ioengine=libaio", "--iodepth=4")
@@ -143,7 +143,7 @@ class Direct(Mounted):
 
 
 class Terrane:
-    """A cluster of processes; use it in a `with`."""
+    """A Terrane cluster of processes; use it in a `with`."""
 
     def __init__(self, folder, scale, encoding):
         self.name, self.folder, self.scale = f"Terrane, {encoding}", Path(folder), scale
@@ -235,7 +235,7 @@ def neighbours(folder, scale, results):
 
 
 def best(results):
-    """The better round of each."""
+    """The best round of each system and row."""
     found = {}
     for r in results:
         key = r["system"], r["row"]
@@ -245,7 +245,7 @@ def best(results):
 
 
 def cpu(r, scale):
-    """Of data, seconds for a GiB; of names, milliseconds for one."""
+    """Processor time: of rows of data, seconds per GiB; of rows of names, milliseconds per name."""
     if [name for name, _ in ROWS].index(r["row"]) >= DATA:
         return f"{1000 * r['cpu_s'] / scale.files:.2f}"
     size = scale.small * scale.files if "files" in r["row"] else scale.big
@@ -295,7 +295,7 @@ def main():
     parser.add_argument("--peers", action="store_true", help="also MooseFS and GlusterFS (installs them)")
     parser.add_argument("--size", type=int, default=1024, help="MiB of the large file")
     parser.add_argument("--files", type=int, default=2000, help="number of small files")
-    parser.add_argument("--rounds", type=int, default=1, help="of everything; the better one of each counts")
+    parser.add_argument("--rounds", type=int, default=1, help="rounds; the best one of each row counts")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     scale = Scale(arguments.size * MIB, arguments.files)

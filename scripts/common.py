@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts behind ./dev share: where things are, and how sanitized programs are run."""
+"""Shared by the scripts behind ./dev: paths, builds, and the environment of sanitized programs."""
 import functools
 import os
 import subprocess
@@ -11,7 +11,7 @@ CORES = len(os.sched_getaffinity(0))
 
 
 def call(command, **options):
-    """Runs a command in the root, without stdin; its output comes back as text."""
+    """Runs a command in the root of the tree, without stdin; returns its output as text."""
     return subprocess.run([str(c) for c in command], cwd=ROOT, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace", check=False, **options)
@@ -19,14 +19,14 @@ def call(command, **options):
 
 @functools.lru_cache(maxsize=None)
 def build(config):
-    """Builds a configuration, once per run; the output of the failure, or None."""
+    """Builds a configuration, once per run. Returns the output if it fails, else None."""
     done = call(["./dev", "build", config])
     return None if done.returncode == 0 else done.stdout
 
 
 def sanitizer_env():
     env = dict(os.environ)
-    # What is freed stays poisoned until 16 MiB more are: with the default of 256 all that is allocated is new to the
+    # The quarantine keeps 16 MiB of freed memory poisoned. With the default of 256 MiB all allocations are new to the
     # caches and the kernel, and tests of crashes take a fifth longer.
     env["ASAN_OPTIONS"] = "abort_on_error=0:detect_leaks=1:strict_string_checks=1:quarantine_size_mb=16"
     env["UBSAN_OPTIONS"] = "print_stacktrace=1:halt_on_error=1"

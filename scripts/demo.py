@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev demo: Terrane at work, in about a minute, for somebody who sees it for the first time."""
+"""./dev demo: shows Terrane at work in about a minute."""
 import json
 import os
 import random
@@ -16,8 +16,8 @@ from common import BUILD
 
 TERRANE = BUILD / "terrane"
 MIB = 1 << 20
-SHARDS, SHARD_BYTES = 24, 8 * MIB     # a data set in large files
-IMAGES, IMAGE_BYTES = 1500, 60 * 1024  # and one in small files
+SHARDS, SHARD_BYTES = 24, 8 * MIB     # a data set of large files
+IMAGES, IMAGE_BYTES = 1500, 60 * 1024  # a data set of small files
 READERS = 4
 REPAIR_SECONDS_MAX = 90
 SEED = 7
@@ -48,7 +48,7 @@ class Demo:
         return done
 
     def measured(self, what, *words):
-        """Runs a transfer and remembers its rate."""
+        """Runs a transfer and records its rate."""
         answer = json.loads(self.terrane(*words, "-q", "--json").stdout)
         seconds = max(answer["seconds"], 1e-3)
         self.rates.append((what, answer["files"], answer["bytes"], seconds))
@@ -75,12 +75,12 @@ class Demo:
         for i in range(IMAGES):
             (self.folder / "set" / "images" / f"image-{i:05}").write_bytes(
                 chance.randbytes(chance.randrange(1, 2 * IMAGE_BYTES)))
-        print("  Each block of 64 MiB becomes 4 pieces and 2 parities (rs:4+2) on disks of different racks;\n"
+        print("  Each block of 64 MiB becomes 4 data chunks and 2 parities (rs:4+2) on disks of different racks;\n"
               "  small files share blocks. Any two racks may be lost.")
         self.measured("store", "put", self.folder / "set", "/set")
 
     def reader(self, number, out, errors):
-        """What a training process does: its own part, each epoch in another order."""
+        """Reads a part of the data set as a training process does, in another order in each epoch."""
         names = [f"/set/shards/shard-{i:03}" for i in range(SHARDS)]
         random.Random(SEED + number).shuffle(names)
         mine = names[number::READERS]
@@ -127,7 +127,7 @@ class Demo:
     def harm(self):
         pid = int((self.box / "run" / "node-2.pid").read_text())
         os.kill(pid, signal.SIGKILL)
-        print(f"    kill -9 {pid}: the node of rack 2 is gone")
+        print(f"    kill -9 {pid}: the node of rack 2 is offline")
         flipped = 0
         for path in sorted((self.box / "disks" / "node-5").glob("*/chunks/*/*")):
             if path.is_file() and path.stat().st_size > MIB:
@@ -140,9 +140,9 @@ class Demo:
         print(f"    {flipped} bits flipped in the files of the disks of rack 5")
 
     def suffer(self):
-        say("4. They read again. Meanwhile a node dies, and bits flip on the disks of another.")
+        say("4. They read again while a node is killed and bits flip on the disks of another node.")
         self.epoch("read, harmed", self.harm)
-        print("  What lies on the dead node and in the damaged pieces was computed from the others.")
+        print("  The chunks on the killed node and the damaged chunks were computed from the others.")
 
     def small_files(self):
         say("5. The small files, all of them, while the node is away.")
@@ -163,8 +163,8 @@ class Demo:
         self.terrane("node", "remove", 2, "--force")
         n = self.fsck("--deep")
         print(f"    {n['blocks']} blocks: {n['healthy']} healthy, {n['degraded']} degraded, {n['lost']} lost; "
-              f"of their pieces {n['missing'] + n['unreachable']} are gone, {n['damaged']} damaged")
-        print("  The janitor computes them anew from the others, on other disks:")
+              f"of their chunks {n['missing'] + n['unreachable']} are missing, {n['damaged']} damaged")
+        print("  The janitor rebuilds them from the others, on other disks:")
         start, left = time.monotonic(), n["degraded"]
         while left > 0 and time.monotonic() - start < REPAIR_SECONDS_MAX:
             time.sleep(1)
@@ -175,11 +175,11 @@ class Demo:
         n = self.fsck("--deep")
         print(f"    {n['blocks']} blocks: {n['healthy']} healthy, {n['degraded']} degraded, {n['lost']} lost")
         if n["degraded"] != 0:
-            raise RuntimeError("not everything is whole again")
-        # Its count of blocks is the janitor's, and may be from before the repair.
+            raise RuntimeError("fsck still finds degraded blocks")
+        # The status shows the janitor's last count of blocks, which may be older than the repair.
         while self.terrane("status", shown=False, ok=(0, 1)).returncode != 0:
             if time.monotonic() - start > REPAIR_SECONDS_MAX:
-                raise RuntimeError("the status does not become well")
+                raise RuntimeError("terrane status does not report that all is well")
             time.sleep(1)
         print("".join(f"    {line}\n" for line in self.terrane("status").stdout.splitlines()[:9]), end="")
 
@@ -198,8 +198,8 @@ class Demo:
         for act in (self.start, self.make_data, self.train, self.suffer, self.small_files, self.heal, self.table):
             act()
         self.stop()
-        say(f"Nothing is left running, nothing was lost, and all of it is stored with full redundancy. {time.monotonic() - start:.0f} s.")
-        print("  Your own: build/terrane up --dir DIR; build/terrane help")
+        say(f"No process is left, no data was lost, and all data was stored with full redundancy. {time.monotonic() - start:.0f} s.")
+        print("  A cluster of your own: build/terrane up --dir DIR; build/terrane help")
 
 
 def main():

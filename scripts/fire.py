@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """./dev fire: the long run of tests/blackbox/test_fire.py, round after round, each with a seed of its own.
 
-Stops at the first round that fails, with its seed; what its cluster left is kept for a look.
+Stops at the first round that fails and prints its seed; the folder of its cluster is kept.
 """
 import argparse
 import os
@@ -18,7 +18,7 @@ CASES = ROOT / "tests" / "blackbox" / "test_fire.py"
 
 
 def run_round(seed, seconds, words, folder):
-    """One round: (passed, its last line, all it said)."""
+    """Runs a round. Returns (passed, the last line of its output, its output)."""
     env = {**os.environ, "TERRANE_FIRE_SEED": str(seed), "TERRANE_FIRE_SECONDS": str(seconds)}
     select = ["-k", " or ".join(words)] if words else []
     done = call([sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", folder,
@@ -29,10 +29,10 @@ def run_round(seed, seconds, words, folder):
 
 def main():
     parser = argparse.ArgumentParser(prog="./dev fire", description=__doc__)
-    parser.add_argument("--rounds", type=int, help="how many; default 1, or as many as fit into --minutes")
-    parser.add_argument("--minutes", type=float, help="begin no round after so long")
-    parser.add_argument("--seconds", type=float, default=10, help="how long the bad part of each case lasts")
-    parser.add_argument("--seed", type=int, default=1, help="of the first round")
+    parser.add_argument("--rounds", type=int, help="number of rounds; default 1, or as many as fit into --minutes")
+    parser.add_argument("--minutes", type=float, help="begin no round after this time")
+    parser.add_argument("--seconds", type=float, default=10, help="time with faults in each case")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first round")
     parser.add_argument("case", nargs="*", help="words of the cases to run, as pytest -k takes them; default all")
     args = parser.parse_args()
     failure = build("release")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the libFuzzer targets of build/fuzz, or of build/smoke for `./dev test`, as many at a time as there are cores.
 
-Each target reads its seeds from tests/fuzz/seeds/TARGET and keeps what it finds in
+Each target reads its seeds from tests/fuzz/seeds/TARGET and keeps its corpus in
 build/fuzz-corpus/TARGET, so that a later run starts where this one stopped. An input that fails is
-left in build/fuzz-crash; the report shows the command that replays it.
+kept in build/fuzz-crash; the report has the command that replays it.
 """
 import argparse
 import re
@@ -24,7 +24,7 @@ def targets(config="fuzz"):
 
 
 def run_target(name, seconds, config):
-    """One target for some seconds: (passed, report)."""
+    """Runs a target for some seconds. Returns (passed, report)."""
     corpus = BUILD / "fuzz-corpus" / name
     seeds = ROOT / "tests" / "fuzz" / "seeds" / name
     corpus.mkdir(parents=True, exist_ok=True)
@@ -49,13 +49,13 @@ def run_target(name, seconds, config):
 
 
 def inputs_done(text):
-    """How many inputs libFuzzer says it ran; one that dies may not come to say it."""
+    """The number of inputs that libFuzzer reports; a target that dies may not report it."""
     found = re.search(r"stat::number_of_executed_units:\s+(\d+)", text)
     return found[1] if found else "an unknown number of"
 
 
 def sanitizer_report(text):
-    """From the sanitizer's first line to its summary, or the end of a text without them."""
+    """The output from the sanitizer's first line to its summary; without them, the end of the output."""
     lines = text.splitlines()
     starts = [i for i, line in enumerate(lines) if "ERROR:" in line or "runtime error:" in line]
     ends = [i + 1 for i, line in enumerate(lines) if line.startswith("SUMMARY:")]
@@ -64,13 +64,13 @@ def sanitizer_report(text):
 
 
 def run_all(names, seconds, config="fuzz"):
-    """(passed, report) of each, in order, as they end."""
+    """Runs targets at the same time. Yields (passed, report) of each, in their order."""
     with ThreadPoolExecutor(CORES) as pool:
         yield from pool.map(lambda name: run_target(name, seconds, config), names)
 
 
 def seconds_each(args, count):
-    """How long each of count targets runs: as many at a time as there are cores."""
+    """The seconds for each of count targets, if as many run at a time as there are cores."""
     if args.each is not None:
         return max(1, int(args.each * 60))
     return max(1, int(args.minutes * 60 * min(CORES, count) / count))
@@ -82,7 +82,7 @@ def main():
     length.add_argument("--minutes", type=float, default=5, metavar="M",
                         help="for all targets together (5)")
     length.add_argument("--each", type=float, metavar="M", help="for each target")
-    parser.add_argument("--forget", action="store_true", help="start again from the seeds alone")
+    parser.add_argument("--forget", action="store_true", help="delete the corpus and start from the seeds")
     parser.add_argument("target", nargs="*")
     args = parser.parse_args()
     failure = build("fuzz")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from common import BUILD, CORES, ROOT, build, call
 
-# Which modules a module may include: the arrows of the map, lowest first.
+# The modules that each module may include (arrows of the module map), lowest first.
 ARROWS = {
     "base": [],
     "rt": ["base"],
@@ -55,13 +55,13 @@ MACHINE_PATH = re.compile(r"(?<![\w.<$}])/(?:work|home|root|Users|mnt)/[\w.]")
 
 
 def sources(*suffixes):
-    """Our own files with these suffixes."""
+    """Source files of the project with these suffixes."""
     return sorted(p for top in ("src", "include", "tests", "bench") for p in (ROOT / top).rglob("*")
                   if p.suffix in suffixes and p.is_file())
 
 
 def tree():
-    """Every text file of the project, without git's and the build's own."""
+    """Every text file of the project, without those of git and of builds."""
     for path in sorted(ROOT.rglob("*")):
         parts = path.relative_to(ROOT).parts
         if path.is_file() and parts[0] not in (".git", "build") and "seeds" not in parts \
@@ -74,7 +74,7 @@ def show(path):
 
 
 def follow(path):
-    """Whether paths through the code are followed here: those of tests are run, under the sanitizers."""
+    """Whether the analyzer follows paths through this file. It does not for tests, which run under the sanitizers."""
     return not show(path).startswith(("tests/unit/", "tests/fuzz/"))
 
 
@@ -88,11 +88,11 @@ def clang_format(files, fix=False):
         return None
     bad = re.findall(r"^(.+?:\d+):\d+: error:", done.stdout, re.MULTILINE)
     places = "\n".join(dict.fromkeys(bad)) or done.stdout
-    return f"{places}\nlay out with ./dev lint --fix"
+    return f"{places}\nformat them with ./dev lint --fix"
 
 
 def resolve(name, includer):
-    """The file of ours behind an include, a generated header being its .proto; None for others."""
+    """The project's file for an include (of a generated header its .proto); None for a header of another project."""
     if name.endswith(".pb-c.h"):
         name = name[:-len(".pb-c.h")] + ".proto"
     for folder in (ROOT / "src", ROOT / "include", includer.parent, ROOT):
@@ -102,7 +102,7 @@ def resolve(name, includer):
 
 
 def closure(path, seen):
-    """The file and every file of ours that it includes, at any depth."""
+    """The file and every file of the project that it includes, at any depth."""
     if path in seen:
         return seen
     seen.add(path)
@@ -122,19 +122,19 @@ def verdict_key(salt, path):
 
 
 def tidy_paths(text):
-    """Paths as seen from the root, without the tools' chatter."""
+    """The output of clang-tidy with paths relative to the root and without its summary lines."""
     text = text.replace(f"{ROOT}/", "").replace("build/asan/", "").replace("../../", "")
     return re.sub(r"^\d+ warnings? .*\n", "", text, flags=re.MULTILINE)
 
 
 def check_cached(tool, commands, config):
-    """Runs commands {path: (argv, flags)}, skipping those whose verdict is known to be good."""
+    """Runs commands {path: (argv, flags)}; skips files that passed before and have not changed since."""
     PASSED.mkdir(parents=True, exist_ok=True)
     version = call([tool, "--version"]).stdout
 
     def one(item):
         path, (argv, flags) = item
-        # The verdict does not depend on where the tree stands.
+        # The result does not depend on the folder of the tree.
         salt = "\0".join([version, config, flags, *map(str, argv)]).replace(str(ROOT), "")
         stamp = PASSED / f"{tool}-{verdict_key(salt, path)}"
         if stamp.exists():
@@ -160,9 +160,9 @@ def clang_tidy(files):
     missing = [show(p) for p in files if p not in flags]
     if missing:
         return "not built by any meson.build: " + " ".join(missing)
-    # How far the analyzer follows paths through a function: a tenth of its default takes a quarter of the time.
+    # Limit of the analyzer's paths through a function: a tenth of the default takes a quarter of the time.
     less = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=20000")]
-    # Without the analyzer the compiler's own warnings come as errors: those are gcc's to give.
+    # Without the analyzer clang's warnings would be errors; gcc reports those.
     no_paths = ["--checks=-clang-analyzer-*", "--extra-arg=-Wno-error"]
     commands = {path: (["clang-tidy", "--quiet", *(less if follow(path) else no_paths), "-p", DATABASE.parent,
                         show(path)], flags[path])
@@ -198,7 +198,7 @@ def arrows():
 
 
 def parameters():
-    """Functions with so many parameters that a caller mixes them up: they take a struct."""
+    """Functions with too many parameters, which a caller might mix up: they should take a struct."""
     for path in sources(".c", ".h"):
         text = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", "", m.group()), path.read_text(), flags=re.DOTALL)
         text = re.sub(r'"(?:\\.|[^"\\\n])*"', '""', re.sub(r"//.*", "", text))
@@ -211,7 +211,7 @@ def parameters():
 
 
 def includes_of(path):
-    """The modules that a source file includes from, its own among them."""
+    """The modules whose headers a source file includes, including its own."""
     return {name.split("/")[0] for name in INCLUDE.findall(path.read_text()) if "/" in name}
 
 
@@ -264,7 +264,7 @@ def rules(*checks):
 
 
 def run(fix=False):
-    """Every check as (name, None or its complaints)."""
+    """Runs every check. Returns (name, None or its complaints) of each."""
     failure = build("asan")  # generated headers, and the flags of each file
     if failure is not None:
         return [("build", failure)]
@@ -288,7 +288,7 @@ ASSERT = re.compile(r"\b(?:static_)?assert\(")
 
 
 def functions_of(path):
-    """The length in lines of each function of a .c file, by our layout: braces in the first column."""
+    """The length in lines of each function of a .c file. It relies on the layout: braces in the first column."""
     lengths, begin = [], None
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if line.startswith("{"):
@@ -326,7 +326,7 @@ def stats():
 
 def main():
     parser = argparse.ArgumentParser(prog="./dev lint")
-    parser.add_argument("--fix", action="store_true", help="lay out the sources first")
+    parser.add_argument("--fix", action="store_true", help="format the sources first")
     parser.add_argument("--stats", action="store_true", help="print sizes and assertions per module, check nothing")
     args = parser.parse_args()
     if args.stats:

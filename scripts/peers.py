@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neighbours on this machine, for comparison: throwaway MooseFS and GlusterFS, each mounted in a folder.
+"""Other systems on this machine, for comparison: temporary MooseFS and GlusterFS, each mounted in a folder.
 
 Both refuse addresses of 127.x, so each gets a network namespace of its own whose only interface is
 "lo". Everything is below one folder, in processes that this one started and ends again, by pid.
@@ -18,7 +18,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def await_true(what, condition, seconds=READY_S):
-    """Asks until it holds; asking is all the waiting there is."""
+    """Waits until the condition holds, by checking it again and again."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -27,7 +27,7 @@ def await_true(what, condition, seconds=READY_S):
 
 
 def cpu_seconds(pids):
-    """User and system time of processes so far; one that has ended counts as nothing."""
+    """User and system time of running processes in seconds; 0 for one that has ended."""
     total = 0
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -42,7 +42,7 @@ def drop_caches():
 
 
 class Peer:
-    """A filesystem on loopback: use it in a `with`; `mount` is where it is."""
+    """A filesystem on loopback. Use it in a `with`; `mount` is its mount point."""
 
     name = ""
     packages = []
@@ -52,22 +52,22 @@ class Peer:
         self.folder = Path(folder).resolve()
         self.mount = self.folder / "mnt"
         self.processes = []
-        self.others = []  # pids of daemons that these have started
+        self.others = []  # pids of daemons that the processes have started
         self.spent = 0.0  # CPU seconds of clients that have ended
 
-    # ---- what a kind of peer brings
+    # ---- defined by each kind of peer
 
     def start(self):
         raise NotImplementedError
 
     def stop(self):
-        """Before the processes are ended."""
+        """Stops the filesystem, before its processes are ended."""
 
     def mounted_by(self):
-        """The command that mounts it and stays."""
+        """The command that mounts it and runs as long as the mount."""
         raise NotImplementedError
 
-    # ---- what all share
+    # ---- shared by all peers
 
     def __enter__(self):
         self.folder.mkdir(parents=True)
@@ -93,7 +93,7 @@ class Peer:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def spawn_space(self):
-        """A process that holds the namespace."""
+        """Starts a process that keeps the network namespace."""
         holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
         self.processes.append(holder)
         own = os.readlink("/proc/self/ns/net")
@@ -122,7 +122,7 @@ class Peer:
         await_true(f"the mount of {self.name}", self.mounted)
 
     def mounted(self):
-        """Tries again when the client gave up, because the servers were not there yet."""
+        """Restarts the client if it ended because the servers were not ready."""
         if self.client is not None and self.client.poll() is not None:
             self.processes.remove(self.client)
             self.client = None
@@ -140,7 +140,7 @@ class Peer:
             self.processes.remove(client)
 
     def forget(self):
-        """Empties the caches: the client's, by mounting anew, and the system's."""
+        """Empties the caches of the client, by a new mount, and of the system."""
         os.sync()
         self.detach()
         self.attach()
@@ -164,7 +164,7 @@ def end_process(process):
 
 
 def end_pid(pid):
-    """Of a daemon that is not our child."""
+    """Ends a daemon that is not a child process."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
@@ -177,7 +177,7 @@ MFS_COMMON = "WORKING_USER = root\nWORKING_GROUP = root\nNICE_LEVEL = 0\nDISABLE
 
 
 class MooseFS(Peer):
-    """Whole copies; chunk servers sync before a file is closed."""
+    """MooseFS with copies; chunk servers sync before a file is closed."""
 
     packages = ["moosefs-master", "moosefs-chunkserver", "moosefs-client"]
     address = "10.99.0.1"
@@ -223,7 +223,7 @@ class MooseFS(Peer):
         await_true("a chunk server that takes a file", self.takes_a_file)
 
     def takes_a_file(self):
-        """Until as many copies as asked for are there."""
+        """Returns whether a new file has the requested number of copies."""
         probe = self.mount / "probe"
         try:
             probe.write_text("probe")
@@ -235,7 +235,7 @@ class MooseFS(Peer):
 
 
 class GlusterFS(Peer):
-    """Copies, or its dispersed volumes, which are erasure-coded."""
+    """GlusterFS with copies, or with dispersed volumes, which are erasure-coded."""
 
     packages = ["glusterfs-server", "glusterfs-client"]
     address = "10.99.0.2"
@@ -273,7 +273,7 @@ class GlusterFS(Peer):
         await_true("the bricks", lambda: len(self.find_daemons()) >= count)
 
     def find_daemons(self):
-        """Bricks and helpers are not our children: by their pid files, below our folder only."""
+        """Finds bricks and helpers, which are not child processes, by their pid files below the folder."""
         found = set()
         for path in (self.folder / "run").rglob("*.pid"):
             with contextlib.suppress(ValueError, OSError):

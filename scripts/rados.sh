@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A throwaway RADOS cluster on loopback from Debian's packages: one monitor, three OSDs, replication 3,
+# A temporary RADOS cluster on loopback from Debian's packages: one monitor, three OSDs, replication 3,
 # no authentication, no manager, everything in one folder. Nothing is left when it is taken down.
 #
 #   rados.sh up DIR             start it; DIR must not exist
@@ -105,13 +105,13 @@ osd_start()
 	start_daemon "$1" "osd.$2" ceph-osd -i "$2"
 }
 
-# stop_daemon PIDFILE SIGNAL: and wait until it is gone
+# stop_daemon PIDFILE SIGNAL: sends the signal and waits until the process has ended
 stop_daemon()
 {
 	[ -f "$1" ] || return 0
 	pid=$(cat "$1")
 	rm -f "$1"
-	# an id that meanwhile belongs to something else is left alone
+	# the id may belong to another program by now
 	grep -q '^ceph-' "/proc/$pid/comm" 2>/dev/null || return 0
 	kill "-$2" "$pid" 2>/dev/null || return 0
 	i=0

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole test command. Each stage prints what it ran and how long it took, and on failure the
-output that matters. The last line counts every test case: `N passed, N failed`.
+"""./dev test. Each stage prints what it ran, how long it took, and the relevant output of failures. The
+last line counts every test case: `N passed, N failed`.
 
-Tests wait a good part of their time. What only computes, which is all builds, then the lint and the
-simulation, goes on meanwhile in one thread of low priority: a stage waits only for its own build.
+Tests wait for a large part of their time. Builds, the lint and the simulation only compute; they run in one thread
+of low priority at the same time, and a stage waits only for its own build.
 
-What counts as one: a cmocka case, a meson test that is no cmocka program, a pytest case, a lint check,
+A case is: a cmocka case, a meson test that is no cmocka program, a pytest case, a lint check,
 a fuzz target, the simulation smoke. A stage that cannot be built is one failure.
 """
 import argparse
@@ -28,8 +28,8 @@ FUZZ_TARGET_MIN_S, FUZZ_TARGET_MAX_S = 2, 5
 # The priority of builds, lint and simulation. Low enough to let tests go first that wait for an answer, high enough
 # to get a share of a core that another program keeps busy.
 BESIDE_NICE = 4
-# What the simulation stage runs, a case each: seeds that must hold and give the same trace twice, and
-# the planted bugs, each of which must be found within so many seeds.
+# The runs of the simulation stage, one case each: seeds that must pass and give the same trace twice, and
+# planted bugs, each of which must be found within so many seeds.
 SIM = "build/sim/tests/sim/sim"
 SIM_SMOKE = [
     ["--scenario", "meta", "--seeds", "1..100", "--repeat", "100"],
@@ -37,7 +37,7 @@ SIM_SMOKE = [
     ["--scenario", "over", "--seeds", "1..40"],
     ["--scenario", "waits", "--spread", "1"],
     ["--scenario", "meta", "--seeds", "1..500", "--plants"],
-    # I2, I7 to I12, a bug for each: the others have unit tests that break them
+    # a planted bug for I2 and for I7 to I12 each; unit tests break the other invariants
     *(["--scenario", "cluster", "--seeds", "1..500", "--hunt", bug] for bug in (
         "sync-skipped", "quota-ignored", "index-forgotten", "wrong-parity", "delete-first", "gate-leak",
         "real-clock")),
@@ -45,7 +45,7 @@ SIM_SMOKE = [
 
 
 class Count:
-    """What a stage found."""
+    """The results of a stage."""
 
     def __init__(self, passed=0, failed=0, skipped=0, note=""):
         self.passed, self.failed, self.skipped, self.note = passed, failed, skipped, note
@@ -65,7 +65,7 @@ class Count:
 # ---- unit tests
 
 def count_program(entry):
-    """Counts one program of meson's log: its cmocka cases if it printed any, else itself."""
+    """Counts a test program in meson's log: its cmocka cases if it printed any, else one case."""
     count = Count()
     output = entry.get("stdout", "") + entry.get("stderr", "")
     cases = re.findall(r"^(ok|not ok)\b(.*)$", output, re.MULTILINE)
@@ -96,7 +96,7 @@ def unit_names(config):
 
 
 def meson_tests(config, *selection, under=()):
-    """Runs meson's tests of a configuration that is built. `under` is a command that runs another."""
+    """Runs meson's tests of a configuration that is built. `under` is a command that runs another one."""
     log = BUILD / config / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
     done = call([*under, *fixed_addresses(), "meson", "test", "-C", BUILD / config, "--no-rebuild",
@@ -130,7 +130,7 @@ def stage_threads():
 
 
 def stage_rados():
-    """The tests that need a RADOS cluster, with one."""
+    """Runs the tests that need a RADOS cluster, in a temporary one."""
     done = call(["./dev", "deps", "rados"])
     if done.returncode != 0:
         count = Count()
@@ -201,7 +201,7 @@ def stage_blackbox():
 
 
 def stage_coverage():
-    """Unit tests and a little simulation once more, counting branches; nothing here adds cases."""
+    """Runs the unit tests and some seeds once more to count branches; adds no cases."""
     for old in (BUILD / "coverage").rglob("*.gcda"):
         old.unlink()
     ran = meson_tests("coverage")
@@ -216,8 +216,8 @@ def stage_coverage():
     return count
 
 
-# stage on the command line: its title, the configuration it needs, and what it runs. Those that wait most
-# come first; a cluster of others' processes has the machine for itself, and comes when all is built and linted.
+# Name on the command line: title, configuration, function. Stages that wait most come first. The stage with a RADOS
+# cluster comes last, after all builds and the lint, because the cluster needs the machine for itself.
 STAGES = {
     "unit": ("unit (asan, ubsan)", "asan", stage_unit),
     "blackbox": ("blackbox", "release", stage_blackbox),
@@ -228,7 +228,7 @@ STAGES = {
     "lint": ("lint", "asan", stage_lint),
     "rados": ("rados (asan, ubsan)", "asan", stage_rados),
 }
-COMPUTES = ("lint", "sim")  # they need nobody's answer in time, so they go on beside the others
+COMPUTES = ("lint", "sim")  # these depend on no timing, so they run at the same time as the other stages
 
 
 def run_stage(name, built, programs=()):
@@ -243,7 +243,7 @@ def run_stage(name, built, programs=()):
             count = stage(programs) if programs else stage()
         else:
             count.fail(f"cannot build {config}:\n{failure}")
-    except Exception:  # a broken stage is a failure like any other: the count must still be printed
+    except Exception:  # an error in a stage counts as a failure, so that the count is still printed
         count.fail(traceback.format_exc())
     parts = [f"{count.passed} passed"]
     if count.failed:
@@ -262,6 +262,8 @@ def run_stage(name, built, programs=()):
 def run_stages(names, programs):
     # The priority is the thread's own on Linux, and what it starts inherits it.
     beside = ThreadPoolExecutor(1, initializer=os.nice, initargs=(BESIDE_NICE,))
+    # On Linux a thread has its own priority, and the programs that it starts inherit it.
+    beside = ThreadPoolExecutor(1, initializer=os.nice, initargs=(19,))
     total = Count()
     try:
         builds = {}
@@ -292,7 +294,7 @@ def main():
     unknown = [name for name in args.stage if name not in STAGES]
     if unknown:
         parser.error(f"no stage {unknown[0]}; there are: {' '.join(STAGES)}")
-    # `--coverage` alone asks for the table, not for everything else first.
+    # `--coverage` alone prints the table without running the other stages.
     chosen = args.stage or ([] if args.coverage else [name for name in STAGES if name != "coverage"])
     if args.coverage:
         chosen.append("coverage")

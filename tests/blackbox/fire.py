@@ -92,7 +92,8 @@ class Tally:
 
 
 class Fire:
-    """A cluster of processes with clients. A subclass may change the files of the box in `prepare`, before the processes start."""
+    """A cluster of processes with clients. A subclass may change the files of the box in `prepare`, before the
+    processes start."""
 
     def __init__(self, folder, *shape, metadata="rocksdb"):
         print(replay_line())

@@ -2,7 +2,8 @@
 """A client of the tests under fire, a process of its own: python3 fire_client.py CLUSTER_FILE NAME SEED HISTORY SHARED
 
 Works on the directories /NAME/a and /NAME/b, and on the log SHARED that others take from it (shared.py), until it gets
-SIGTERM, and writes its history (history.py) to HISTORY. Errors of the cluster are written down and gone on from; anything else ends it with a trace.
+SIGTERM, and writes its history (history.py) to HISTORY. It notes errors of the cluster and
+continues; any other error ends it with a trace.
 """
 import random
 import signal

@@ -6,7 +6,7 @@ JSON with a CRC-32 before them, to a file of its own outside of the cluster. The
 nothing else of the client, and compares them with the contents of the cluster after it has converged.
 
 Each client has directories of its own and does one operation at a time, so the state of its files follows from its
-history alone. The exception are operations that did not succeed: an error or a missing outcome means that the change may
+history alone. Operations that did not succeed are the exception: an error or a missing outcome means that the change may
 have happened, or may still happen. The checker then accepts both states, and the client does not use the names
 again (of a log, until it has taken the token again). The state is a set of cells:
 

@@ -84,7 +84,7 @@ def judge_holds(path, holds, there, boundaries):
 
 
 def judge_shared(path, histories, data):
-    """Checks a shared log against the histories of its writers, {name: History}. `data` is None if the log does not exist."""
+    """Checks a shared log against the histories of its writers, {name: History}. `data` is None if there is no log."""
     holds = [(name, h) for name, history in histories.items() for h in history.holds if h["path"] == path]
     if data is None:
         return [f"{path} is lost"] if holds else []

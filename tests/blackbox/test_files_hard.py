@@ -79,7 +79,7 @@ def test_sources_that_vanish_shrink_or_grow_are_reported_and_the_rest_is_put(pro
              "shrinks": 3 * MIB, "grows": 3 * MIB, "z": 3 * MIB, "zz/deep/f": 100}
     write_tree(tmp_path / "in", sizes)
     put = procs.start("put", "-q", "--jobs", 1, "--block", "1MiB", tmp_path / "in", "/data")
-    await_true("bytes on node-2", lambda: procs.chunks(2))  # the put of "a" has begun, and the sizes of few other files are read
+    await_true("bytes on node-2", lambda: procs.chunks(2))  # "a" is being put; the sizes of few others are read
     put.send_signal(signal.SIGSTOP)
     (tmp_path / "in" / "gone").unlink()
     (tmp_path / "in" / "zz" / "deep" / "f").unlink()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `terrane status` and `terrane repair status` report of the health of data, and refused removals that would lose data."""
+"""Health of data in `terrane status` and `terrane repair status`, and refused removals that would lose data."""
 import os
 import re
 import signal

@@ -224,7 +224,7 @@ def test_check_reads_the_store_of_a_stopped_server(tmp_path):
 
 
 def test_check_finds_damage(tmp_path):
-    """The first check makes the store write all rows to a table of several blocks; then the test changes a byte in its middle."""
+    """The first check makes the store write all rows to a table of several blocks. Then a byte in its middle changes."""
     server = Server(tmp_path)
     with server:
         creator = Creators(server.addr, 16)

@@ -2,12 +2,12 @@
 /*
  * A client of the metadata service alone, for black-box tests:
  *
- *   meta_tool ADDR[,ADDR...] create DIR WORKERS   make files in DIR until standard input ends; a line with
- *                                                 the name of each is printed when it is acknowledged
- *   meta_tool ADDR[,ADDR...] list DIR             print the names in DIR, and whether each can be opened
+ *   meta_tool ADDR[,ADDR...] create DIR WORKERS   create files in DIR until standard input ends; print the
+ *                                                 name of each file once it is acknowledged
+ *   meta_tool ADDR[,ADDR...] list DIR             print the names in DIR; fail if a file cannot be opened
  *   meta_tool ADDR[,ADDR...] map                  print a line for each disk: id, node, rack, state
  *
- * DIR is a name in the root, made when missing. Its tenant is "default".
+ * DIR is a name in the root of the tenant "default"; the tool creates it if it does not exist.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -125,7 +125,7 @@ static int print_page(struct tool *t, const struct meta_page *page)
 		struct meta_file f;
 		int rc = meta_client_file_open(&c, t->dir, e->name, NULL, NULL, &f);
 		if (rc < 0 || f.id != e->id)
-			return complain(&c, "a file that is listed does not open", rc);
+			return complain(&c, "a listed file cannot be opened", rc);
 		printf("%.*s\n", (int)e->name.len, e->name.text);
 	}
 	return 0;
@@ -194,7 +194,8 @@ static void tool_main(void *arg)
 	const char *verb = t->args[1];
 	rt_pool_init(&t->pool, 16 * MIB);
 	if (open_client(t, t->args[0]) < 0) {
-		fprintf(stderr, "meta_tool: bad address\n");
+		fprintf(stderr,
+			"meta_tool: an address is invalid; write HOST:PORT[,HOST:PORT...]\n");
 		t->status = 2;
 		return;
 	}

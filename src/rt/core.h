@@ -28,14 +28,15 @@
 #include "rt/net.h"
 #include "rt/rt.h"
 
-/* The events that end a wait early. */
+/* The events that may end a wait early. */
 enum park_mode {
 	PARK_INTERRUPTIBLE, /* cancellation, deadline, crash of a simulated process */
 	PARK_TO_END,        /* only the crash of a simulated process */
 };
 
 struct timer {
-	struct heap_node node; /* key: ns on the sched's clock */
+	/* node in sched.timers; its key is the time in ns on the scheduler's clock */
+	struct heap_node node;
 	void (*fire)(struct timer *t);
 };
 
@@ -45,7 +46,7 @@ struct stack {
 };
 
 struct rt_fiber {
-	void *sp; /* saved stack pointer while not running */
+	void *sp; /* saved stack pointer while the fiber does not run */
 	struct stack stack;
 	struct rt_loop *loop;
 	const char *name;
@@ -60,12 +61,13 @@ struct rt_fiber {
 
 	struct timer timer; /* armed while parked with a deadline */
 	uint64_t deadline_ns;
-	const struct context *context; /* a reference; never NULL while it runs */
+	/* reference to the context of the request; never NULL while the fiber runs */
+	const struct context *context;
 	void (*abort)(struct rt_fiber *f);
 	void *abort_ctx;
 	enum park_mode park_mode;
 	int64_t result;
-	int reason; /* -ECANCELED or -ETIME once abort was called */
+	int reason; /* why the wait ended early: -ECANCELED or -ETIME; 0 until abort was called */
 	unsigned shield;
 	bool parked;
 	bool cancelled;
@@ -73,24 +75,26 @@ struct rt_fiber {
 	bool detached;
 	struct rt_fiber *joiner;
 
-	void *fake_stack; /* AddressSanitizer's */
-	void *tsan;       /* ThreadSanitizer's */
+	void *fake_stack; /* AddressSanitizer's record of this stack */
+	void *tsan;       /* ThreadSanitizer's handle of this fiber */
 };
 
 struct sched {
 	struct list ready;
 	size_t ready_count;
 	struct heap timers;
-	uint64_t (*clock)(struct sched *s); /* of the timers, in ns */
-	struct rng *choice;                 /* draws the next fiber to run; NULL: in order */
+	/* returns the time in ns on the clock that the timers use */
+	uint64_t (*clock)(struct sched *s);
+	/* random source that draws the next fiber to run; NULL: fibers run in order of readiness */
+	struct rng *choice;
 
-	void *sp; /* the scheduler's saved stack pointer while a fiber runs */
+	void *sp; /* saved stack pointer of the scheduler while a fiber runs */
 	void *fake_stack;
 	const void *stack_base;
 	size_t stack_size;
 	void *tsan;
 
-	struct list free_fibers; /* ended, kept with their stacks for the next spawn */
+	struct list free_fibers; /* ended fibers, kept with their stacks for the next spawn */
 	size_t free_count;
 	size_t fiber_count;
 	size_t fiber_max;
@@ -105,15 +109,19 @@ struct rt_loop {
 	struct list held; /* ready fibers of a paused process */
 	struct rng rng;
 	bool paused;
-	bool dead; /* of a crashed simulated process: calls have no effect */
+	/* the loop belongs to a crashed simulated process: calls of its fibers have no effect */
+	bool dead;
 	uint64_t dead_checks;
-	bool ending;             /* new fibers start cancelled */
-	struct rt_fiber *closer; /* woken when the last fiber has ended */
-	bool stop_asked;         /* rt_shutdown_wait returns */
+	bool ending;             /* the loop ends: new fibers start cancelled */
+	struct rt_fiber *closer; /* fiber that is woken when the last fiber of the loop has ended */
+	bool stop_asked;         /* the process was asked to stop: rt_shutdown_wait returns */
 	struct list stop_waiters;
 };
 
-/* A world without its files and sockets. Called on the loop's thread unless noted. */
+/*
+ * The functions of a world for time, loops, messages and offload. They are called on the loop's
+ * thread unless noted.
+ */
 struct rt_world {
 	/* This process's monotonic clock, and the same instant on the sched's clock. */
 	uint64_t (*now_ns)(struct rt_loop *l);
@@ -121,17 +129,18 @@ struct rt_world {
 	uint64_t (*wall_ns)(struct rt_loop *l);
 	int (*loop_open)(struct rt_loop *l, struct rt_loop **out, const char *name);
 	void (*loop_close)(struct rt_loop *l, struct rt_loop *other);
-	/* From any thread. */
+	/* Sends a message to the loop; called on any thread. */
 	void (*post)(struct rt_loop *l, struct rt_msg *m);
 	int (*offload)(struct rt_loop *l, void (*fn)(void *), void *arg);
-	void (*note)(struct rt_loop *l, const char *fmt, va_list args); /* may be NULL */
+	/* adds a line to the trace; NULL: the world has no trace */
+	void (*note)(struct rt_loop *l, const char *fmt, va_list args);
 	/* Called before each wait of a fiber; the simulator may crash the process here. May be NULL. */
 	void (*at_wait)(struct rt_loop *l);
 	const struct rt_fs_ops *fs;
 	const struct rt_net_ops *net;
 };
 
-/* All run in the calling fiber, after fiber_check returned 0. */
+/* The file functions of a world. Each runs in the calling fiber, after fiber_check returned 0. */
 struct rt_fs_ops {
 	int (*open)(struct rt_loop *l, struct rt_file **out, const char *path, unsigned flags);
 	int (*rename)(struct rt_loop *l, const char *from, const char *to);
@@ -152,7 +161,8 @@ struct rt_file_ops {
 	int (*allocate)(struct rt_file *f, uint64_t offset, uint64_t len, bool keep_size);
 	int (*truncate)(struct rt_file *f, uint64_t size);
 	int (*size)(struct rt_file *f, uint64_t *size);
-	void (*close)(struct rt_file *f); /* also in a cancelled fiber, and in a crashed process */
+	/* also called in a cancelled fiber and in a crashed process */
+	void (*close)(struct rt_file *f);
 };
 
 struct rt_file {
@@ -167,7 +177,7 @@ struct rt_net_ops {
 	int (*connect)(struct rt_loop *l, struct rt_sock **out, const char *addr);
 	int64_t (*recv)(
 		struct rt_sock *s, void *buf, size_t len,
-		size_t min); /* waits for min bytes, but may return fewer; 0: end of stream */
+		size_t min); /* may return fewer than min bytes; 0 at the end of the stream */
 	int64_t (*sendv)(struct rt_sock *s, const struct iovec *iov, int n); /* may be short */
 	void (*shutdown)(struct rt_sock *s);
 	void (*sock_close)(struct rt_sock *s);
@@ -200,26 +210,32 @@ void sched_timer_arm(struct sched *s, struct timer *t, uint64_t at_ns,
 void sched_timer_disarm(struct sched *s, struct timer *t);
 
 void loop_init(struct rt_loop *l, const struct rt_world *w, struct sched *s, uint64_t seed);
-/* Sets the loop of this thread while no fiber runs: the one of rt_loop_self. */
+/* Sets the loop that rt_loop_self returns on this thread while no fiber runs. */
 void loop_enter(struct rt_loop *l);
-/* Starts a fiber as rt_spawn does, also outside fibers. */
+/* Starts a fiber on the loop as rt_spawn does; may also be called outside fibers. */
 int loop_spawn(struct rt_loop *l, struct rt_fiber **out, const char *name, void (*fn)(void *),
 	       void *arg);
 /* Moves the loop's ready fibers to held, until loop_resume. */
 void loop_pause(struct rt_loop *l);
 void loop_resume(struct rt_loop *l);
-/* Cancels all fibers, and those that they spawn later. */
+/* Cancels all fibers of the loop, and the fibers that these spawn later. */
 void loop_cancel(struct rt_loop *l);
-/* Marks the loop dead and aborts every wait. */
+/* Marks the loop dead, because its simulated process crashed, and aborts every wait. */
 void loop_kill(struct rt_loop *l);
-/* Wakes the fibers in rt_shutdown_wait. */
+/* Asks the loop to stop: wakes its fibers in rt_shutdown_wait. */
 void loop_stop(struct rt_loop *l);
 
 /* Returns 0 if the calling fiber may start a wait, else -ECANCELED or -ETIME. */
 int fiber_check(void);
-/* Waits until fiber_wake; the comment at the top has the protocol. */
+/*
+ * Parks the calling fiber until fiber_wake, and returns the result given there; the comment at the
+ * top of this file describes the protocol.
+ */
 int64_t fiber_park(enum park_mode mode, void (*abort)(struct rt_fiber *f), void *abort_ctx);
-/* Waits as fiber_park does, with a limit other than the fiber's deadline: -ETIME when it passes. */
+/*
+ * Parks as fiber_park does, until local_ns instead of the fiber's deadline: returns -ETIME when
+ * that time passes.
+ */
 int64_t fiber_park_until(uint64_t local_ns, enum park_mode mode, void (*abort)(struct rt_fiber *f),
 			 void *abort_ctx);
 void fiber_wake(struct rt_fiber *f, int64_t result);
@@ -230,7 +246,7 @@ void fiber_abort_unlink(struct rt_fiber *f);
 
 /* --- switch.c: one stack to another ---------------------------------------------------------- */
 
-/* Maps a stack with a guard page. -ENOMEM. */
+/* Maps a stack with a guard page below it. Returns 0 or -ENOMEM. */
 int stack_map(struct stack *st, size_t size_bytes);
 void stack_unmap(struct stack *st);
 /* Returns the stack pointer of a fresh stack that starts in entry. */

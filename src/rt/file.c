@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The common part of all file calls: checks arguments, repeats short transfers until they are complete. */
+/*
+ * The part of all file calls that both worlds share: it checks arguments and repeats short
+ * transfers until they are complete.
+ */
 #include "rt/file.h"
 
 #include <assert.h>
@@ -27,7 +30,10 @@ static int iov_rest(struct iovec *out, const struct iovec *iov, int n, size_t do
 	return m;
 }
 
-/* Returns the total length; -EINVAL, -EOVERFLOW if list or range is invalid. */
+/*
+ * Returns the total length of the list in bytes; -EINVAL if the list is invalid, -EOVERFLOW if the
+ * range of the file is.
+ */
 static int64_t iov_check(const struct iovec *iov, int n, uint64_t offset)
 {
 	if (n < 0 || n > RT_IOV_MAX)
@@ -43,7 +49,10 @@ static int64_t iov_check(const struct iovec *iov, int n, uint64_t offset)
 
 typedef int64_t (*transfer_fn)(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset);
 
-/* Repeats a transfer until all bytes are done, it returns 0 (end of file), or it fails. */
+/*
+ * Repeats fn, which may transfer fewer bytes than asked for, until `total` bytes are transferred,
+ * fn returns 0 (end of file), or fn fails.
+ */
 static int64_t transfer_all(struct rt_file *f, transfer_fn fn, const struct iovec *iov, int n,
 			    uint64_t offset, int64_t total)
 {

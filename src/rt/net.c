@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The common part of all socket calls: checks the deadline, repeats short transfers until they are complete. */
+/*
+ * The part of all socket calls that both worlds share: it checks the deadline and repeats short
+ * transfers until they are complete.
+ */
 #include "rt/net.h"
 
 #include <assert.h>
@@ -9,7 +12,7 @@
 #include "base/base.h"
 #include "rt/core.h"
 
-#define SEND_IOV_MAX 64 /* elements per transfer; longer lists take several transfers */
+#define SEND_IOV_MAX 64 /* most elements of one transfer; longer lists take several transfers */
 
 int rt_listen(struct rt_listener **out, const char *addr)
 {
@@ -64,7 +67,7 @@ int64_t rt_sock_recv(struct rt_sock *s, void *buf, size_t len, size_t min)
 int rt_sock_sendv(struct rt_sock *s, const struct iovec *iov, int n)
 {
 	struct iovec part[SEND_IOV_MAX];
-	size_t skip = 0; /* bytes of iov[0] that were sent */
+	size_t skip = 0; /* number of bytes of iov[0] that were already sent */
 	while (n > 0) {
 		if (iov->iov_len == skip) {
 			iov++;

@@ -18,27 +18,39 @@ struct rt_sock;
 
 #define RT_ADDR_MAX 128
 
-/* Waits (to resolve a name). Port 0: any free port. -EADDRINUSE, -EADDRNOTAVAIL, -EINVAL. */
+/*
+ * Listens on an address; waits if a name must be resolved. Port 0 takes any free port. Returns 0,
+ * -EADDRINUSE, -EADDRNOTAVAIL or -EINVAL.
+ */
 int rt_listen(struct rt_listener **out, const char *addr);
-/* Returns the address for clients, with the actual port. */
+/* Returns the address that clients connect to, with the actual port. */
 const char *rt_listener_addr(const struct rt_listener *l);
-/* Waits for a connection. */
+/* Waits for a connection and returns its socket in *out. */
 int rt_accept(struct rt_listener *l, struct rt_sock **out);
-/* No fiber may be waiting in rt_accept (cancel it first). */
+/* Stops listening. No fiber may be waiting in rt_accept: cancel it first. */
 void rt_listener_close(struct rt_listener *l);
 
-/* Waits. -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EINVAL. */
+/*
+ * Waits until the connection is established. Returns 0, -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT or
+ * -EINVAL.
+ */
 int rt_connect(struct rt_sock **out, const char *addr);
 
-/* Waits for at least min bytes (min <= len). Returns fewer, also 0, only if the peer has ended the stream. */
+/*
+ * Waits for at least min bytes (min <= len). Returns the number of bytes received: fewer than min,
+ * possibly 0, only if the peer has ended the stream.
+ */
 int64_t rt_sock_recv(struct rt_sock *s, void *buf, size_t len, size_t min);
 
-/* Waits until the transport has taken all bytes. n has no limit; iov is not changed. */
+/*
+ * Waits until the transport has taken all bytes. The list may have any number of elements and is
+ * not changed.
+ */
 int rt_sock_sendv(struct rt_sock *s, const struct iovec *iov, int n);
 
 /* Ends both directions at once: fibers that wait on the socket return. Idempotent. */
 void rt_sock_shutdown(struct rt_sock *s);
-/* No fiber may be waiting on the socket. */
+/* Closes and frees the socket. No fiber may be waiting on the socket. */
 void rt_sock_close(struct rt_sock *s);
 const char *rt_sock_peer(const struct rt_sock *s);
 

@@ -11,8 +11,11 @@ static void pool_freed_here(struct rt_msg *msg)
 	rt_cond_broadcast(&p->freed);
 }
 
-/* On the thread that released a buffer. waited is set before the pool is asked again, so either the
- * asker sees the buffer or this sees that someone waits. */
+/*
+ * Runs on the thread that released a buffer, and posts a message to the pool's loop if a fiber
+ * waits there. A fiber sets `waited` before it tries the allocation again, so either the fiber gets
+ * the buffer or this function sees `waited`.
+ */
 static void pool_on_free(void *ctx)
 {
 	struct rt_pool *p = ctx;
@@ -37,7 +40,10 @@ void rt_pool_init(struct rt_pool *p, uint64_t limit_bytes)
 void rt_pool_fini(struct rt_pool *p)
 {
 	assert(p->waiting == 0);
-	/* A message under way points into p: it arrives, or the process is dead and it never does. */
+	/*
+	 * Wait for a posted message, which points into p: it arrives, or the process has crashed
+	 * and it never arrives.
+	 */
 	while (atomic_load(&p->posted) && rt_yield() == 0)
 		;
 	buf_pool_fini(&p->bufs);

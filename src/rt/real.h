@@ -12,23 +12,24 @@
 #include "base/log.h"
 
 struct rt_real_options {
-	size_t fiber_max;         /* per loop; 0: 16384 */
-	unsigned offload_threads; /* 0: 4 */
+	size_t fiber_max;         /* most fibers of a loop; 0: 16384 */
+	unsigned offload_threads; /* number of offload threads; 0: 4 */
 	bool signals; /* SIGTERM and SIGINT end rt_shutdown_wait; a second signal kills the process */
 };
 
 /*
  * Runs main(arg) as the first fiber on this thread. When main returns, cancels the other fibers, waits until they
- * have ended, and returns. -ENOSYS, with a logged explanation, if io_uring is not available.
+ * have ended, and returns 0. Returns -ENOSYS, with a logged explanation, if io_uring is not
+ * available.
  */
 int rt_real_run(const struct rt_real_options *options, void (*main)(void *), void *arg);
 
-/* Returns the size of the machine's memory, used or not; 0: unknown. */
+/* Returns the size of the machine's memory in bytes, used or not; 0 when it is unknown. */
 uint64_t rt_real_memory_bytes(void);
 
 /*
  * Maps zeroed memory, in large pages where available. Pages take physical memory only once they are touched.
- * NULL: out of memory. rt_real_unmap accepts NULL.
+ * Returns NULL when out of memory. rt_real_unmap accepts NULL.
  */
 void *rt_real_map(size_t bytes);
 void rt_real_unmap(void *map, size_t bytes);

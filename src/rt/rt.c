@@ -121,7 +121,8 @@ void rt_background(void)
 static void join_abort(struct rt_fiber *waiter)
 {
 	rt_cancel(waiter->abort_ctx);
-	waiter->reason = 0; /* the waiter stays parked: the cancelled fiber wakes it when it ends */
+	/* the waiter stays parked until the cancelled fiber ends and wakes it */
+	waiter->reason = 0;
 }
 
 void rt_join(struct rt_fiber *f)

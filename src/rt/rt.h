@@ -38,19 +38,22 @@ struct rt_loop;
 /* --- time, randomness ------------------------------------------------------------------------ */
 
 /*
- * Monotonic nanoseconds of this machine, for deadlines and durations. The clock starts at any value above 0
- * when the machine boots, so a time minus a duration may be below zero: rt_ago_ns and rt_elapsed_ns
- * compute such differences without wrapping. 0 can stand for "never".
+ * Returns monotonic nanoseconds of this machine, for deadlines and durations. The clock starts at
+ * any value above 0 when the machine boots, so a time minus a duration may be below zero: rt_ago_ns
+ * and rt_elapsed_ns compute such differences without wrapping. 0 can stand for "never".
  */
 uint64_t rt_now_ns(void);
 
 /* Returns the time that was duration_ns ago; 0 when the clock had not started then. */
 uint64_t rt_ago_ns(uint64_t duration_ns);
 
-/* Returns how long ago then_ns was; 0 when it has not come yet. */
+/* Returns how long ago then_ns was, in ns; 0 when then_ns is in the future. */
 uint64_t rt_elapsed_ns(uint64_t then_ns);
 
-/* This machine's wall clock, ns since 1970. It may be wrong and may jump: never order events by it. */
+/*
+ * Returns this machine's wall clock in ns since 1970. The clock may be wrong and may jump: never
+ * order events by it.
+ */
 uint64_t rt_wall_ns(void);
 
 uint64_t rt_random_u64(void);
@@ -66,8 +69,9 @@ uint64_t rt_random_u64(void);
 int rt_spawn(struct rt_fiber **out, const char *name, void (*fn)(void *), void *arg);
 
 /*
- * Waits until the fiber has ended, and frees it. Always joins: neither a deadline nor a cancellation ends the
- * wait. If the caller is cancelled, before or during the wait, rt_join cancels the fiber.
+ * Waits until the fiber f has ended, and frees f. The call always joins: neither a deadline nor a
+ * cancellation ends the wait. If the caller is cancelled, before or during the wait, rt_join
+ * cancels the fiber.
  */
 void rt_join(struct rt_fiber *f);
 
@@ -77,17 +81,23 @@ void rt_cancel(struct rt_fiber *f);
 struct rt_fiber *rt_self(void);
 bool rt_cancelled(void);
 
-/* Between enter and leave (they nest) neither cancellation nor deadline ends a wait. For clean-up. */
+/*
+ * Shields the fiber until rt_shield_leave: neither cancellation nor deadline ends a wait, so that
+ * clean-up can wait. Shields nest.
+ */
 void rt_shield_enter(void);
 void rt_shield_leave(void);
 
 /* Lets other ready fibers run. Returns 0; -ECANCELED in a crashed simulated process. */
 int rt_yield(void);
 
-/* Waits for this long. */
+/* Waits for duration_ns. */
 int rt_sleep_ns(uint64_t duration_ns);
 
-/* Sets the deadline to abs_ns if that is earlier. Returns the previous one, for rt_deadline_set. */
+/*
+ * Sets the fiber's deadline to abs_ns if abs_ns is earlier. Returns the previous deadline, for
+ * rt_deadline_set.
+ */
 uint64_t rt_deadline_narrow(uint64_t abs_ns);
 void rt_deadline_set(uint64_t abs_ns);
 uint64_t rt_deadline(void);
@@ -96,14 +106,16 @@ uint64_t rt_deadline(void);
 
 /*
  * A fiber carries the context of the request that it works for: rpc sends it with every call, and a store sees the
- * one that came with the request. A spawned fiber carries its spawner's.
+ * one that came with the request. A spawned fiber carries the context of the fiber that spawned it.
  *
- * The fiber's context: borrowed, valid until the fiber carries another; the empty one outside of fibers. Never NULL.
+ * Returns the fiber's context; the empty context outside fibers; never NULL. It is borrowed, and
+ * valid until the fiber carries another context.
  */
 const struct context *rt_context(void);
 
 /*
- * The fiber carries c (NULL: the empty one) until rt_context_leave, which takes what this returned. They nest.
+ * Makes the fiber carry the context c (NULL: the empty context) until rt_context_leave, which takes
+ * the previous context that this call returned. Calls nest.
  *
  *     AUTO_RT_CONTEXT const struct context *before = rt_context_enter(item->context);
  */
@@ -118,12 +130,12 @@ static inline void rt_context_auto_leave(const struct context **slot)
 	rt_context_leave(*slot);
 }
 
-/* The fiber carries c (NULL: the empty one) from now on. */
+/* Makes the fiber carry the context c (NULL: the empty context) from now on. */
 void rt_context_set(const struct context *c);
 
 /*
- * The first call of a fiber that outlives the request it was started in, or serves many: it has no deadline and
- * carries the empty context from now on.
+ * Removes the deadline of the fiber and makes it carry the empty context. A fiber that outlives the
+ * request in which it was started, or that serves many requests, calls this first.
  */
 void rt_background(void);
 
@@ -148,8 +160,9 @@ struct rt_loop *rt_loop_self(void);
 bool rt_on_loop(const struct rt_loop *loop);
 
 /*
- * Starts another loop of this process (in the real world a thread). rt_post gives it work. rt_loop_close
- * cancels its fibers and waits until they have ended. Both wait and run to their end.
+ * Starts another loop of this process (in the real world a thread). rt_post sends messages to the
+ * loop. rt_loop_close cancels its fibers and waits until they have ended. Both calls wait and run
+ * to their end.
  */
 int rt_loop_open(struct rt_loop **out, const char *name);
 void rt_loop_close(struct rt_loop *loop);
@@ -160,18 +173,24 @@ struct rt_msg {
 	void (*fn)(struct rt_msg *msg);
 };
 
-/* Sends a message, from any thread. The loop owns msg until it calls fn. */
+/*
+ * Sends a message to the loop; may be called on any thread. The loop owns msg until it calls
+ * msg->fn.
+ */
 void rt_post(struct rt_loop *loop, struct rt_msg *msg);
 
 /*
- * Runs fn(arg) on a thread of the offload pool and waits for it: for libraries that block. Runs to its end. fn
- * must not call rt.
+ * Runs fn(arg) on a thread of the offload pool and waits until fn returns: for libraries that
+ * block. The wait runs to its end. fn must not call functions of rt.
  */
 int rt_offload(void (*fn)(void *), void *arg);
 
 /* --- the process ----------------------------------------------------------------------------- */
 
-/* Waits until the process is asked to stop (SIGTERM, SIGINT, sim_node_stop). Only on its first loop. */
+/*
+ * Waits until the process is asked to stop (SIGTERM, SIGINT, sim_node_stop). Only fibers of the
+ * first loop may call it.
+ */
 int rt_shutdown_wait(void);
 
 /* Adds a line to the simulator's trace; does nothing in the real world. */

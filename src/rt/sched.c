@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fibers and their scheduler. core.h says how a wait works. Invariants:
+ * Fibers and their scheduler. The comment at the top of core.h describes how a wait works.
+ * Invariants:
  *
  *  1. A fiber is in exactly one state: ready (in sched.ready or its loop's held list), running,
  *     parked, or finished. Only the thread of its sched touches it.
  *  2. A parked fiber has one waker, and is woken once: fiber_wake asserts it.
- *  3. abort is called at most once per wait, never inside the fiber it belongs to.
+ *  3. The abort function of a wait is called at most once, and never inside the fiber that waits.
  *  4. A fiber's stack is reused only after the scheduler has left it.
  */
 #include <assert.h>
@@ -25,7 +26,7 @@
 #endif
 #ifdef RT_ASAN
 #include <sanitizer/common_interface_defs.h>
-#define STACK_SIZE_BYTES (256 * KIB) /* instrumented frames are several times larger */
+#define STACK_SIZE_BYTES (256 * KIB) /* sanitizers make stack frames several times larger */
 #else
 #define STACK_SIZE_BYTES (64 * KIB)
 #endif
@@ -34,9 +35,14 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-#define FREE_FIBERS_MAX 1024   /* ended fibers kept with their stacks */
-#define CHOICE_WINDOW 8        /* ready fibers among which the simulator draws the next */
-#define DEAD_CHECKS_MAX 100000 /* waits that a crashed process may try; more are an endless loop */
+#define FREE_FIBERS_MAX 1024 /* most ended fibers that are kept, with their stacks, for reuse */
+/* number of ready fibers among which the simulator draws the next one to run */
+#define CHOICE_WINDOW 8
+/*
+ * waits that a fiber of a crashed process may try; a fiber that tries more is taken to loop
+ * endlessly
+ */
+#define DEAD_CHECKS_MAX 100000
 
 static _Thread_local struct rt_fiber *current_fiber;
 static _Thread_local struct rt_loop *current_loop;
@@ -154,7 +160,11 @@ int loop_spawn(struct rt_loop *l, struct rt_fiber **out, const char *name, void 
 	struct rt_fiber *f = fiber_new(s);
 	if (f == NULL)
 		return -ENOMEM;
-	/* A process that the simulator starts works for no fiber of another. */
+	/*
+	 * A new fiber inherits the context of the fiber that spawns it, but only within one loop: a
+	 * simulated process that is started from a fiber of another loop begins with the empty
+	 * context.
+	 */
 	const struct rt_fiber *self = current_fiber;
 	const struct context *context =
 		self != NULL && self->loop == l ? self->context : context_empty();
@@ -350,7 +360,10 @@ void loop_cancel(struct rt_loop *l)
 		rt_cancel(f);
 }
 
-/* abort may wake fibers of the loop but ends none, so the list does not change. */
+/*
+ * An abort function may wake fibers of the loop but ends none, so l->fibers does not change during
+ * the walk.
+ */
 void loop_kill(struct rt_loop *l)
 {
 	l->dead = true;
@@ -376,7 +389,7 @@ void loop_stop(struct rt_loop *l)
 int fiber_check(void)
 {
 	struct rt_fiber *f = current_fiber;
-	assert(f != NULL); /* only a fiber may wait */
+	assert(f != NULL); /* code outside a fiber must not wait */
 	struct rt_loop *l = f->loop;
 	if (l->world->at_wait != NULL)
 		l->world->at_wait(l);

@@ -70,20 +70,23 @@ extern const struct sim_fault_info sim_fault_table[SIM_FAULT_COUNT];
 
 struct sim_config {
 	uint64_t seed;
-	double rate[SIM_FAULT_COUNT]; /* 0: off */
+	double rate[SIM_FAULT_COUNT]; /* rate of each fault, in its unit; 0: off */
 	uint64_t restart_min_ns;      /* range of the time until a crashed process restarts */
 	uint64_t restart_max_ns;
-	uint64_t net_latency_ns;  /* of a packet, without jitter */
-	uint64_t disk_latency_ns; /* of one read, write or sync */
+	uint64_t net_latency_ns;  /* latency of a packet, without jitter */
+	uint64_t disk_latency_ns; /* latency of one read, write or sync */
 	uint64_t disk_ns_per_mib;
-	FILE *trace; /* gets every event as a line; may be NULL */
+	FILE *trace; /* file to which every event is written as a line; may be NULL */
 };
 
 /* Sets default latencies, and the default rates of all faults times scale (0: no faults). */
 void sim_config_init(struct sim_config *c, uint64_t seed, double scale);
 
 struct sim *sim_open(const struct sim_config *config);
-/* Stops every process and checks that no fiber, file or socket remains. Then the test may free what their arguments point to. */
+/*
+ * Stops every process and checks that no fiber, file or socket remains. Then the test may free the
+ * arguments of the processes.
+ */
 void sim_end(struct sim *s);
 /* Calls sim_end, and frees the simulation. */
 void sim_close(struct sim *s);
@@ -97,7 +100,7 @@ void sim_node_start(struct sim_node *n, void (*main)(void *), void *arg);
 void sim_node_stop(struct sim_node *n);
 /* Kills the process; with power, unsynced writes may be lost too. The process restarts after a while. */
 void sim_node_crash(struct sim_node *n, bool power);
-/* Crashes the process at its n-th wait from now (1: the next); 0: not any more. */
+/* Crashes the process at its n-th wait from now (1: the next); 0 cancels a planned crash. */
 void sim_node_crash_at(struct sim_node *n, uint64_t nth_wait, bool power);
 /* Exempts the node from faults of processes (crash, pause, clock, loss). */
 void sim_node_protect(struct sim_node *n);
@@ -108,9 +111,9 @@ void sim_node_spare(struct sim_node *n, bool spare);
 bool sim_node_lost(const struct sim_node *n);
 /* Loses the node now, even if it is exempt. */
 void sim_node_lose(struct sim_node *n);
-/* Pauses the process for this long; does nothing if it is paused. */
+/* Pauses the process for `ns`; does nothing if the process is already paused. */
 void sim_node_pause(struct sim_node *n, uint64_t ns);
-/* Returns the total time of pauses of the node's processes. */
+/* Returns the total time in ns for which the node's processes were paused. */
 uint64_t sim_node_paused_ns(const struct sim_node *n);
 /* Returns how often the process was started. */
 uint64_t sim_node_lives(const struct sim_node *n);
@@ -125,7 +128,7 @@ struct sim_load {
 };
 void sim_node_load(const struct sim_node *n, struct sim_load *out);
 
-/* Cuts the network from a to b (both: and from b to a) until sim_net_heal. */
+/* Cuts the network from a to b, with `both` also from b to a, until sim_net_heal. */
 void sim_net_cut(struct sim *s, struct sim_node *a, struct sim_node *b, bool both);
 void sim_net_heal(struct sim *s);
 
@@ -145,13 +148,19 @@ bool sim_disk_damaged(const struct sim_disk *d);
  * faults go on. A test uses it to keep the damage within what the layers above tolerate.
  */
 void sim_disk_spare(struct sim_disk *d, bool spare);
-/* For tests: reads the bytes that a file has now; flips one of its bits. -ENOENT, -ERANGE. */
+/*
+ * For tests: sim_disk_peek reads bytes of a file as reads return them now; sim_disk_flip flips one
+ * bit. Both return 0, -ENOENT or -ERANGE.
+ */
 int sim_disk_peek(struct sim_disk *d, const char *path, uint64_t offset, void *buf, size_t len);
 int sim_disk_flip(struct sim_disk *d, const char *path, uint64_t offset, unsigned bit);
 
-/* Runs the simulation for a span of simulated time. */
+/* Runs the simulation for duration_ns of simulated time. */
 void sim_run(struct sim *s, uint64_t duration_ns);
-/* Runs until done(ctx) returns true or the span is over; returns the last result of done. */
+/*
+ * Runs until done(ctx) returns true or duration_ns of simulated time is over; returns the last
+ * result of done.
+ */
 bool sim_run_until(struct sim *s, bool (*done)(void *ctx), void *ctx, uint64_t duration_ns);
 /* Ends all faults for good. */
 void sim_faults_stop(struct sim *s);
@@ -162,7 +171,7 @@ uint64_t sim_now_ns(const struct sim *s);
 uint64_t sim_steps(const struct sim *s);
 uint64_t sim_trace_hash(const struct sim *s);
 uint64_t sim_fault_count(const struct sim *s, enum sim_fault f);
-/* Prints the last events. */
+/* Prints at most max_lines of the last events. */
 void sim_trace_print(const struct sim *s, FILE *out, size_t max_lines);
 
 #endif

@@ -2,12 +2,13 @@
 /*
  * Stacks of fibers, and the switch from one stack to another.
  *
- * For the compiler a switch is an ordinary function call, so it saves only the registers that a call must
- * preserve: rbx, rbp and r12 to r15. It pushes them on the old stack; the saved context is the stack pointer.
- * Floating-point control words are not saved: no fiber may change them.
+ * For the compiler a switch is an ordinary function call, so context_switch saves only the
+ * registers that a call must preserve: rbx, rbp and r12 to r15. It pushes these registers on the
+ * old stack; the saved context is the stack pointer. Floating-point control words are not saved: no
+ * fiber may change them.
  *
  *   fresh stack, growing down            guard page | usable ......................... | top
- *   stack_prepare leaves there           [6 zeroed registers][entry][0 = end of backtrace]
+ *   stack_prepare writes there           [6 zeroed registers][entry][0 = end of backtrace]
  *                                        ^ saved stack pointer
  *
  * context_switch pops the registers and "returns" into entry, which must never return. The zero
@@ -61,7 +62,7 @@ void *stack_prepare(struct stack *st, void (*entry)(void))
 	*--slot = (uintptr_t)entry;
 	slot -= SAVED_REGISTERS;
 	assert((uintptr_t)(slot + SAVED_REGISTERS + 1) % 16 ==
-	       8); /* alignment of the ABI at entry */
+	       8); /* stack alignment that the ABI requires at entry */
 	memset(slot, 0, SAVED_REGISTERS * sizeof(*slot));
 	return slot;
 }

@@ -35,7 +35,7 @@ void rt_cond_broadcast(struct rt_cond *c)
 		rt_cond_signal(c);
 }
 
-/* --- mutex: unlock gives it to the first waiter, so that no waiter starves ------------------------------ */
+/* --- mutex: unlock passes the mutex to the first waiter, so that no waiter starves --- */
 
 void rt_mutex_init(struct rt_mutex *m)
 {

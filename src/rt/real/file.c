@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files of the machine, through the ring; operations that io_uring lacks run on the offload pool. */
+/*
+ * Files of the real machine: operations run on the ring, or on the offload pool where io_uring
+ * lacks them.
+ */
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +19,7 @@
 
 #define FILE_MODE 0640
 #define DIR_MODE 0750
-#define LARGE_BYTES (64 * KIB) /* a request of this size is submitted at once */
+#define LARGE_BYTES (64 * KIB) /* requests of at least this many bytes are submitted at once */
 
 static const struct rt_file_ops real_file_ops;
 
@@ -36,8 +39,10 @@ static struct real_loop *self(void)
 	return real_loop(rt_loop_self());
 }
 
-/* Submits a large request before other ready fibers run: they may compute for long on data that just came from the
- * same device, which would be idle until then. */
+/*
+ * Submits a large request before other ready fibers run: these fibers may compute for long on data
+ * that they just read from the device, and the device would be idle in that time.
+ */
 static void submit_if_large(const struct iovec *iov, int n)
 {
 	size_t bytes = 0;
@@ -156,7 +161,10 @@ static int lock_wait(int fd)
 
 static int real_open(struct rt_loop *l, struct rt_file **out, const char *path, unsigned flags)
 {
-	/* Lock first, then truncate: a file that another process has locked must keep its bytes. */
+	/*
+	 * Truncate only after the lock is taken: a file that another process has locked must keep
+	 * its bytes.
+	 */
 	bool truncate_later = (flags & RT_LOCK) != 0 && (flags & RT_TRUNC) != 0;
 	struct real_file *f = calloc(1, sizeof(*f));
 	if (f == NULL)

@@ -18,8 +18,8 @@
 #include "base/log.h"
 #include "rt/real/real.h"
 
-#define RING_ENTRIES 512      /* submissions */
-#define RING_COMPLETIONS 8192 /* completions */
+#define RING_ENTRIES 512      /* slots of the submission queue */
+#define RING_COMPLETIONS 8192 /* slots of the completion queue */
 #define RUN_BATCH 128         /* fibers that run between two polls of the ring */
 
 /* --- clock ----------------------------------------------------------------------------------- */
@@ -80,7 +80,8 @@ void *rt_real_map(size_t bytes)
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map == MAP_FAILED)
 		return NULL;
-	(void)madvise(map, bytes, MADV_HUGEPAGE); /* only an optimisation: errors do not matter */
+	/* large pages only speed up access: an error is ignored */
+	(void)madvise(map, bytes, MADV_HUGEPAGE);
 	return map;
 }
 
@@ -102,7 +103,10 @@ static void ring_submit(struct real_loop *l)
 	}
 }
 
-/* Takes completions one at a time: done() may need the ring and call this function again. */
+/*
+ * Takes all completions, one at a time, because the done() of a completion may use the ring and
+ * call this function again.
+ */
 static void ring_take(struct real_loop *l)
 {
 	struct io_uring_cqe *cqe;
@@ -119,7 +123,10 @@ struct io_uring_sqe *ring_sqe(struct real_loop *l)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&l->ring);
 	while (sqe == NULL) {
-		/* Safe in a fiber: a completion only makes other fibers ready. */
+		/*
+		 * Completions may be taken in a fiber, because a completion only makes other fibers
+		 * ready.
+		 */
 		ring_submit(l);
 		sqe = io_uring_get_sqe(&l->ring);
 		if (sqe == NULL) {
@@ -180,7 +187,10 @@ static void inbox_drain(struct real_loop *l)
 	}
 }
 
-/* Only notes that there are messages: completions may be taken while a fiber runs, messages may not run then. */
+/*
+ * Sets inbox_due, and runs no message: completions may be taken while a fiber runs, but messages
+ * run only between fibers.
+ */
 static void event_done(struct io_op *op, int result)
 {
 	struct real_loop *l = container_of(op, struct real_loop, event_op);
@@ -222,7 +232,11 @@ static void signal_done(struct io_op *op, int result)
 	(void)result;
 	sigset_t set = stop_signals();
 	pthread_sigmask(SIG_UNBLOCK, &set,
-			NULL); /* a second signal kills a process that hangs in its shutdown */
+			/*
+			 * restores the default action, so that a second signal kills a process that
+			 * hangs in its shutdown
+			 */
+			NULL);
 	loop_stop(&l->base);
 }
 
@@ -264,7 +278,7 @@ static int ring_open(struct io_uring *ring)
 		.cq_entries = RING_COMPLETIONS,
 	};
 	int rc = io_uring_queue_init_params(RING_ENTRIES, ring, &p);
-	if (rc == -EINVAL) { /* before Linux 6.1 */
+	if (rc == -EINVAL) { /* kernels before Linux 6.1 do not know all flags */
 		p = (struct io_uring_params){.flags = IORING_SETUP_CQSIZE,
 					     .cq_entries = RING_COMPLETIONS};
 		rc = io_uring_queue_init_params(RING_ENTRIES, ring, &p);
@@ -282,7 +296,10 @@ static int ring_open(struct io_uring *ring)
 	return 0;
 }
 
-/* l is zeroed, but for name and thread, which the caller has set. */
+/*
+ * Sets up the loop l: opens its ring and eventfd. l is zeroed except for name and thread, which the
+ * caller has set.
+ */
 static int real_loop_init(struct real_loop *l, const struct rt_real_options *options,
 			  struct offload *offload)
 {
@@ -353,7 +370,7 @@ static void ring_poll(struct real_loop *l, bool may_sleep)
 
 static void real_loop_run(struct real_loop *l)
 {
-	assert(rt_self() == NULL); /* loops do not nest */
+	assert(rt_self() == NULL); /* a fiber must not run another loop */
 	loop_enter(&l->base);
 	while (!l->base.ending || l->sched.fiber_count > 0) {
 		unsigned ran = 0;
@@ -408,7 +425,10 @@ int rt_real_run(const struct rt_real_options *options, void (*main)(void *), voi
 {
 	struct rt_real_options o = options != NULL ? *options : (struct rt_real_options){0};
 	o.fiber_max = o.fiber_max != 0 ? o.fiber_max : 16384;
-	/* Block the signals before any thread starts: all threads inherit the mask, and only signalfd gets them. */
+	/*
+	 * Block the signals before any thread starts: all threads inherit the mask, and only the
+	 * signalfd receives the signals.
+	 */
 	sigset_t before;
 	sigset_t blocked = stop_signals();
 	if (o.signals)
@@ -446,7 +466,8 @@ static void *loop_thread(void *arg)
 	int rc = real_loop_init(l, parent->options, parent->offload);
 	st->rc = rc;
 	st->started.fn = loop_started;
-	rt_post(&parent->base, &st->started); /* st is invalid from here on */
+	/* the parent frees st once it has this message: st must not be used any more */
+	rt_post(&parent->base, &st->started);
 	if (rc == 0) {
 		real_loop_run(l);
 		real_loop_fini(l);
@@ -490,8 +511,11 @@ static void loop_close_done(struct rt_msg *m)
 	fiber_wake(container_of(m, struct loop_close, ended)->closer, 0);
 }
 
-/* The thread posts its own end. Joining it on an offload thread instead could deadlock: its last fibers may need
- * the pool. */
+/*
+ * Closes a loop: asks its thread to end, and waits for the message that the thread posts when it
+ * ends. Joining the thread on an offload thread instead could deadlock, because the last fibers of
+ * the loop may need the offload pool.
+ */
 static void real_loop_close(struct rt_loop *base, struct rt_loop *other)
 {
 	struct real_loop *l = real_loop(other);

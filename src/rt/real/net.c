@@ -22,7 +22,7 @@ struct endpoint {
 	socklen_t len;
 };
 
-/* The addresses of a name, in the order to try. */
+/* The addresses to which a name resolves, in the order in which to try them. */
 #define ENDPOINTS_MAX 8
 struct endpoints {
 	struct endpoint e[ENDPOINTS_MAX];
@@ -32,7 +32,11 @@ struct endpoints {
 struct real_listener {
 	struct rt_listener base;
 	int fd;
-	struct stat file; /* Unix socket: its file, so that close removes no other process's file */
+	/*
+	 * device and inode of a Unix socket's file, so that close does not remove the file of
+	 * another process
+	 */
+	struct stat file;
 };
 
 struct real_sock {
@@ -95,7 +99,10 @@ static int endpoint_unix(const char *path, struct endpoints *out)
 	return 0;
 }
 
-/* Checks the range of a port: getaddrinfo takes any number, modulo 65536. */
+/*
+ * Returns whether the text is a port from 0 to 65535; needed because getaddrinfo takes any number
+ * modulo 65536.
+ */
 static bool port_is_valid(const char *text)
 {
 	unsigned long port = 0;
@@ -107,7 +114,10 @@ static bool port_is_valid(const char *text)
 	return text[0] != '\0' && port <= 65535;
 }
 
-/* Parses "HOST:PORT", "[IPV6]:PORT" or "unix:PATH". Resolves names on the offload pool, because that may block. */
+/*
+ * Parses "HOST:PORT", "[IPV6]:PORT" or "unix:PATH". Resolves names on the offload pool, because
+ * name resolution may block.
+ */
 static int endpoints_parse(struct rt_loop *l, const char *text, struct endpoints *out)
 {
 	char host[RT_ADDR_MAX];

@@ -33,7 +33,7 @@ static void job_done(struct rt_msg *m)
 	fiber_wake(j->fiber, 0);
 }
 
-/* Waits for a job; NULL: the pool closes. */
+/* Waits for a job and removes it from the queue; returns NULL when the pool closes. */
 static struct job *job_next(struct offload *o)
 {
 	pthread_mutex_lock(&o->lock);

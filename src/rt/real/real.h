@@ -13,7 +13,10 @@
 
 struct offload;
 
-/* An operation on the ring. Must stay valid until its completion has called done. */
+/*
+ * An operation on the ring. The struct must stay valid until the completion of the operation has
+ * called done.
+ */
 struct io_op {
 	void (*done)(struct io_op *op, int result);
 	struct rt_fiber *fiber;
@@ -21,20 +24,21 @@ struct io_op {
 
 /* The end of a loop of rt_loop_open; lives on the stack of the fiber that closes it. */
 struct loop_close {
-	struct rt_msg asked;     /* to the loop: end */
-	struct rt_msg ended;     /* back to home: the loop has ended */
+	struct rt_msg asked;     /* message to the loop to close: asks it to end */
+	struct rt_msg ended;     /* message back to `home`: the loop has ended */
 	struct real_loop *loop;  /* the loop to close */
-	struct rt_loop *home;    /* of closer */
-	struct rt_fiber *closer; /* waits for `ended` */
+	struct rt_loop *home;    /* loop of the fiber `closer` */
+	struct rt_fiber *closer; /* fiber that waits for the message `ended` */
 };
 
 struct real_loop {
 	struct rt_loop base;
 	struct sched sched;
 	struct io_uring ring;
-	bool submit_soon; /* a large request is queued: submit before other fibers run */
+	/* a large request is queued, which must be submitted before other fibers run */
+	bool submit_soon;
 	const struct rt_real_options *options;
-	struct offload *offload; /* shared by the loops of the process */
+	struct offload *offload; /* the offload pool, shared by the loops of the process */
 
 	/* Messages from other threads. The sender of the first message writes the eventfd: one wake-up per
 	 * batch. It writes under the lock: once the loop has a message, the message's sender does not
@@ -43,7 +47,7 @@ struct real_loop {
 		inbox_lock; /* guards inbox_first, inbox_last; no other lock is taken inside */
 	struct rt_msg *inbox_first;
 	struct rt_msg **inbox_last;
-	bool inbox_due; /* the eventfd was read */
+	bool inbox_due; /* the eventfd was read: the inbox has messages to run */
 	int event_fd;
 	uint64_t event_value;
 	struct io_op event_op;
@@ -52,9 +56,9 @@ struct real_loop {
 	struct signalfd_siginfo signal_info;
 	struct io_op signal_op;
 
-	pthread_t thread; /* of a loop of rt_loop_open */
+	pthread_t thread; /* thread of a loop that rt_loop_open started */
 	const char *name;
-	struct loop_close *close; /* set once rt_loop_close was called */
+	struct loop_close *close; /* the running rt_loop_close of this loop, or NULL */
 };
 
 static inline struct real_loop *real_loop(struct rt_loop *l)
@@ -68,14 +72,15 @@ struct io_uring_sqe *ring_sqe(struct real_loop *l);
 int64_t ring_wait(struct real_loop *l, struct io_uring_sqe *sqe, enum park_mode mode);
 
 /*
- * Waits before another attempt to take a file lock or an address; false once until_ns has passed. The kernel
- * dismantles the ring of a killed process after the process itself, and its listening sockets and file locks
- * live until then. A server that restarts at once would find them taken.
+ * Waits before another attempt to take a file lock or an address; returns false once until_ns has
+ * passed. The kernel dismantles the ring of a killed process after the process itself, and its
+ * listening sockets and file locks live until then. A server that restarts at once would find its
+ * address and locks still taken.
  */
 #define RELEASE_WAIT_NS (1 * NS_PER_S)
 bool release_wait(uint64_t until_ns);
 
-/* offload.c: the pool of threads. NULL: out of memory. */
+/* Starts the pool of offload threads; returns NULL when out of memory. */
 struct offload *offload_open(unsigned threads);
 void offload_close(struct offload *o);
 /* Runs fn(arg) on a thread of the pool; parks the calling fiber until it returns. */

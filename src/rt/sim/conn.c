@@ -4,21 +4,22 @@
  *
  * A stream is split into segments. A segment is sent as a packet, which arrives after the latency unless the path
  * is cut or a fault strikes. The receiver orders segments by sequence number, drops duplicates, and acknowledges
- * all up to the first gap. An acknowledgement takes no time, but does not pass a cut. If a segment is not
- * acknowledged when its packet arrives or is lost, the sender sends it again after a back-off that doubles each
- * time; after CONN_TIMEOUT_NS the sender gives up the connection.
+ * all up to the first gap. An acknowledgement arrives at once, but is lost on a cut path. If a
+ * segment is not acknowledged when its packet arrives or is lost, the sender sends it again after a
+ * back-off that doubles each time; after CONN_TIMEOUT_NS the sender gives up the connection.
  *
  *	seq        0      1..99    100..299   300
  *	segment    OPEN   data     data       FIN      recv_seq = 100: 1..99 can be read,
  *	                           (lost)              FIN is early and waits for 100..299
  *
- * An end is gone once its process was killed, it was reset, or it gave up. A machine that is on answers segments
- * for such an end with a reset; a dark one (without power) does not answer.
+ * An end is gone once its process was killed, the end was reset, or the end gave up. A machine that
+ * is on answers segments for such an end with a reset; a machine without power (dark) does not
+ * answer.
  *
  * Invariants:
  * 1. Every unacknowledged segment has a packet under way or its timer armed.
  * 2. An end sends data only while its unacked_bytes plus the ready_bytes of the other end, with that data, is at
- *    most CONN_WINDOW. (After a cut some bytes may be in both.)
+ *    most CONN_WINDOW. (After a cut some bytes may be counted in both.)
  * 3. A connection is freed once neither end is held, no segment is unacknowledged and no packet is under way.
  */
 #include "rt/sim/conn.h"
@@ -31,7 +32,7 @@
 #include "base/base.h"
 #include "base/crc.h"
 
-#define CONN_WINDOW (256 * KIB) /* bytes */
+#define CONN_WINDOW (256 * KIB) /* most bytes of one direction that are unacknowledged or unread */
 #define SEGMENT_MAX (16 * KIB)  /* bytes */
 #define SPLIT_CHANCE 0.125      /* probability that a segment ends before it is full */
 #define RTO_FIRST_NS (200 * NS_PER_MS)
@@ -79,7 +80,7 @@ static void packets_free(struct sim *s, struct list *head)
 	}
 }
 
-/* Removes a segment from the sender: it was acknowledged, or the end is gone. */
+/* Removes a segment from its sender, because the segment was acknowledged or the end is gone. */
 static void segment_forget(struct conn_end *e, struct segment *g)
 {
 	sim_timer_cancel(sim_of(e), &g->timer);
@@ -116,7 +117,7 @@ void conn_free(struct conn *c)
 	free(c);
 }
 
-/* Frees the connection if nothing needs it any more: invariant 3. */
+/* Frees the connection if no end, segment or packet needs it any more (invariant 3). */
 static void conn_settle(struct conn *c)
 {
 	if (!c->ends[0].held && !c->ends[1].held && list_empty(&c->ends[0].unacked) &&
@@ -167,7 +168,10 @@ static void receiver_nudge(struct conn_end *e)
 		wake(&e->receiver);
 }
 
-/* Ends the connection for this end. Data that arrived in order before can still be read. */
+/*
+ * Ends the connection for this end: later calls return `error`. Data that arrived in order before
+ * can still be read.
+ */
 static void end_gone(struct conn_end *e, int error)
 {
 	if (e->gone)
@@ -331,7 +335,10 @@ static void packet_flip(struct packet *p)
 	p->flip = false;
 }
 
-/* Takes the next segment of the stream. False: it is treated as lost, and the sender sends it again. */
+/*
+ * Takes the packet of the next segment of the stream. Returns false when the segment is treated as
+ * lost; its sender sends it again.
+ */
 static bool end_take(struct conn_end *e, struct packet *p)
 {
 	struct segment *g = p->segment;
@@ -395,7 +402,7 @@ static void early_take(struct conn_end *e)
 	}
 }
 
-/* A segment has reached a machine that is on. Takes p. */
+/* Handles a segment that has reached a machine that is on. Takes p. */
 static void end_receive_take(struct conn_end *e, struct packet *p)
 {
 	struct conn *c = e->conn;
@@ -536,7 +543,7 @@ int64_t conn_recv(struct rt_sock *s, void *buf, size_t len, size_t min)
 	}
 }
 
-/* Draws the length of the next segment: full, or with SPLIT_CHANCE any shorter length. */
+/* Draws the length of the next segment: the full length, or with SPLIT_CHANCE any shorter one. */
 static uint32_t segment_len(struct sim *s, uint64_t left)
 {
 	uint64_t len = min_u64(left, SEGMENT_MAX);
@@ -583,7 +590,10 @@ static int send_wait(struct conn_end *e)
 	}
 }
 
-/* Resets this end at once, and drops unread data. The other end gets a reset or, half of the time, nothing. */
+/*
+ * Resets this end at once, and drops unread data. The other end gets a reset or, half of the time,
+ * no packet.
+ */
 static int end_reset(struct conn_end *e)
 {
 	if (rng_chance(&sim_of(e)->rng, 0.5))
@@ -630,7 +640,10 @@ void conn_shutdown(struct rt_sock *s)
 	wake(&e->sender);
 }
 
-/* Closes as a kernel does: sent data is still delivered, unless received data is unread; then it resets. */
+/*
+ * Closes the end as a kernel does: sent data is still delivered, but if received data is unread the
+ * connection is reset.
+ */
 static void end_let_go(struct conn_end *e)
 {
 	e->held = false;
@@ -674,7 +687,9 @@ void conn_crash(struct conn *c, struct sim_node *n, bool power)
 		struct conn_end *e = &c->ends[k];
 		if (e->node != n || e->gone)
 			continue;
-		/* loop_kill wakes the waiting fibers of the process. */
+		/*
+		 * Waiting fibers need no wake-up here: loop_kill wakes all fibers of the process.
+		 */
 		e->receiver = NULL;
 		e->sender = NULL;
 		bool held = e->held;
@@ -684,7 +699,8 @@ void conn_crash(struct conn *c, struct sim_node *n, bool power)
 			reset_send(e);
 			end_gone(e, -ECONNRESET);
 		} else {
-			end_let_go(e); /* the kernel of the machine closes the socket */
+			/* the process died, and the kernel of its machine closes the socket */
+			end_let_go(e);
 			e->held = held;
 		}
 		received_forget(e);

@@ -15,21 +15,25 @@ enum seg_kind { SEG_DATA, SEG_OPEN, SEG_FIN };
  */
 struct segment {
 	unsigned refs;
-	struct list link;   /* in end.unacked while not acknowledged */
-	struct timer timer; /* of the next retransmission */
+	struct list link;   /* element of end.unacked while the segment is not acknowledged */
+	struct timer timer; /* fires at the next retransmission */
 	struct conn_end *from;
 	enum seg_kind kind;
 	uint64_t seq;
-	uint64_t first_sent_ns; /* RT_NEVER: not sent yet */
-	uint64_t rto_ns;        /* time to the next retransmission */
-	uint32_t span;          /* sequence numbers */
+	uint64_t first_sent_ns; /* time of the first transmission; RT_NEVER: not sent yet */
+	uint64_t rto_ns;        /* time from one transmission to the next, in ns */
+	uint32_t span;          /* number of sequence numbers that the segment takes */
 	uint32_t len;           /* bytes of data */
 	uint8_t data[];
 };
 
-/* A segment under way; segment NULL: a reset. After its arrival it waits at the receiver until it is read. */
+/*
+ * A segment under way, or a reset when `segment` is NULL. After its arrival the packet waits at the
+ * receiver until its data is read.
+ */
 struct packet {
-	struct list link; /* in conn.packets; then in end.ready or end.early */
+	/* element of conn.packets while under way, then of end.ready or end.early */
+	struct list link;
 	struct timer timer;
 	struct conn_end *to;
 	struct segment *segment;
@@ -37,33 +41,38 @@ struct packet {
 	uint64_t flip_bit;
 };
 
-/* One end of a connection; the socket of a process while held. */
+/* One end of a connection; the socket of a process while `held` is set. */
 struct conn_end {
 	struct rt_sock base;
 	struct conn *conn;
 	struct conn_end *peer;
 	struct sim_node *node;
-	bool held;   /* by its process, or in the backlog of a listener */
-	bool embryo; /* the server's end, before it enters the backlog */
+	bool held;   /* a process holds the end as a socket, or a listener in its backlog */
+	bool embryo; /* the end is the server's and is not yet in the backlog of its listener */
 	bool gone;   /* the connection does not exist any more at this end */
-	bool shut;   /* its process has ended both directions */
+	bool shut;   /* the process of this end has ended both directions */
 	bool fin_sent;
 	bool fin_seen; /* all data of the peer has arrived, and its FIN */
 	int error;     /* result of calls once the end is gone */
 
-	struct list unacked; /* segment, in order */
+	struct list unacked; /* struct segment: sent and not acknowledged, in order */
 	uint64_t send_seq;
 	uint64_t unacked_bytes;
 	uint64_t
-		fifo_ns; /* arrival of the last packet; without a fault later ones do not overtake it */
-	struct rt_fiber *sender; /* waits for window space */
+		/*
+		 * arrival time of the last packet; later packets do not overtake it unless a fault
+		 * reorders them
+		 */
+		fifo_ns;
+	struct rt_fiber *sender; /* fiber that waits for window space */
 
-	struct list ready; /* packet: in order, not read yet */
-	struct list early; /* packet: by seq; an earlier segment is missing */
-	uint64_t recv_seq; /* next sequence number to receive */
+	struct list ready; /* struct packet: arrived in order, not read yet */
+	/* struct packet, by sequence number: arrived, while an earlier segment is missing */
+	struct list early;
+	uint64_t recv_seq; /* sequence number that the end expects next */
 	uint64_t ready_bytes;
-	uint32_t ready_skip;       /* bytes of the first ready packet that were read */
-	struct rt_fiber *receiver; /* waits for receiver_want bytes */
+	uint32_t ready_skip;       /* number of bytes of the first ready packet that were read */
+	struct rt_fiber *receiver; /* fiber that waits for receiver_want bytes */
 	uint64_t receiver_want;
 
 	struct list backlog_link;
@@ -73,10 +82,10 @@ struct conn {
 	struct sim_net *net;
 	struct list link; /* in net.conns */
 	uint64_t id;
-	bool local; /* both ends are on one node: no faults */
+	bool local; /* both ends are on one node, so no fault hits the connection */
 	char target[RT_ADDR_MAX];
-	struct conn_end ends[2]; /* client, server */
-	struct list packets;     /* packet: under way */
+	struct conn_end ends[2]; /* the end of the client, then the end of the server */
+	struct list packets;     /* struct packet: under way */
 };
 
 struct sim_net {
@@ -86,7 +95,8 @@ struct sim_net {
 	struct list cuts;
 	struct list pairs;
 	uint64_t conn_count;
-	uint64_t *dark_life; /* by node id: the life of its process that a power loss ended */
+	/* by node id: number of the process life that the last power loss ended */
+	uint64_t *dark_life;
 	size_t dark_count;
 	uint16_t next_port;
 };
@@ -96,15 +106,18 @@ struct sim_net {
 /* Returns whether a packet sent now arrives: the path is not cut, and no fault drops it. */
 bool net_passes(struct sim_net *net, struct sim_node *from, struct sim_node *to);
 bool net_is_cut(const struct sim_net *net, const struct sim_node *from, const struct sim_node *to);
-/* Returns whether the machine is off: it answers no packet. */
+/* Returns whether the machine is off, so that it answers no packet. */
 bool net_is_dark(const struct sim_net *net, const struct sim_node *n);
 uint64_t net_latency_ns(struct sim_net *net, bool local);
-/* Adds a new connection to the backlog of its listener. -ECONNREFUSED: no listener; -EAGAIN: backlog full. */
+/*
+ * Adds a new connection to the backlog of its listener. Returns 0, -ECONNREFUSED without a
+ * listener, or -EAGAIN when the backlog is full.
+ */
 int net_offer(struct conn_end *e);
 
 /* --- conn.c ------------------------------------------------------------------------------------ */
 
-/* Creates a connection that the server has answered. Returns the client's end, held. */
+/* Creates a connection that the server has answered. Returns the client's end, with `held` set. */
 struct conn_end *conn_open(struct sim_net *net, struct sim_node *from, struct sim_node *to,
 			   const char *target);
 int64_t conn_recv(struct rt_sock *s, void *buf, size_t len, size_t min);
@@ -113,9 +126,12 @@ void conn_shutdown(struct rt_sock *s);
 void conn_close(struct rt_sock *s);
 /* Releases an end in the backlog of a listener that closes. */
 void conn_abandon(struct conn_end *e);
-/* The process of the node was killed: settles its ends of the connection. */
+/*
+ * Ends the connection for the ends of this node, whose process was killed; with `power` the machine
+ * is off, too.
+ */
 void conn_crash(struct conn *c, struct sim_node *n, bool power);
-/* Frees a connection in any state. */
+/* Frees a connection, whatever its state. */
 void conn_free(struct conn *c);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The simulated disks: time, space, faults at random times, crashes. */
+/* The simulated disks: duration of operations, free space, faults at random times, crashes. */
 #include "rt/sim/disk.h"
 
 #include <assert.h>
@@ -24,7 +24,10 @@ size_t disk_free_blocks(const struct sim_disk *d)
 	return total - d->used_blocks;
 }
 
-/* Returns the duration of an operation: its latency, plus its transfer after all queued transfers. */
+/*
+ * Returns the duration of an operation in ns: its latency, plus the time until all queued transfers
+ * and its own have ended.
+ */
 static uint64_t operation_ns(struct sim_disk *d, uint64_t bytes)
 {
 	struct sim *s = d->node->sim;
@@ -198,7 +201,7 @@ static void disk_crash(struct sim_disk *d, bool power)
 		else
 			inode_process_death(i);
 		if (d->lost)
-			inode_wipe(i); /* also drops writes that inode_power_loss settled */
+			inode_wipe(i); /* also drops the writes that survived inode_power_loss */
 		inode_settle_refs(i);
 	}
 	if (power)
@@ -245,7 +248,8 @@ void sim_disks_free(struct sim_node *n)
 		assert(d->journal_count == 0);
 		while ((k = list_first(&d->inodes)) != NULL)
 			inode_free(list_entry(k, struct inode, link));
-		assert(d->used_blocks == 0); /* every block was charged to an inode */
+		/* all blocks were charged to inodes, which have no blocks now */
+		assert(d->used_blocks == 0);
 		map_fini(&d->names);
 		free(d);
 	}

@@ -3,8 +3,9 @@
  * The calls of rt on files and names, on simulated disks.
  *
  * An operation first waits for its duration, and has its effect at the end, at one instant. An operation on names
- * has its effect at the start instead, half of the time: a process that crashes meanwhile then finds it done.
- * sim_disks_crash settles a write that is under way when its process crashes.
+ * has its effect at the start instead, half of the time: a process that crashes during the wait
+ * then finds the operation done. sim_disks_crash decides the outcome of a write that is under way
+ * when its process crashes.
  *
  * After a wait that ended with -ECANCELED the process has crashed, and another of its fibers may have closed the
  * file: the call must not touch it any more.
@@ -195,7 +196,7 @@ static void write_misdirected_take(struct inode *i, struct change *c)
 		inode_change_take(i, change_new(CHANGE_RESIZE, end, 0));
 }
 
-/* The write's duration is over: draws its outcome and applies it. Takes c. */
+/* Draws the outcome of a write at the end of its duration, and applies the outcome. Takes c. */
 static int64_t write_land_take(struct inode *i, struct change *c)
 {
 	struct sim_node *node = i->disk->node;
@@ -251,7 +252,7 @@ static int64_t sim_file_writev(struct rt_file *base, const struct iovec *iov, in
 	list_push_back(&i->inflight, &c->link);
 	int rc = disk_wait(i->disk, len);
 	if (rc == -ECANCELED)
-		return rc; /* sim_disks_crash has taken c */
+		return rc; /* the process crashed, and sim_disks_crash has freed c */
 	list_remove(&c->link);
 	if (rc != 0) {
 		free(c);
@@ -283,7 +284,10 @@ static int sim_file_sync(struct rt_file *base)
 	return rc;
 }
 
-/* Waits for an operation without data. After -EIO a name may have changed all the same. */
+/*
+ * Waits for the duration of an operation without data. After -EIO the operation may still have
+ * changed a name.
+ */
 static int disk_operate(struct sim_disk *d)
 {
 	int rc = disk_wait(d, 0);
@@ -364,7 +368,7 @@ static const struct rt_file_ops sim_file_ops = {
 
 /* --- names ------------------------------------------------------------------------------------- */
 
-/* Waits for an operation on the disk of a path. */
+/* Waits for the duration of an operation on the disk of a path. */
 static int path_wait(struct sim_node *n, const char *path)
 {
 	struct sim_disk *d = name_disk(n, path);
@@ -539,7 +543,7 @@ static int names_change(struct rt_loop *l, enum names_call call, const char *pat
 
 	if (d == NULL)
 		return -ENOENT;
-	/* On a lost or hung disk no effect comes early. */
+	/* On a lost or hung disk no operation has its effect at the start. */
 	bool early =
 		!d->lost && n->sim->now_ns >= d->hang_until_ns && rng_chance(&n->sim->rng, 0.5);
 	if (early)
@@ -565,7 +569,7 @@ static int sim_fs_mkdir(struct rt_loop *l, const char *path)
 	return names_change(l, NAMES_MKDIR, path, NULL);
 }
 
-/* Looks up a directory. */
+/* Looks up a path that must lead to a directory. Returns 0, -ENOTDIR or the errors of name_find. */
 static int dir_find(struct sim_node *n, const char *path, struct place *p)
 {
 	int rc = name_find(n, path, p);
@@ -620,7 +624,7 @@ struct listed {
 	char name[DISK_NAME_MAX + 1];
 };
 
-/* Copies the names in random order, so that no caller can rely on an order. */
+/* Copies the names of a directory in random order, so that no caller can rely on an order. */
 static struct listed *list_copy(struct sim *s, const struct inode *dir, size_t *count)
 {
 	struct listed *names = sim_need(calloc(dir->entry_count + 1, sizeof(*names)));

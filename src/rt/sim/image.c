@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The block of all reserved slots that were never written. */
+/* The zeros to which all reserved but unwritten blocks point. */
 static const uint8_t image_zeros[DISK_BLOCK_BYTES];
 
 static uint8_t *reserved_block(void)
@@ -43,7 +43,10 @@ static void image_slots(struct image *im, size_t slots)
 	im->slots = slots;
 }
 
-/* Returns a block that can be written; whole: the caller overwrites all of it. */
+/*
+ * Returns block b in a form that can be written; with `whole` the caller overwrites all of it, so
+ * the block is not zeroed.
+ */
 static uint8_t *image_block(struct image *im, size_t b, bool whole)
 {
 	assert(b < im->slots);
@@ -99,7 +102,7 @@ void image_resize(struct image *im, uint64_t size_bytes)
 {
 	size_t keep = blocks_of(size_bytes);
 
-	/* Bytes past the end stay zero, so that growing again returns no old bytes. */
+	/* Bytes past the end stay zero, so that an image that grows again returns no old bytes. */
 	for (size_t b = keep; b < im->slots; b++) {
 		if (im->blocks[b] == NULL)
 			continue;

@@ -11,8 +11,9 @@
  * At a power loss each pending change is lost, torn (some of its sectors survive) or survives, independent of the
  * others: C may survive without B. The result becomes cache and stable.
  *
- * After a failed sync the pages are clean, as on Linux, whether they reached the medium or not. Which of them did is
- * drawn at that moment and applied to stable; cache keeps all bytes until the next power loss.
+ * After a failed sync the pages are clean, as on Linux, whether they reached the medium or not.
+ * Which pages reached the medium is drawn at the failure and applied to stable; cache keeps all
+ * bytes until the next power loss.
  *
  * Invariants:
  * 1. stable with pending applied equals cache, unless a sync failed, a write was misdirected or a bit rotted.
@@ -25,7 +26,10 @@
 
 #include "rt/sim/disk.h"
 
-/* Above these limits the oldest changes become durable without a sync, as kernels write back. */
+/*
+ * Above these limits the oldest changes become durable without a sync, as a kernel writes pages
+ * back.
+ */
 #define PENDING_MAX 4096
 #define PENDING_BYTES_MAX (16 * MIB)
 #define PAST_MAX 8
@@ -88,7 +92,10 @@ void inode_settle_refs(struct inode *i)
 		inode_free(i);
 		return;
 	}
-	/* Without name and handle the inode is kept for the journal only, and takes no space. */
+	/*
+	 * An inode without name and open file is kept only for the journal, and is charged no
+	 * blocks.
+	 */
 	size_t blocks = i->names == 0 && i->handles == 0 ? 0 : i->cache.used_blocks;
 	assert(i->disk->used_blocks >= i->charged_blocks);
 	i->disk->used_blocks += blocks - i->charged_blocks;
@@ -120,7 +127,10 @@ static void change_apply(const struct change *c, struct image *im)
 	}
 }
 
-/* Applies a torn write: some of its sectors, and possibly its growth of the file without the bytes. */
+/*
+ * Applies a torn write to an image: some of its sectors, and possibly its growth of the file
+ * without the bytes.
+ */
 static void change_tear(struct sim *s, const struct change *c, struct image *im)
 {
 	if (c->kind != CHANGE_WRITE) {

@@ -23,16 +23,16 @@
 enum name_op_kind { NAME_ADDED, NAME_REMOVED, NAME_MOVED };
 
 struct name_op {
-	struct list link; /* in disk.journal */
+	struct list link; /* element of disk.journal */
 	enum name_op_kind kind;
 	uint64_t seq;
 	struct inode *dir;
 	struct inode *inode;
-	struct inode *to_dir;   /* NAME_MOVED */
-	struct inode *replaced; /* NAME_MOVED, or NULL */
+	struct inode *to_dir;   /* NAME_MOVED: the new directory */
+	struct inode *replaced; /* NAME_MOVED: the inode that the rename replaced, or NULL */
 	size_t len;
 	size_t to_len;
-	char text[]; /* the name; NAME_MOVED: then the new name */
+	char text[]; /* the name; for NAME_MOVED the old name and then the new one */
 };
 
 static uint64_t name_key(const struct inode *dir, const char *name, size_t len)

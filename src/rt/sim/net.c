@@ -23,15 +23,16 @@
 
 struct sim_listener {
 	struct rt_listener base;
-	struct list link; /* in net.listeners; in no list once its process has crashed */
+	/* element of net.listeners; in no list once the process of the listener has crashed */
+	struct list link;
 	struct sim_node *node;
-	struct list backlog; /* conn_end */
+	struct list backlog; /* struct conn_end: connections that wait for rt_accept */
 	size_t backlog_count;
-	struct list acceptors; /* rt_fiber */
+	struct list acceptors; /* struct rt_fiber: fibers in rt_accept */
 };
 
 struct cut {
-	struct list link; /* in net.cuts */
+	struct list link; /* element of net.cuts */
 	struct timer timer;
 	struct sim_net *net;
 	const struct sim_node *from;
@@ -39,7 +40,7 @@ struct cut {
 };
 
 struct pair {
-	struct list link; /* in net.pairs */
+	struct list link; /* element of net.pairs */
 	struct sim_node *a;
 	struct sim_node *b;
 	struct sim_striker partition;
@@ -79,7 +80,7 @@ static void cut_over(struct timer *t)
 	cut_free(container_of(t, struct cut, timer));
 }
 
-/* Cuts a path for this long; RT_NEVER: until sim_net_heal. */
+/* Cuts a path for duration_ns; RT_NEVER cuts it until sim_net_heal. */
 static void cut_add(struct sim_net *net, struct sim_node *from, struct sim_node *to,
 		    uint64_t duration_ns)
 {
@@ -224,8 +225,8 @@ void sim_net_crash(struct sim_node *n, bool power)
 /* --- addresses --------------------------------------------------------------------------------- */
 
 struct target {
-	struct sim_node *node; /* NULL: there is no node of that name */
-	bool any;              /* wildcard: all addresses of the node */
+	struct sim_node *node; /* node of the address; NULL: no node has that name */
+	bool any;              /* the address is a wildcard, for all addresses of the node */
 	bool is_unix;
 	uint16_t port;
 };
@@ -291,7 +292,7 @@ static int addr_parse(struct sim_node *self, const char *addr, struct target *t)
 	return port_parse(colon + 1, &t->port);
 }
 
-/* Prints the address in the one form in which listeners are compared. */
+/* Prints an address in canonical form, so that listeners can be compared as text. */
 static void addr_print(char *out, const struct target *t, const char *addr)
 {
 	if (t->is_unix)
@@ -406,7 +407,7 @@ static void sim_listener_close(struct rt_listener *base)
 
 /* --- connecting -------------------------------------------------------------------------------- */
 
-/* A call of rt_connect that waits for its answer; lives on the stack of its fiber. */
+/* The state of an rt_connect that waits for its answer; lives on the stack of the calling fiber. */
 struct dial {
 	struct timer timer;
 	struct sim_net *net;
@@ -414,9 +415,9 @@ struct dial {
 	struct sim_node *to;
 	struct rt_fiber *fiber;
 	char addr[RT_ADDR_MAX];
-	uint64_t give_up_ns; /* time of -ETIMEDOUT */
+	uint64_t give_up_ns; /* time at which the call returns -ETIMEDOUT */
 	uint64_t rto_ns;     /* back-off before the next attempt */
-	int answer;          /* 0 or -ECONNREFUSED */
+	int answer;          /* answer of the server: 0 or -ECONNREFUSED */
 };
 
 static void dial_try(struct timer *t);

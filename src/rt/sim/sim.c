@@ -7,10 +7,12 @@
  * sleep, a packet, a disk operation, the time to the next fault) is a timer in one heap, in virtual nanoseconds.
  *
  * Invariants:
- *  1. Only sim.rng decides: no address, no real clock, no order of a hash table has influence.
+ *  1. Only sim.rng decides what happens: memory addresses, the real clock and the order of hash
+ *     tables have no influence.
  *  2. A crashed process has no effect: its disks and sockets were cut off before any of its fibers
  *     continued.
- *  3. A process has ended when its last fiber has; it then holds no file and no socket.
+ *  3. A process has ended when its last fiber has ended; the process then holds no file and no
+ *     socket.
  */
 #include "rt/sim/sim.h"
 
@@ -77,7 +79,10 @@ static void count_fault(struct sim *s, enum sim_fault f, const struct sim_node *
 
 bool sim_roll(struct sim *s, enum sim_fault f, struct sim_node *n)
 {
-	/* Faults per crash go on when faults are stopped: they belong to the crash that a test asks for. */
+	/*
+	 * Faults with a rate per crash also strike when faults are stopped: they are part of a
+	 * crash that a test asks for.
+	 */
 	if (s->faults_stopped && sim_fault_table[f].unit != SIM_PER_CRASH)
 		return false;
 	if (!rng_chance(&s->rng, s->config.rate[f]))
@@ -177,7 +182,10 @@ static void clock_start(struct sim_node *n)
 	}
 }
 
-/* Two readings are never equal: time passes between them in the real world. */
+/*
+ * Returns the clock of the process. Each reading advances the clock, because in the real world time
+ * passes between two readings.
+ */
 static uint64_t sim_now_of(struct rt_loop *l)
 {
 	struct sim_node *n = sim_node_of(l);
@@ -204,7 +212,7 @@ static void inbox_fire(struct timer *t)
 {
 	struct sim_loop *l = container_of(t, struct sim_loop, inbox_timer);
 	if (l->base.paused)
-		return; /* pause_over arms the timer again */
+		return; /* pause_over arms the timer again when the pause ends */
 	struct rt_msg *m = l->inbox_first;
 	l->inbox_first = NULL;
 	l->inbox_last = &l->inbox_first;
@@ -290,7 +298,7 @@ static int sim_loop_open(struct rt_loop *base, struct rt_loop **out, const char 
 	return 0;
 }
 
-/* In a crashed process the end of the process frees the loop. */
+/* Closes a loop. In a crashed process the end of the process frees the loop instead. */
 static void sim_loop_close(struct rt_loop *base, struct rt_loop *other)
 {
 	loop_cancel(other);
@@ -490,7 +498,7 @@ static void clock_hit(void *ctx)
 		(int64_t)sim_between(n->sim, 0, 2 * CLOCK_JUMP_MAX_NS) - (int64_t)CLOCK_JUMP_MAX_NS;
 }
 
-/* Returns whether faults may lose the node; its process may be down. */
+/* Returns whether a fault may lose the node; also possible while its process is down. */
 static bool node_can_be_lost(const struct sim_node *n)
 {
 	return !n->protected_ && !n->spared && !n->lost && !n->stopping;

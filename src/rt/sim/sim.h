@@ -14,20 +14,20 @@
 
 struct sim_net;
 
-/* A fault that strikes at random times, with an exponential distribution: each time calls hit(ctx). */
+/* A fault that strikes at random, exponentially distributed times, and then calls hit(ctx). */
 struct sim_striker {
 	struct timer timer;
 	struct sim *sim;
 	enum sim_fault fault;
 	void (*hit)(void *ctx);
 	void *ctx;
-	struct list link; /* in sim.strikers */
+	struct list link; /* element of sim.strikers */
 };
 
 struct sim_loop {
 	struct rt_loop base;
 	struct sim_node *node;
-	struct list link; /* in node.loops */
+	struct list link; /* element of node.loops */
 	struct rt_msg *inbox_first;
 	struct rt_msg **inbox_last;
 	struct timer inbox_timer; /* armed while the inbox holds messages */
@@ -35,39 +35,45 @@ struct sim_loop {
 
 struct sim_node {
 	struct sim *sim;
-	struct list link; /* in sim.nodes */
+	struct list link; /* element of sim.nodes */
 	unsigned id;
 	unsigned rack;
 	char name[64];
 	void (*main)(void *);
 	void *arg;
 
-	struct list loops;      /* sim_loop; empty while the process is down */
-	bool up;                /* has a process, which may be ending */
-	bool stopping;          /* sim_node_stop was called: the process does not restart */
-	bool lost;              /* for good, with its disks */
-	bool protected_;        /* sim_node_protect */
-	bool spared;            /* sim_node_spare: exempt from loss */
-	bool crash_power;       /* the crash of crash_at_wait is a power loss */
-	bool ending;            /* main returned or the process was killed; fibers remain */
-	bool crashed;           /* the process was killed */
-	bool power_lost;        /* the crash was a power loss: the machine's clock starts anew */
-	uint64_t crash_at_wait; /* waits until the process is killed; 0: off */
+	/* struct sim_loop: loops of the process; empty while the process is down */
+	struct list loops;
+	bool up;       /* the node has a process, which may be ending */
+	bool stopping; /* sim_node_stop was called: the process does not restart */
+	bool lost;     /* the node is lost for good, with its disks */
+	/* sim_node_protect was called: the node is exempt from faults of processes */
+	bool protected_;
+	bool spared;      /* sim_node_spare was called: the node is exempt from loss */
+	bool crash_power; /* the crash planned by crash_at_wait is a power loss */
+	bool ending;      /* main returned or the process was killed; fibers remain */
+	bool crashed;     /* the process was killed */
+	/* the last crash was a power loss, after which the machine's clock starts again */
+	bool power_lost;
+	/* number of waits after which the process is killed; 0: no crash is planned */
+	uint64_t crash_at_wait;
 	uint64_t waits;
 	uint64_t lives;
 	struct timer restart_timer;
-	struct timer resume_timer; /* armed while it is paused */
+	struct timer resume_timer; /* ends the pause; armed while the process is paused */
 	uint64_t pause_begin_ns;
-	uint64_t paused_ns; /* total of all ended pauses */
+	uint64_t paused_ns; /* total length of all ended pauses */
 
 	uint64_t boot_ns;        /* simulated time of the machine's last boot */
-	uint64_t clock_start_ns; /* reading of its monotonic clock then */
-	uint64_t clock_reads;    /* since then; each moves the clock on by 1 ns */
+	uint64_t clock_start_ns; /* reading of the monotonic clock at boot_ns */
+	/* number of readings of the clock since boot_ns; each advances the clock by 1 ns */
+	uint64_t clock_reads;
 	int64_t wall_offset_ns;
 	int64_t drift_ppm;
 
-	struct list disks; /* sim_disk, by its node_link */
-	size_t open_files; /* of the process; 0 when it has ended */
+	struct list disks; /* struct sim_disk, linked by node_link */
+	/* number of files that the process has open; 0 when the process has ended */
+	size_t open_files;
 	size_t open_socks;
 	struct sim_striker strikers[5];
 };
@@ -80,7 +86,7 @@ struct sim {
 	uint64_t steps;
 	struct list nodes;
 	unsigned node_count;
-	unsigned ending_count; /* nodes with ending set */
+	unsigned ending_count; /* number of nodes with `ending` set */
 	struct sim_striker rack_striker;
 	struct list strikers;
 	bool faults_stopped;
@@ -110,7 +116,7 @@ static inline void *sim_need(void *allocated)
 bool sim_roll(struct sim *s, enum sim_fault f, struct sim_node *n);
 /* Draws a number, uniform in [lo, hi]. */
 uint64_t sim_between(struct sim *s, uint64_t lo, uint64_t hi);
-/* Arms a timer. */
+/* Arms a timer that calls fire after delay_ns of virtual time. */
 void sim_timer(struct sim *s, struct timer *t, uint64_t delay_ns, void (*fire)(struct timer *));
 void sim_timer_cancel(struct sim *s, struct timer *t);
 /* Starts a striker; sim_faults_stop ends it, or sim_striker_stop, which must come before its object is freed. */
@@ -135,7 +141,10 @@ void sim_trace(struct sim *s, const struct sim_node *n, const char *kind, uint64
 /* --- disk.c, file.c -------------------------------------------------------------------------- */
 
 extern const struct rt_fs_ops sim_fs_ops;
-/* The process was killed: settles its writes under way; with power, settles all unsynced data. */
+/*
+ * Decides the outcome of the writes under way of a killed process; after a power loss of all
+ * unsynced data.
+ */
 void sim_disks_crash(struct sim_node *n, bool power);
 /* Loses all data of the node's disks; operations fail with -ENODEV from now on. */
 void sim_disks_lose(struct sim_node *n);
@@ -150,7 +159,7 @@ struct sim_net *sim_net_open(struct sim *s);
 void sim_net_close(struct sim_net *net);
 /* Starts the strikers of partitions between this node and each other one. */
 void sim_net_node_added(struct sim_node *n);
-/* The process was killed: its sockets end. Peers see a reset; after a power loss, silence. */
+/* Ends the sockets of a killed process. Its peers get a reset, or no answer after a power loss. */
 void sim_net_crash(struct sim_node *n, bool power);
 
 #endif

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The trace: every event of a run is added to a 64-bit hash. The last events are kept for sim_trace_print; all of
- * them are written to the trace file, if there is one. Two runs are equal if their hashes are.
+ * them are written to the trace file, if there is one. Two runs with equal hashes are taken to be
+ * equal.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "rt/sim/sim.h"
 
-#define KEEP 4096   /* events */
-#define TEXT_MAX 96 /* bytes of an event's text that are kept */
+#define KEEP 4096   /* number of last events that are kept */
+#define TEXT_MAX 96 /* most bytes of an event's text that are kept */
 
 struct entry {
 	uint64_t time_ns;

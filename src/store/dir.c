@@ -15,7 +15,8 @@
 #include "store/dir_impl.h"
 
 #define FANS_AT_A_TIME 16
-#define ROOT_MAX 900 /* bytes; leaves room in DIR_PATH_MAX for the names below it */
+/* maximum bytes of a root path; leaves room in DIR_PATH_MAX for the names below the root */
+#define ROOT_MAX 900
 #define OPEN_CHUNKS_DEFAULT 1024
 #define PROBE_AFTER_DEFAULT_NS (10 * NS_PER_S)
 #define ERRORS_DEFAULT 10
@@ -88,7 +89,7 @@ static bool find_any(void *ctx, const char *name, bool is_dir)
 	return false;
 }
 
-/* An interrupted format may have left the directory, but it must be empty. */
+/* The directory may exist, left by an interrupted format, but it must be empty. */
 static int make_empty(const char *path)
 {
 	int found = 0;
@@ -156,7 +157,7 @@ int store_dir_format(const char *path, const struct super *who)
 		rc = rt_dir_list(path, find_foreign, &found);
 	if (rc == 0)
 		rc = found;
-	/* The superblock comes last, so a disk that has one has all directories. */
+	/* The superblock is written last, so a disk that has a superblock has all directories. */
 	if (rc == 0)
 		rc = make_dirs(path, who->fan_bits);
 	return rc != 0 ? rc : write_super(path, who);
@@ -198,9 +199,8 @@ static int open_super(const char *root, unsigned flags, struct rt_file **f, stru
 }
 
 /*
- * Rewrites copies of the superblock that cannot be read or differ from the one in memory. A valid
- * copy with other contents belongs to another disk that was put in this place: writes nothing
- * then.
+ * Rewrites copies of the superblock that cannot be read or differ from the one in memory. If a copy
+ * is valid but has other contents, another disk was put in the place of this one: writes nothing.
  */
 static int repair_super(struct dir_store *d, struct rt_file *found)
 {
@@ -227,8 +227,8 @@ static int repair_super(struct dir_store *d, struct rt_file *found)
 		if (!bad[i])
 			continue;
 		/*
-		 * Writes through the file that was opened first: it is on this disk even if
-		 * another one is mounted now.
+		 * Write through the file that was opened with the disk: it is on this disk even if
+		 * another disk is mounted in its place now.
 		 */
 		rc = dir_note(
 			d, rt_file_write(d->lock, right, SUPER_COPY_BYTES, i * SUPER_COPY_BYTES));
@@ -251,7 +251,7 @@ void dir_super_repair(struct dir_store *d)
 	d->super_at_ns = now + SUPER_CHECK_NS;
 	path_of(path, d->root, "superblock");
 	if (rt_file_open(&f, path, d->direct ? RT_READ | RT_DIRECT : RT_READ) != 0)
-		return; /* the next write or probe reports the cause */
+		return; /* an error here is ignored: the next write or probe reports the cause */
 	(void)repair_super(d, f);
 	rt_file_close(f);
 }
@@ -286,7 +286,7 @@ static int check_identity(const char *path, const struct super *is,
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Whether opening for direct I/O and reading with it both work. */
+/* Returns whether opening for direct I/O and reading with it both work. */
 static bool probe_direct(const char *root)
 {
 	char path[DIR_PATH_MAX];
@@ -311,7 +311,7 @@ static bool remove_leftover(void *ctx, const char *name, bool is_dir)
 	struct leftover *l = ctx;
 	char path[DIR_PATH_MAX];
 
-	/* Leave names alone that the store does not create. */
+	/* Skip files whose names the store does not create. */
 	if (is_dir || strlen(name) > CHUNK_NAME_BYTES)
 		return true;
 	snprintf(path, sizeof(path), "%.*s/tmp/%.32s", ROOT_MAX, l->d->root, name);
@@ -340,7 +340,10 @@ static void fans_sync_run(void *arg)
 	}
 }
 
-/* In parallel: after a mount the filesystem reads each directory from the device. */
+/*
+ * Syncs all directories of chunks side by side, because after a mount the filesystem reads each
+ * directory from the device.
+ */
 static int fans_sync(struct dir_store *d)
 {
 	struct fans_sync f = {.d = d, .end = UINT32_C(1) << d->super.fan_bits};
@@ -356,8 +359,8 @@ static int fans_sync(struct dir_store *d)
 }
 
 /*
- * Deletes unfinished puts, and makes names durable that a crash left in the page cache only,
- * before a caller can see them. On a read-only disk this waits until it is writable.
+ * Deletes unfinished puts, and makes names durable that a crash left in the page cache only, before
+ * a caller can see them. On a read-only disk this is postponed until the disk is writable.
  */
 int dir_clean_up(struct dir_store *d)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Changing a chunk: writes the pages, then the slot that the current state does not use, then
- * calls fdatasync once. Only then readers see the new state. If writing pages fails, the chunk is
- * unchanged. If writing the slot or the sync fails, the medium may hold either state, and the
- * chunk is frozen.
+ * Changing a chunk: a change writes the pages, then the slot that the current state does not use,
+ * and then calls fdatasync once. Readers see the new state only after that. If writing pages fails,
+ * the chunk is unchanged. If writing the slot or the sync fails, the medium may hold either state,
+ * and the chunk is frozen.
  */
 #include <assert.h>
 #include <errno.h>
@@ -14,7 +14,10 @@
 #include "rt/rt.h"
 #include "store/dir_impl.h"
 
-/* Writes the new state and makes it current. Takes head. */
+/*
+ * Writes the state *head to the chunk's file and makes it the current state. Takes ownership of
+ * head.
+ */
 static int state_write_take(struct dir_store *d, struct dir_chunk *c, struct dir_head *head)
 {
 	assert(rt_mutex_held(&c->lock) && head->h.seq == c->head->h.seq + 1);
@@ -36,7 +39,7 @@ static int state_write_take(struct dir_store *d, struct dir_chunk *c, struct dir
 	return 0;
 }
 
-/* Returns a copy of the current head with the next state number. */
+/* Returns a copy of the chunk's current head with the next state number and the given epoch. */
 static struct dir_head *next_head(const struct dir_chunk *c, uint64_t epoch)
 {
 	struct dir_head *head = dir_head_new(&c->head->h);
@@ -49,7 +52,7 @@ static struct dir_head *next_head(const struct dir_chunk *c, uint64_t epoch)
 	return head;
 }
 
-/* -EIO or -EROFS if the chunk cannot be changed. */
+/* Returns 0 if the chunk can be changed, else -EIO or -EROFS. */
 static int changeable(const struct dir_chunk *c)
 {
 	if (c->frozen)
@@ -114,7 +117,10 @@ int dir_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t off
 
 /* --- seal ------------------------------------------------------------------------------------- */
 
-/* Shortens the head to len. Verifies the last unit completely before its shorter CRC is used. */
+/*
+ * Shortens the head h to len. Verifies the last unit completely before computing the CRC of its
+ * shortened form.
+ */
 static int cut_head(struct dir_store *d, struct dir_chunk *c, struct chunk_head *h, uint64_t len)
 {
 	const struct chunk_head *now = &c->head->h;
@@ -172,7 +178,7 @@ static int seal_locked(struct dir_store *d, struct dir_chunk *c, uint64_t epoch,
 		return rc;
 	}
 	rc = state_write_take(d, c, head);
-	/* No change follows a seal, so settle the chunk now. */
+	/* A seal is the last change of a chunk, so copy its state to the other slot now. */
 	if (rc == 0)
 		dir_settle(d, c);
 	return rc;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Creating and deleting chunks. A put writes a file in tmp/, syncs it, renames it to its final
- * name and syncs that directory: one fdatasync, and one directory sync that is shared with
- * concurrent puts and deletes. Until then no caller can see the chunk.
+ * Creating and deleting chunks. A put writes a file in tmp/, syncs it, renames it to its final name
+ * and syncs that directory: one fdatasync, and one directory sync that is shared with concurrent
+ * puts and deletes. No caller can see the chunk before that.
  */
 #include <assert.h>
 #include <errno.h>
@@ -31,7 +31,8 @@ int dir_fan_sync(struct dir_store *d, uint32_t fan)
 			continue;
 		}
 		/*
-		 * This sync serves the requests so far. Later callers may change names during it.
+		 * This sync serves the requests that were made before it starts; later callers may
+		 * change names while it runs.
 		 */
 		uint64_t upto = f->asked;
 		f->syncing = true;
@@ -79,7 +80,7 @@ static int head_of_put(struct dir_store *d, struct chunk_id id, const struct sto
 	return units_append(h, &d->shifts, &p->data);
 }
 
-/* Writes slots and pages to a new file and syncs it. */
+/* Writes the slots and pages of a new chunk to the empty file f and syncs f. */
 static int file_fill(struct dir_store *d, struct rt_file *f, const struct chunk_head *h,
 		     const struct store_data *data)
 {
@@ -97,7 +98,10 @@ static int file_fill(struct dir_store *d, struct rt_file *f, const struct chunk_
 	return bug_planted(BUG_SYNC_ERROR_IGNORED) ? 0 : dir_note(d, rc);
 }
 
-/* Creates and fills a file in tmp/; path is its name. Skips names that exist already. */
+/*
+ * Creates a file in tmp/ and fills it with a chunk; sets path to its name. Skips names that exist
+ * already.
+ */
 static int file_make(struct dir_store *d, char path[DIR_PATH_MAX], const struct chunk_head *h,
 		     const struct store_data *data, struct rt_file **out)
 {
@@ -123,7 +127,7 @@ static int file_make(struct dir_store *d, char path[DIR_PATH_MAX], const struct 
 	return 0;
 }
 
-/* Renames the file to its final name, durably. */
+/* Renames the file tmp to the final name of the chunk, durably. */
 static int file_name(struct dir_store *d, const char *tmp, struct chunk_id id)
 {
 	char path[DIR_PATH_MAX];
@@ -135,8 +139,8 @@ static int file_name(struct dir_store *d, const char *tmp, struct chunk_id id)
 	else
 		rc = dir_fan_sync(d, chunk_fan(id, d->super.fan_bits));
 	/*
-	 * A name that may not survive a power cut must not stay visible, even if only the sync
-	 * failed.
+	 * A name that may not survive a power cut must not stay visible, so remove it even if only
+	 * the sync failed.
 	 */
 	if (rc != 0)
 		rt_unlink(path);
@@ -165,9 +169,9 @@ static int put_file(struct dir_store *d, struct dir_chunk *c, struct dir_head *h
 }
 
 /*
- * Replaces the file of a chunk. Callers that are reading the old file continue with it; later
- * callers see the new one. If only the sync of the directory fails, both versions are complete and
- * either may survive.
+ * Replaces the file of a chunk. Callers that are reading the old file continue with the old file;
+ * later callers see the new file. If only the sync of the directory fails, both versions are
+ * complete and either may survive.
  */
 static int replace_file(struct dir_store *d, struct dir_chunk *c, struct dir_head *head,
 			const struct store_put *p)
@@ -242,8 +246,8 @@ static int put_head(struct dir_store *d, const struct store_put *p, struct dir_h
 			return rc;
 		rc = c->creating ? -EALREADY : rt_mutex_lock(&c->lock);
 		/*
-		 * The chunk may have been deleted during the wait: then this entry is out of the
-		 * table.
+		 * The chunk may have been deleted during the wait: then this entry is not in the
+		 * table any more.
 		 */
 		removed = c->removed;
 		if (rc == 0) {
@@ -286,13 +290,13 @@ static int delete_locked(struct dir_store *d, struct dir_chunk *c)
 	dir_chunk_path(d, c->id, path);
 	int rc = dir_note(d, rt_unlink(path));
 	/*
-	 * A later put of the same name starts with a new entry; current readers keep the open
-	 * file. After an error the name may or may not exist, and the next caller reads the
+	 * A later put of the same name starts with a new entry; current readers keep the open file.
+	 * After an error the name may or may not exist: the next caller looks it up in the
 	 * directory.
 	 */
 	if (rc == 0 || !c->frozen)
 		dir_chunk_forget(d, c);
-	/* The name may have been removed before, but not durably. */
+	/* An earlier delete may have removed the name without making the removal durable. */
 	if (rc == -ENOENT) {
 		int synced = dir_fan_sync_pending(d, c->id);
 		return synced != 0 ? synced : rc;
@@ -314,7 +318,10 @@ int dir_delete(struct store *s, struct chunk_id id)
 		rc = dir_chunk_ref(d, id, &c);
 		if (rc != 0)
 			break;
-		/* Not dir_chunk_lock: a chunk that cannot be loaded can still be deleted. */
+		/*
+		 * Do not use dir_chunk_lock, which loads the chunk: a chunk that cannot be loaded
+		 * can still be deleted.
+		 */
 		rc = c->creating ? -ENOENT : rt_mutex_lock(&c->lock);
 		removed = c->removed;
 		if (rc == 0) {

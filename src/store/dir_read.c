@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Reading. A read always reads and verifies complete units. If the caller's buffer is aligned like the
- * pages of the chunk, the pages that it wants completely are read straight into it, and only the rest of
- * the first and the last unit goes to a buffer of the store:
+ * pages of the chunk, the pages that it wants completely are read straight into it, and only the
+ * remaining bytes of the first and the last unit go to a buffer of the store:
  *
  *      chunk      |-----unit-----|-----unit-----|-----unit-----|
  *      wanted            [.......................]
@@ -25,7 +25,10 @@ uint64_t dir_window(const struct chunk_head *h)
 	return max_u64(DIR_WINDOW_BYTES, chunk_unit_bytes(h));
 }
 
-/* Reads exactly the given buffers. -EBADMSG if the file ends before. */
+/*
+ * Reads bytes of a chunk's file and fills the given buffers exactly. -EBADMSG if the file is too
+ * short.
+ */
 static int read_pages(struct dir_store *d, struct rt_file *f, const struct chunk_head *h,
 		      const struct iovec *iov, int n, uint64_t bytes, uint64_t off)
 {
@@ -37,7 +40,7 @@ static int read_pages(struct dir_store *d, struct rt_file *f, const struct chunk
 	return (uint64_t)got == bytes ? 0 : -EBADMSG;
 }
 
-/* Reads [from, to) without verifying it; `to` may be in the tail. */
+/* Reads bytes [from, to) of a chunk into buf without verifying them; `to` may lie in the tail. */
 static int read_window(struct dir_store *d, struct rt_file *f, const struct chunk_head *h,
 		       uint64_t from, uint64_t to, uint8_t *buf)
 {
@@ -76,14 +79,15 @@ struct range_read {
 	struct dir_store *d;
 	struct rt_file *file;
 	const struct chunk_head *h;
-	uint64_t off, len; /* wanted range */
+	uint64_t off, len; /* wanted range of the chunk, in bytes */
 	uint8_t *buf;
-	uint64_t unit_from, unit_to; /* range to read: complete units, or to the end of the chunk */
+	/* range of the chunk to read: complete units, the last up to the end of the chunk */
+	uint64_t unit_from, unit_to;
 	uint32_t crc;
 	uint64_t bad_unit;
 };
 
-/* Reads through a buffer of the store and copies. */
+/* Reads the wanted range through a buffer of the store and copies it to the caller's buffer. */
 static int range_copied(struct range_read *r)
 {
 	uint64_t window = min_u64(dir_window(r->h), r->unit_to - r->unit_from);
@@ -109,15 +113,15 @@ static int range_copied(struct range_read *r)
 		if (rc != 0)
 			return rc;
 		memcpy(r->buf + (from - r->off), own + (from - at), end - from);
-		/* Most reads take one window, which needs no combining. */
+		/* Most reads fit in one window, so there are no CRCs to combine. */
 		r->crc = at == r->unit_from ? crc : crc32c_combine(r->crc, crc, end - from);
 	}
 	return 0;
 }
 
 /*
- * Reads the pages [front_end, back_start) straight into the caller's buffer, and the parts before
- * and after into an own buffer.
+ * Reads the pages [front_end, back_start) straight into the caller's buffer, and the bytes before
+ * and after these pages into a buffer of the store.
  */
 static int range_straight(struct range_read *r, uint64_t front_end, uint64_t back_start)
 {
@@ -127,7 +131,7 @@ static int range_straight(struct range_read *r, uint64_t front_end, uint64_t bac
 	uint64_t end = r->off + r->len;
 
 	assert(front_end < back_start && front_end >= r->off && back_start <= end);
-	/* One more page for the tail. */
+	/* Allocate one more page, for the tail. */
 	AUTO_FREE uint8_t *own = dir_pages_alloc(front_len + back_pages + CHUNK_PAGE_BYTES);
 	if (own == NULL)
 		return -ENOMEM;
@@ -231,7 +235,7 @@ static void scan_bad(struct scan *sc, uint64_t from, uint64_t to)
 		sc->bad[sc->count++] = (struct store_range){.off = from, .len = to - from};
 }
 
-/* Reads unit by unit to find the damaged ones. */
+/* Reads and verifies the units in [from, to) one by one, and lists the damaged ones. */
 static int scan_units(struct scan *sc, uint64_t from, uint64_t to, uint8_t *buf)
 {
 	uint64_t unit = chunk_unit_bytes(sc->h);
@@ -307,7 +311,7 @@ static int scan_chunk(struct scan *sc)
 	}
 	if (rc != 0)
 		return rc;
-	/* The lock guards the slots. */
+	/* The chunk's lock guards the slots in the file. */
 	rc = rt_mutex_lock(&sc->c->lock);
 	if (rc != 0)
 		return rc;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Loading a chunk. The contents of a settled chunk are taken as they are (invariant 3 of format.c). In a
- * chunk that is not settled the last change may be incomplete. It is rolled forward or back now, and the
- * outcome never changes again (invariant 4):
+ * Loading a chunk. The contents of a settled chunk are used without verification (invariant 3 of
+ * format.c). In a chunk that is not settled the last change may be incomplete. It is rolled forward or
+ * back now, and the outcome never changes again (invariant 4):
  *
  *   added bytes match        roll forward: write them again and sync, so that they are durable even if
  *                            they were only in the page cache, or an earlier sync had failed
@@ -11,7 +11,8 @@
  *                            report that
  *
  * A crash during recovery leaves a chunk for which the next recovery decides the same. Since the decision
- * is written, one faulty read must not cause it: whatever would change the medium is read twice.
+ * is written, one faulty read must not cause it: bytes that would cause a change of the medium are read
+ * twice.
  */
 #include <assert.h>
 #include <errno.h>
@@ -37,7 +38,10 @@ static int file_open(struct dir_store *d, struct dir_chunk *c)
 	return dir_note(d, rc);
 }
 
-/* Verifies the bytes that the last change added. With write set, also writes their pages again. */
+/*
+ * Verifies the bytes that the last change of the chunk added. With `write` set, also writes the
+ * pages of these bytes again.
+ */
 static int last_change_verify(struct dir_store *d, struct dir_chunk *c, const struct chunk_head *h,
 			      bool write)
 {
@@ -62,7 +66,7 @@ static int last_change_verify(struct dir_store *d, struct dir_chunk *c, const st
 	return rc;
 }
 
-/* Writes h to a slot and syncs. */
+/* Writes the state h to slot `write_slot` of the chunk's file and syncs the file. */
 static int slot_write_sync(struct dir_store *d, struct dir_chunk *c, const struct chunk_head *h,
 			   unsigned write_slot)
 {
@@ -78,7 +82,7 @@ static int roll_forward(struct dir_store *d, struct dir_chunk *c, const struct c
 
 	if (rc == 0)
 		rc = slot_write_sync(d, c, h, chunk_slot_of(h->seq));
-	/* The previous state is no longer needed: overwrite its slot. */
+	/* The previous state is no longer needed: overwrite its slot with the current state. */
 	return rc != 0 ? rc : slot_write_sync(d, c, h, 1 - chunk_slot_of(h->seq));
 }
 
@@ -111,7 +115,7 @@ static int recover(struct dir_store *d, struct dir_chunk *c, const struct chunk_
 	return roll_forward(d, c, h);
 }
 
-/* Checks that the file is not shorter than the head says. */
+/* Checks that the chunk's file is not shorter than the length in the head h requires. */
 static int size_check(struct dir_store *d, struct dir_chunk *c, const struct chunk_head *h)
 {
 	uint64_t size;
@@ -122,7 +126,7 @@ static int size_check(struct dir_store *d, struct dir_chunk *c, const struct chu
 	return rc;
 }
 
-/* Reads the slots again and compares. */
+/* Reads the slots of a chunk a second time and compares them with `bytes`, the first reading. */
 static int read_again(struct dir_store *d, struct dir_chunk *c, const uint8_t *bytes)
 {
 	AUTO_FREE uint8_t *again = dir_pages_alloc(CHUNK_SLOTS_BYTES);
@@ -180,7 +184,10 @@ int dir_chunk_load(struct dir_store *d, struct dir_chunk *c)
 	}
 	if (rc != 0)
 		return rc;
-	/* Not interrupted by a deadline: other callers wait for the outcome. */
+	/*
+	 * Loading must not end early on a deadline or a cancellation of this caller: other callers
+	 * wait for its result.
+	 */
 	rt_shield_enter();
 	rc = load(d, c, bytes, heads);
 	rt_shield_leave();

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The state of a disk as a result of errors, what is allowed in each state, and free space. */
+/*
+ * The state of a disk: how errors change it, which calls each state allows; and the free space of
+ * the disk.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -19,7 +22,7 @@ static void state_set(struct dir_store *d, enum store_state to, int why)
 {
 	if (d->state == to)
 		return;
-	assert(d->state != STORE_FAILED); /* only opening it again helps */
+	assert(d->state != STORE_FAILED); /* a failed disk stays failed until it is opened again */
 	log_warn("disk_state", "disk=%" PRIu64 " from=%s to=%s err=%s", d->super.disk,
 		 store_state_name(d->state), store_state_name(to), err_name(why));
 	d->state = to;
@@ -42,8 +45,8 @@ static void note_error(struct dir_store *d, int rc)
 }
 
 /*
- * Called when a file that should exist does not: checks that the disk is still mounted. An
- * unmounted disk shows the directory below the mount point, whose emptiness does not mean that
+ * Checks that the disk is still mounted. Called when a file that should exist does not. If the disk
+ * is unmounted, the path shows the empty directory of the mount point, which does not prove that
  * chunks are absent.
  */
 static int check_mounted(struct dir_store *d)
@@ -52,7 +55,10 @@ static int check_mounted(struct dir_store *d)
 	struct rt_file *f;
 
 	snprintf(path, sizeof(path), "%s/superblock", d->root);
-	/* Shielded, because a check that a deadline cuts off says nothing about the disk. */
+	/*
+	 * The check must not end early on the caller's deadline: it would tell nothing about the
+	 * disk.
+	 */
 	rt_shield_enter();
 	int rc = rt_file_open(&f, path, RT_READ);
 	rt_shield_leave();
@@ -164,7 +170,9 @@ static int probe(struct dir_store *d)
 	return rc != 0 ? rc : removed;
 }
 
-/* Probes a suspect disk if the last probe is long enough ago. Called by writers. */
+/*
+ * Probes a suspect disk if probe_after_ns have passed since the last probe. Called before writes.
+ */
 static int probe_when_due(struct dir_store *d)
 {
 	assert(d->state == STORE_SUSPECT);
@@ -220,7 +228,10 @@ static int space_check(struct dir_store *d, uint64_t bytes, bool reserved)
 			return rc;
 	}
 	if (!space_fits(d, bytes, reserved)) {
-		/* A disk is full only if the write would not fit without the reservations. */
+		/*
+		 * The disk becomes full only if the write would not fit even without the
+		 * reservations.
+		 */
 		if (d->state == STORE_ONLINE && !space_fits(d, bytes, true)) {
 			d->full_bytes = bytes;
 			state_set(d, STORE_FULL, -ENOSPC);
@@ -296,7 +307,7 @@ void dir_info(struct store *s, struct store_info *out)
 		dir_super_repair(d);
 	/*
 	 * Writes are checked against all free space of the filesystem; the reported numbers are
-	 * divided by the disks that share it, so that their sum is right.
+	 * divided by the disks that share it, so that the sum over these disks is the free space.
 	 */
 	uint64_t sharers = d->options.sharers > 0 ? d->options.sharers : 1;
 	uint64_t aside = d->options.keep_free_bytes + d->reserved_bytes;
@@ -317,7 +328,10 @@ int dir_control(struct store *s, enum store_state state)
 
 	if (state != STORE_ONLINE && state != STORE_DRAINING && state != STORE_FAILED)
 		return -EINVAL;
-	/* A failed disk may have stopped in the middle of any change: it must be opened again. */
+	/*
+	 * A failed disk may have stopped in the middle of any change: the disk must be opened
+	 * again.
+	 */
 	if (d->state == STORE_FAILED)
 		return state == STORE_FAILED ? 0 : -EIO;
 	if (d->state == STORE_SUSPECT && state == STORE_ONLINE) {

@@ -91,7 +91,7 @@ static void table_remove(struct dir_store *d, struct dir_chunk *c)
 	assert(first != NULL && d->chunk_count > 0);
 	if (first == c) {
 		map_remove(&d->table, key);
-		/* Cannot fail: map_remove has just freed a slot. */
+		/* Cannot fail: map_remove has just freed a slot of the map. */
 		if (c->chain != NULL && map_put(&d->table, key, c->chain) != 0)
 			assert(!"a map lost its room");
 	} else {
@@ -154,8 +154,8 @@ void dir_chunk_unref(struct dir_store *d, struct dir_chunk *c)
 }
 
 /*
- * Closes the least recently used idle chunk, unless a caller refers to it again while it is being
- * settled.
+ * Closes the least recently used idle chunk, unless a caller takes a reference to the chunk while
+ * its state is being copied to the other slot.
  */
 static void evict(struct dir_store *d)
 {
@@ -214,7 +214,10 @@ int dir_chunk_ref(struct dir_store *d, struct chunk_id id, struct dir_chunk **ou
 	return 0;
 }
 
-/* Loads the head if it is not loaded. -EAGAIN when the entry is no longer in the table. */
+/*
+ * Loads the head of a chunk unless it is loaded already. -EAGAIN when the entry of the chunk is no
+ * longer in the table.
+ */
 static int chunk_ensure_loaded(struct dir_store *d, struct dir_chunk *c)
 {
 	if (c->creating)
@@ -261,8 +264,8 @@ int dir_chunk_lock(struct dir_store *d, struct chunk_id id, struct dir_chunk **o
 			return rc;
 		rc = rt_mutex_lock(&c->lock);
 		/*
-		 * The chunk was opened while the disk was read-only, or a change failed. The disk
-		 * is online again: load the chunk again.
+		 * The chunk was opened while the disk was read-only, or a change of the chunk
+		 * failed. Now the disk is online: load the chunk again.
 		 */
 		if (rc == 0 && (c->read_only || c->frozen) && !again && d->state == STORE_ONLINE) {
 			again = true;
@@ -298,8 +301,8 @@ void dir_table_fini(struct dir_store *d)
 	while (!list_empty(&d->idle))
 		evict(d);
 	/*
-	 * Only frozen chunks are left. Their state on the medium is unknown, so nothing is
-	 * written.
+	 * Only frozen chunks are left in the table. Their state on the medium is unknown, so
+	 * nothing is written.
 	 */
 	map_for_each(&d->table, it) {
 		for (struct dir_chunk *c = it.value, *after; c != NULL; c = after) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Writing pages and slots. If the pieces of a payload are aligned pages and start on a page of the
- * chunk, they are written without copying; otherwise through a buffer of at most DIR_WINDOW_BYTES.
+ * chunk, they are written without copying; other payloads are written through a buffer of at most
+ * DIR_WINDOW_BYTES.
  */
 #include <assert.h>
 #include <errno.h>
@@ -16,7 +17,7 @@ void *dir_pages_alloc(uint64_t bytes)
 	return aligned_alloc(CHUNK_PAGE_BYTES, whole > 0 ? whole : CHUNK_PAGE_BYTES);
 }
 
-/* Buffers for consecutive offsets of a file. */
+/* A list of buffers that are written to consecutive offsets of a file. */
 struct page_out {
 	struct rt_file *file;
 	uint64_t at;
@@ -52,8 +53,8 @@ static int out_add(struct dir_store *d, struct page_out *o, const void *bytes, u
 }
 
 /*
- * Whether the pieces can be written without copying. The last may have any length: its remainder
- * becomes the tail.
+ * Returns whether the pieces of a payload can be written without copying. The last piece may have
+ * any length: the bytes that fill no page become the tail.
  */
 static bool pieces_are_pages(const struct store_data *data)
 {
@@ -129,7 +130,7 @@ int dir_slot_write(struct dir_store *d, struct rt_file *f, const struct chunk_he
 		   unsigned slot)
 {
 	AUTO_FREE uint8_t *bytes = dir_pages_alloc(CHUNK_SLOT_BYTES);
-	/* A tail page without bytes is never read. */
+	/* No reader reads the tail page when it holds no bytes, so write the head alone. */
 	size_t len = h->len % CHUNK_PAGE_BYTES == 0 ? CHUNK_PAGE_BYTES : CHUNK_SLOT_BYTES;
 
 	assert(slot < 2);

@@ -105,7 +105,7 @@ uint64_t drive_position_ns(const struct drive_spec *spec, uint64_t from, uint64_
 struct request {
 	struct list link; /* in drive.queue or drive.backlog; in no list while it is being served */
 	struct rt_cond started;
-	uint64_t start_ns; /* when it reached the device */
+	uint64_t start_ns; /* time in ns when the request reached the device */
 	uint64_t at;
 	uint64_t bytes;
 	bool write;
@@ -115,7 +115,7 @@ struct request {
 	uint64_t end_ns;
 };
 
-/* Moves requests from the backlog to the queue while that has room. */
+/* Moves requests from the backlog to the queue while the queue has room. */
 static void fill_queue(struct drive *d)
 {
 	while (d->queued < d->spec.queue_depth && !list_empty(&d->backlog)) {
@@ -127,7 +127,10 @@ static void fill_queue(struct drive *d)
 	}
 }
 
-/* Returns the request to serve next: the oldest, or with an arm the nearest in time. */
+/*
+ * Returns the request to serve next: the oldest, or on a device with an arm the request with the
+ * shortest positioning time.
+ */
 static struct request *choose(const struct drive *d, uint64_t now_ns)
 {
 	assert(!list_empty(&d->queue));
@@ -181,8 +184,8 @@ static void begin(struct drive *d, struct request *r, uint32_t channel, uint64_t
 }
 
 /*
- * Starts requests on free channels. Times are computed from when a channel or request was ready,
- * not from when a fiber ran, so that scheduling delays do not add up.
+ * Starts requests on free channels. A start time is the time when the channel and the request were
+ * both ready, not the time when this fiber runs, so that scheduling delays do not add up.
  */
 static void dispatch(struct drive *d)
 {

@@ -4,12 +4,12 @@
  * bytes. It runs on the rt clock, so also in simulated time, and is deterministic: the same requests at
  * the same times take the same time.
  *
- * Model. A device works on up to `channels` requests at once and knows `queue_depth` of them; further
+ * Model. A device works on up to `channels` requests at once and knows `queue_depth` requests; further
  * requests wait in a backlog. A request takes
  *
  *   position   seek by distance d:  seek_min + (seek_max - seek_min) * sqrt(d / size), then the rotation
  *              until the first byte is under the head. A request that starts where the last one ended
- *              takes none of it.
+ *              takes no positioning time.
  *   latency    of the electronics, or of reading flash cells
  *   transfer   bytes / bandwidth; transfers share one bus to the host, positions and latencies of
  *              different channels overlap
@@ -39,12 +39,13 @@ struct drive_spec {
 	uint64_t read_bytes_per_s;
 	uint64_t write_bytes_per_s;
 	uint64_t seek_min_ns;
-	uint64_t seek_max_ns; /* 0: no arm */
-	uint64_t turn_ns;     /* one revolution; 0: the medium does not rotate */
+	uint64_t seek_max_ns; /* longest seek in ns; 0: the device has no arm */
+	uint64_t turn_ns;     /* duration of one revolution in ns; 0: the medium does not rotate */
 	uint64_t read_latency_ns;
 	uint64_t write_latency_ns;
 	uint32_t channels;
-	uint32_t queue_depth; /* at least channels */
+	/* number of requests that the device knows at once; at least `channels` */
+	uint32_t queue_depth;
 };
 
 /* A 7,200 rpm disk drive of 20 TB, a SATA and an NVMe flash device. */
@@ -62,29 +63,33 @@ struct drive_stats {
 
 struct drive {
 	struct drive_spec spec;
-	struct list queue;   /* struct request, known to the device, oldest first */
-	struct list backlog; /* struct request, beyond queue_depth */
-	uint32_t queued;     /* requests in queue or being served */
+	/* struct request: requests known to the device and not yet served, oldest first */
+	struct list queue;
+	struct list backlog; /* struct request: requests beyond queue_depth, oldest first */
+	uint32_t queued;     /* number of requests in `queue` or being served */
 	struct {
 		bool working;
-		uint64_t free_ns; /* when the channel becomes, or became, free */
+		uint64_t free_ns; /* time when the channel becomes, or became, free */
 	} channels[DRIVE_CHANNELS_MAX];
-	uint64_t head;        /* position where the last request ended */
-	uint64_t bus_free_ns; /* when the last transfer ends */
+	uint64_t head;        /* position in bytes where the last request ended */
+	uint64_t bus_free_ns; /* time when the last transfer on the bus ends */
 	struct drive_stats stats;
 };
 
-/* -EINVAL for an impossible device. */
+/* Initializes d as an idle device of this model. -EINVAL for an impossible device. */
 int drive_init(struct drive *d, const struct drive_spec *spec);
 
 /*
- * Waits as long as the device takes for a request that reached it at start_ns, for `bytes` at
- * position `at`. -ETIME or -ECANCELED while it is queued; once the device serves it, it runs to
- * its end.
+ * Waits as long as the device takes to read or write `bytes` bytes at position `at`, for a request
+ * that reached the device at start_ns. -ETIME or -ECANCELED while the request is queued; once the
+ * device serves the request, the wait runs to its end.
  */
 int drive_request(struct drive *d, uint64_t start_ns, uint64_t at, uint64_t bytes, bool write);
 
-/* Returns the time that positioning takes when it starts at now_ns. */
+/*
+ * Returns the time in ns that moving from position `from` to position `to` takes when the move
+ * starts at now_ns.
+ */
 uint64_t drive_position_ns(const struct drive_spec *spec, uint64_t from, uint64_t to,
 			   uint64_t now_ns);
 

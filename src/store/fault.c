@@ -21,8 +21,8 @@ static struct fault_store *fault_of(struct store *s)
 }
 
 /*
- * Counts a call. Returns whether the fault affects it; *rc is an error to return at once, 0 to
- * continue.
+ * Counts a call and returns whether the fault affects it. Sets *rc to the error that the call must
+ * return at once, or to 0 to continue.
  */
 static bool count_call(struct fault_store *f, enum store_call call, int *rc)
 {
@@ -39,13 +39,13 @@ static bool count_call(struct fault_store *f, enum store_call call, int *rc)
 	return true;
 }
 
-/* The result of a call for which the store below returned `below`. */
+/* Returns the result of a call for which the store below returned `below`. */
 static int64_t result(const struct fault_store *f, bool affected, int64_t below)
 {
 	return affected && f->fault.rc != 0 ? f->fault.rc : below;
 }
 
-/* Whether the call is passed to the store below. */
+/* Returns whether the call is passed to the store below. */
 static bool calls_below(const struct fault_store *f, bool affected)
 {
 	return !affected || f->fault.rc == 0 || f->fault.after;

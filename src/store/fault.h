@@ -19,22 +19,32 @@ enum store_call {
 };
 
 struct store_fault {
-	unsigned calls;  /* bit mask of the calls to count */
-	uint64_t nth;    /* the number of the counted call to affect, from now on; 0: none */
-	bool from_there; /* also affect all later calls */
-	int rc;          /* error to return; 0: the result of the store below */
-	bool after;      /* with rc: run the call below nevertheless, as if its answer was lost */
+	unsigned calls; /* bit mask of the calls to count */
+	uint64_t nth; /* number of the counted call to affect, 1 for the next one; 0: affect none */
+	bool from_there; /* also affect all later counted calls */
+	int rc;          /* error that an affected call returns; 0: the result of the store below */
+	/*
+	 * only with rc: make the call on the store below nevertheless, as if its answer had been
+	 * lost
+	 */
+	bool after;
 	bool corrupt; /* flip a bit of the payload: of the input of put and append, of the output of get */
 	uint64_t delay_ns;
 };
 
-/* Affects no call until store_fault_set. Takes below when it returns 0. -ENOMEM. */
+/*
+ * Opens a wrapper over the store below, and owns it when this returns 0. Affects no call until
+ * store_fault_set. -ENOMEM.
+ */
 int store_fault_open_take(struct store *below, struct store **out);
 
 /* Sets the fault and restarts the counts. */
 void store_fault_set(struct store *s, const struct store_fault *fault);
 
-/* Number of counted and of affected calls since store_fault_set. */
+/*
+ * Returns the number of counted calls since store_fault_set; store_fault_hits returns that of the
+ * affected ones.
+ */
 uint64_t store_fault_calls(const struct store *s);
 uint64_t store_fault_hits(const struct store *s);
 

@@ -25,22 +25,23 @@
 #define SUSPEND_NS (60 * NS_PER_S)
 #define LIST_PAGE 256
 
-/* A chunk that may be read from flash. */
+/* A chunk of the index: it may be read from the fast store. */
 struct entry {
-	struct list link; /* in flash.recent */
+	struct list link; /* link in flash.recent */
 	struct chunk_id id;
 	uint64_t len;
 	uint64_t epoch;
 	uint32_t crc;
-	bool verified; /* the slow store was asked and has this very chunk */
+	bool verified; /* the slow store has confirmed, in this run, that it has the same chunk */
 };
 
 struct fill {
-	struct list link; /* in flash.fills */
+	struct list link; /* link in flash.fills */
 	struct flash *flash;
 	struct chunk_id id;
 	uint32_t heat;
-	bool cancelled; /* the chunk was deleted: do not cache what was read of it */
+	/* the chunk was deleted during the fill: do not cache the bytes that were read */
+	bool cancelled;
 };
 
 struct flash {
@@ -50,18 +51,22 @@ struct flash {
 	struct store_flash_stats stats;
 	struct flash_heat heat;
 	struct map index;   /* hash of the chunk id -> struct entry */
-	struct list recent; /* struct entry, last read first */
-	struct list fills;  /* fills in progress */
+	struct list recent; /* struct entry, most recently read first */
+	struct list fills;  /* struct fill: fills in progress */
 	uint32_t fill_count;
-	struct rt_group group; /* fibers of the fills */
+	struct rt_group group; /* group of the fibers that run fills */
 	struct rt_cond filled;
-	uint64_t tokens; /* bytes that may be written now */
+	uint64_t tokens; /* tokens of the write budget: bytes that may be written now */
 	uint64_t earned_ns;
-	uint32_t failures; /* consecutive failures of the fast store */
+	uint32_t failures; /* number of consecutive failures of the fast store */
 	uint64_t suspended_until_ns;
 	uint64_t
-		full_until_ns; /* no fills until then: the device had no space although capacity_bytes was not used up */
-	bool failed; /* set failed by control */
+		/*
+		 * time before which no fill starts: the fast store ran out of space although
+		 * capacity_bytes was not used up
+		 */
+		full_until_ns;
+	bool failed; /* an operator set the state to failed (control) */
 	bool closing;
 };
 
@@ -109,7 +114,7 @@ static int entry_add(struct flash *f, struct chunk_id id, const struct chunk_sta
 	return 0;
 }
 
-/* Removes a chunk from the index. Returns whether it was there. */
+/* Removes a chunk from the index. Returns whether the index had it. */
 static bool entry_drop(struct flash *f, struct chunk_id id)
 {
 	struct entry *e = entry_find(f, id);
@@ -142,7 +147,7 @@ static bool is_suspended(const struct flash *f)
 	return f->suspended_until_ns > 0 && rt_now_ns() < f->suspended_until_ns;
 }
 
-/* Updates the state of the device from a result of the fast store. */
+/* Updates failure counts and suspension of the fast store from rc, the result of a call to it. */
 static void note_fast_result(struct flash *f, int rc)
 {
 	switch (rc) {
@@ -165,15 +170,16 @@ static void note_fast_result(struct flash *f, int rc)
 		break;
 	}
 	f->stats.failures++;
-	/* Damage concerns one chunk, other errors the device. */
+	/* Damaged bytes (-EBADMSG) concern one chunk, other errors the whole fast store. */
 	if (rc == -EBADMSG || ++f->failures < FAILURES_MAX)
 		return;
-	f->failures = FAILURES_MAX - 1; /* after the pause the next failure suspends again */
+	/* after the suspension, a single failure suspends the fast store again */
+	f->failures = FAILURES_MAX - 1;
 	f->suspended_until_ns = rt_now_ns() + SUSPEND_NS;
 	log_warn("flash_suspended", "err=%s", err_name(rc));
 }
 
-/* Deletes what the fast store has of a chunk that is not in the index. */
+/* Deletes the fast store's copy of a chunk that is not in the index. */
 static void fast_delete(struct flash *f, struct chunk_id id)
 {
 	rt_shield_enter();
@@ -189,7 +195,10 @@ static bool budget_take(struct flash *f, uint64_t bytes)
 	unsigned __int128 earned = (unsigned __int128)(now_ns - f->earned_ns) *
 				   f->options.write_bytes_per_s / (unsigned __int128)NS_PER_S;
 
-	/* Below one byte, leave earned_ns: the fraction is not lost. */
+	/*
+	 * If less than one byte was earned, earned_ns stays as it is, so that the fraction is not
+	 * lost.
+	 */
 	if (earned > 0) {
 		assert(f->tokens <= f->options.burst_bytes);
 		uint64_t room = f->options.burst_bytes - f->tokens;
@@ -211,8 +220,8 @@ static bool has_room(const struct flash *f, uint64_t cost)
 }
 
 /*
- * Returns the least recently read chunk if it is less hot than `heat`. Otherwise moves it to the
- * front and returns NULL.
+ * Returns the least recently read chunk if it is less hot than `heat`. Otherwise moves that chunk
+ * to the front of `recent` and returns NULL.
  */
 static struct entry *eviction_candidate(struct flash *f, uint32_t heat)
 {
@@ -253,7 +262,7 @@ static int fast_put(struct flash *f, struct chunk_id id, const struct chunk_stat
 
 	memcpy(put.label, st->label, sizeof(put.label));
 	int rc = store_put(f->fast, id, &put);
-	/* An earlier delete of it failed. */
+	/* The fast store still has the chunk, because an earlier delete failed. */
 	if (rc == -EEXIST) {
 		fast_delete(f, id);
 		rc = store_put(f->fast, id, &put);
@@ -290,7 +299,10 @@ static int slow_get(struct slow_get *g)
 	return rc != 0 ? rc : g->rc;
 }
 
-/* Reads a chunk and its stat from the slow store. NULL when it should not be cached. */
+/*
+ * Reads a chunk and its stat from the slow store for a fill. Returns NULL when the chunk should not
+ * be cached.
+ */
 static uint8_t *slow_read(struct flash *f, const struct fill *fill, struct chunk_stat *st)
 {
 	if (store_stat(f->slow, fill->id, st) != 0 || !st->sealed || st->len == 0 ||
@@ -322,7 +334,7 @@ static void fill_chunk(struct flash *f, const struct fill *fill)
 
 	if (bytes == NULL || fill->cancelled || f->closing)
 		return;
-	/* Reserve the space now, so that concurrent fills do not use the same. */
+	/* Reserve the space now, so that concurrent fills do not use the same space. */
 	uint64_t cost = cost_of(st.len);
 	f->stats.used_bytes += cost;
 	int rc = fast_put(f, fill->id, &st, bytes);
@@ -381,8 +393,8 @@ void store_flash_settle(struct store *s)
 /* --- reading ---------------------------------------------------------------------------------- */
 
 /*
- * Checks, after a restart, that the slow store still has the chunk. Waits, so other fibers may
- * remove the entry.
+ * Checks, after a restart, that the slow store still has the chunk that is in the index. This
+ * waits, so other fibers may remove the entry.
  */
 static bool verify_entry(struct flash *f, struct chunk_id id)
 {
@@ -404,7 +416,10 @@ static bool verify_entry(struct flash *f, struct chunk_id id)
 	return false;
 }
 
-/* Reads from flash. False when the slow store must be read instead. */
+/*
+ * Reads [off, off + len) of a chunk from the fast store. Returns false when the caller must read
+ * the slow store instead.
+ */
 static bool get_fast(struct flash *f, struct chunk_id id, uint64_t off, void *buf, uint64_t len,
 		     uint32_t *crc, int *rc)
 {
@@ -428,7 +443,7 @@ static bool get_fast(struct flash *f, struct chunk_id id, uint64_t off, void *bu
 	}
 	if (*rc == -ECANCELED || *rc == -ETIME || *rc == -ENOMEM)
 		return true;
-	/* The slow store reports reads past the end. */
+	/* Keep the entry after a read past the end: the slow store returns the error for it. */
 	if (*rc != -ERANGE && *rc != -EOVERFLOW && entry_drop(f, id)) {
 		f->stats.evicted++;
 		fast_delete(f, id);
@@ -474,7 +489,7 @@ static int flash_delete(struct store *s, struct chunk_id id)
 	bool had = forget(f, id);
 	int rc = store_delete(f->slow, id);
 
-	/* A read during the delete may have cached it again. */
+	/* A read during the delete may have cached the chunk again. */
 	had = forget(f, id) || had;
 	if (had)
 		fast_delete(f, id);
@@ -486,7 +501,9 @@ static int flash_put(struct store *s, struct chunk_id id, const struct store_put
 	struct flash *f = flash_of(s);
 	int rc = store_put(f->slow, id, p);
 
-	/* Also after an error: the old or the new chunk may be there. */
+	/*
+	 * Forget the chunk after an error, too: the slow store may hold the old or the new chunk.
+	 */
 	if (p->replace && forget(f, id))
 		fast_delete(f, id);
 	return rc;
@@ -574,7 +591,9 @@ static const struct store_ops flash_ops = {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Adds a chunk from before the restart to the index, unverified. */
+/*
+ * Adds a chunk that the fast store holds from before the restart to the index, as not yet verified.
+ */
 static int index_chunk(struct flash *f, struct chunk_id id)
 {
 	struct chunk_stat st;

@@ -8,8 +8,8 @@
  * cached only in place of chunks that are less hot. A chunk that is read once is never written to flash.
  *
  * Endurance. Flash wears out by writes. A token bucket limits them: it fills at write_bytes_per_s, holds at
- * most burst_bytes and is empty after a start, so that restarts do not add to it. A chunk is cached only if
- * the bucket holds its size. In any time t at most burst_bytes + t * write_bytes_per_s is written.
+ * most burst_bytes and is empty after a start, so that restarts do not add tokens. A chunk is cached only
+ * if the bucket holds its size. In any time t at most burst_bytes + t * write_bytes_per_s is written.
  *
  * No read waits for the cache to be filled. A background fiber reads the chunk from the slow store again
  * and writes it to flash.
@@ -18,8 +18,8 @@
  * the CRC that the slow store returned, and the fast store verifies it on every read.
  *
  * The slow store is authoritative:
- *  1. Changes, stat, list and scan go to it. A chunk that it does not have cannot be read, whatever is on
- *     flash.
+ *  1. Changes, stat, list and scan go to it. A chunk that the slow store does not have cannot be read,
+ *     even if it is on flash.
  *  2. A delete removes the chunk from the index before and after the slow store deletes it, and cancels
  *     fills of it; only then is it acknowledged.
  *  3. After a restart a chunk on flash is used only if the slow store has a sealed chunk with the same
@@ -36,19 +36,26 @@
 
 #include "store/store.h"
 
-/* 0 selects the default; capacity_bytes and write_bytes_per_s have none. */
+/*
+ * Options of a hot-chunk cache. 0 selects a default, except for capacity_bytes and
+ * write_bytes_per_s.
+ */
 struct store_flash_options {
-	uint64_t capacity_bytes; /* bytes of flash to use, including the heads of chunks */
+	uint64_t capacity_bytes; /* bytes of the fast store to use, including the heads of chunks */
 	uint64_t write_bytes_per_s;
-	uint64_t burst_bytes; /* 0: ten minutes of write_bytes_per_s, at least chunk_max */
-	uint64_t chunk_max;   /* bytes; longer chunks are not cached. 0: 16 MiB */
-	uint32_t chunks_max;  /* cached chunks; 0: 16384 */
-	uint32_t visits;      /* visits before a chunk is cached; 0: 3 */
-	uint32_t fills_max;   /* concurrent fills; 0: 2 */
+	/*
+	 * largest number of bytes written at once; 0: ten minutes of write_bytes_per_s, at least
+	 * chunk_max
+	 */
+	uint64_t burst_bytes;
+	uint64_t chunk_max;  /* bytes; longer chunks are not cached. 0: 16 MiB */
+	uint32_t chunks_max; /* largest number of cached chunks; 0: 16384 */
+	uint32_t visits;     /* recent visits after which a chunk is cached; 0: 3 */
+	uint32_t fills_max;  /* largest number of concurrent fills; 0: 2 */
 	/*
 	 * Runs each read of the slow store for a fill inside pace(ctx, bytes, work, arg), which
 	 * calls work(arg) when the disk has time for it and returns 0; or returns an error without
-	 * calling it, and the fill is dropped. It may wait. NULL: fills are not paced.
+	 * calling work, and the fill is dropped. pace may wait. NULL: fills are not paced.
 	 */
 	int (*pace)(void *ctx, uint64_t bytes, void (*work)(void *arg), void *arg);
 	void *pace_ctx;
@@ -56,27 +63,29 @@ struct store_flash_options {
 
 struct store_flash_stats {
 	uint64_t hits, hit_bytes;
-	uint64_t misses; /* reads from the slow store */
+	uint64_t misses; /* number of reads that went to the slow store */
 	uint64_t fills, fill_bytes;
 	uint64_t evicted;
-	uint64_t over_budget; /* fills dropped because the token bucket was too empty */
-	uint64_t failures;    /* calls that flash failed, or answered with damaged bytes */
+	uint64_t over_budget; /* number of fills dropped because the token bucket was too empty */
+	/* number of calls on the fast store that failed or returned damaged bytes */
+	uint64_t failures;
 	uint64_t used_bytes;
 	uint32_t chunks;
-	bool suspended; /* not used at present because it failed repeatedly */
+	bool suspended; /* the fast store is not used at present, because it failed repeatedly */
 };
 
 /*
- * Opens the cache. Takes both stores when it returns 0; fast must be used for nothing else. Keeps
- * the chunks that fast has from before. -EINVAL, -ENOMEM. A fast store that cannot be listed is no
- * error: it is suspended.
+ * Opens the cache. The cache owns both stores when this returns 0; fast must be used for no other
+ * purpose. Chunks that fast still has from an earlier run stay cached. -EINVAL, -ENOMEM. A fast
+ * store that cannot be listed is no error: the cache does not use it for a minute, as after
+ * repeated failures.
  */
 int store_flash_open_take(struct store *slow, struct store *fast,
 			  const struct store_flash_options *options, struct store **out);
 
 void store_flash_stats(const struct store *s, struct store_flash_stats *out);
 
-/* Waits until no fill is in progress. For tests. */
+/* Waits until no chunk is being copied to the fast store. For tests. */
 void store_flash_settle(struct store *s);
 
 #endif

@@ -8,8 +8,8 @@
 #include "base/hash.h"
 
 #define AHEAD_BYTES (1 * MIB) /* a read that skips up to this many bytes continues the last one */
-#define AGE_VISITS 10         /* visits between halvings, per chunk of the cache */
-#define COUNTERS 8            /* counters per chunk of the cache */
+#define AGE_VISITS 10 /* visits per chunk of the cache after which all counters are halved */
+#define COUNTERS 8    /* number of counters per chunk of the cache */
 
 int flash_heat_init(struct flash_heat *h, uint32_t chunks)
 {
@@ -70,7 +70,10 @@ uint32_t flash_heat_read(struct flash_heat *h, struct chunk_id id, uint64_t off,
 	*t = (struct flash_trail){.id = id, .next = off + len};
 	if (continues || n == UINT8_MAX)
 		return n;
-	/* Raise only the smallest counters: the others are too high for this chunk already. */
+	/*
+	 * Raise only the smallest counters of the chunk: its larger counters already overstate its
+	 * visits.
+	 */
 	for (uint32_t row = 0; row < FLASH_HEAT_ROWS; row++) {
 		uint8_t *counter = &h->counters[counter_at(h, hash, row)];
 		if (*counter == n)

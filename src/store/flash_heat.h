@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which chunks are hot: counts recent visits of each chunk in a fixed amount of memory.
+ * Tells which chunks are hot: counts recent visits of each chunk in a fixed amount of memory.
  *
  * A visit is a read that does not continue where the last read of the chunk ended (or up to 1 MiB
  * further): on a disk, a seek. Reading a chunk sequentially, in pieces of any size, is one visit;
@@ -21,21 +21,27 @@
 
 struct flash_heat {
 	uint8_t *counters;
-	uint32_t mask; /* number of counters (a power of two) - 1 */
+	uint32_t mask; /* number of counters, a power of two, minus 1 */
 	uint64_t visits;
 	uint64_t age_after;
-	/* Where the last read of a chunk ended. Chunks with the same hash replace each other. */
+	/*
+	 * Where the last read of a chunk ended. Chunks with the same hash share an entry; the last
+	 * read overwrites it.
+	 */
 	struct flash_trail {
 		struct chunk_id id;
 		uint64_t next;
 	} trails[FLASH_TRAILS];
 };
 
-/* Allocates 8 to 16 bytes per chunk of the cache. -ENOMEM. */
+/* Initializes h for a cache of `chunks` chunks and allocates 8 to 16 bytes for each. -ENOMEM. */
 int flash_heat_init(struct flash_heat *h, uint32_t chunks);
 void flash_heat_fini(struct flash_heat *h);
 
-/* Counts a read of len > 0 bytes; returns how hot the chunk is now. */
+/*
+ * Counts a read of len > 0 bytes; returns the chunk's number of recent visits (an upper bound, at
+ * most 255).
+ */
 uint32_t flash_heat_read(struct flash_heat *h, struct chunk_id id, uint64_t off, uint64_t len);
 uint32_t flash_heat_of(const struct flash_heat *h, struct chunk_id id);
 

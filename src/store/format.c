@@ -3,12 +3,12 @@
  * The format of chunk files and the reasons for it.
  *
  * Terms. A page is 4 KiB. A unit is the range that one checksum covers: a power of two from 16 KiB up, the
- * smallest for which the checksums of a full chunk fit in one page with the rest of the head (8 MiB: 16
- * KiB units; 64 MiB: 128 KiB). Smaller units make small reads cheaper. The head stays one page, because
- * every append writes it and a device writes at least a page anyway. A state is what the chunk is after a
- * put, an append or a seal; states are numbered from 1 (seq). A slot holds one state: the head, a page
- * with a checksum over itself, and the tail, a page for the last bytes of the chunk that do not fill a
- * page yet.
+ * smallest for which the checksums of a full chunk fit in one page with the rest of the head (a chunk of 8
+ * MiB has units of 16 KiB, one of 64 MiB units of 128 KiB). Smaller units make small reads cheaper. The head
+ * stays one page, because every append writes it and a device writes at least a page anyway. A state is the
+ * contents of the chunk after a put, an append or a seal; states are numbered from 1 (seq). A slot holds one
+ * state: the head, a page with a checksum over itself, and the tail, a page for the last bytes of the chunk
+ * that do not fill a page yet.
  *
  *      0        4096      8192     12288     16384
  *      | head 0 | tail 0  | head 1 | tail 1  | page 0 of the data | page 1 | ...
@@ -27,9 +27,10 @@
  *     its bytes are in the tail), and state n + 1 goes to the other slot. So a torn write cannot harm what
  *     was acknowledged, whatever the sector size of the device.
  *  2. State n + 1 is written only after the fdatasync of state n succeeded.
- *  3. A chunk is settled when both slots hold the same state n. A put writes them so. Settling copies state
- *     n to the other slot, only after the fdatasync of n. So everything in a settled chunk was durable
- *     once, and bytes that do not match their checksum are damage, not a torn write.
+ *  3. A chunk is settled when both slots hold the same state n. A put writes both slots
+ *     equal. Settling copies state n to the other slot, only after the fdatasync of n. So everything in a
+ *     settled chunk was durable once, and bytes that do not match their checksum are damage, not a torn
+ *     write.
  *  4. In a chunk that is not settled, a crash may have interrupted the change to the newest state. The bytes
  *     that it added, [prev_len, len), are verified before the chunk is used. If they match, the change is
  *     made durable; if not, the chunk returns to the older state. In both cases it ends settled. prev_len
@@ -41,8 +42,8 @@
  * is used. In this way damage can destroy only the newest state of an open chunk that was appended to just
  * before a crash. Sealed chunks are always settled and can lose one slot.
  *
- * What must never change for version 1: everything README.md says under "On disk", the numbering of
- * slots, chunk_fan(), the form of names. A reader refuses versions that it does not know.
+ * These must never change for version 1: the layouts under "On disk" in README.md, the numbering of slots,
+ * chunk_fan(), the form of names. A reader refuses versions that it does not know.
  */
 #include "store/format.h"
 
@@ -162,7 +163,7 @@ enum head_at {
 	HEAD_TAIL_CRC = 84,
 	HEAD_LABEL = 88,
 	HEAD_ZERO = 120,
-	HEAD_UNITS = 128, /* CHUNK_UNITS_MAX checksums, up to the CRC of the page */
+	HEAD_UNITS = 128, /* CHUNK_UNITS_MAX checksums of units, followed by the CRC of the page */
 };
 
 _Static_assert(HEAD_UNITS + 4 * CHUNK_UNITS_MAX == PAGE_CRC_AT, "the checksums fill the head");
@@ -284,7 +285,7 @@ int chunk_slots_decode(const uint8_t *bytes, size_t len, struct chunk_id id, uin
 	}
 	if (heads[0].seq == heads[1].seq) {
 		out->newest = &heads[0];
-		/* The heads contain the CRCs of the tails. */
+		/* Comparing the heads suffices, because a head contains the CRC of its tail. */
 		out->settled = memcmp(bytes, bytes + CHUNK_SLOT_BYTES, CHUNK_PAGE_BYTES) == 0;
 		return out->settled ? 0 : -EBADMSG;
 	}
@@ -303,7 +304,7 @@ void chunk_name_print(struct chunk_id id, char out[CHUNK_NAME_BYTES])
 	snprintf(out, CHUNK_NAME_BYTES, "%016llx.%08x", (unsigned long long)id.block, id.index);
 }
 
-/* Accepts lower-case hex digits only, as chunk_name_print writes them. */
+/* Parses lower-case hex digits only, as chunk_name_print writes them. */
 static int hex_parse(const char *text, int digits, uint64_t *out)
 {
 	uint64_t v = 0;

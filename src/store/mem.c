@@ -10,7 +10,7 @@
 
 struct mem_chunk {
 	struct chunk_head h;
-	uint8_t *bytes; /* capacity: h.capacity */
+	uint8_t *bytes; /* bytes of the chunk; h.capacity bytes are allocated */
 };
 
 struct mem_store {
@@ -150,7 +150,7 @@ static int mem_put(struct store *s, struct chunk_id id, const struct store_put *
 		return -ENOMEM;
 	rc = units_append(&c->h, &m->shifts, &p->data);
 	store_data_copy(&p->data, 0, c->bytes, p->data.len);
-	/* mem_add cannot fail after a delete: the array has a free entry. */
+	/* mem_add cannot fail after a delete: the array then has a free entry. */
 	if (rc == 0 && mem_find(m, id) != NULL)
 		rc = mem_delete(s, id);
 	if (rc == 0)
@@ -238,7 +238,9 @@ static int mem_cut(struct mem_store *m, struct mem_chunk *c, uint64_t len)
 {
 	uint64_t from = len & ~(chunk_unit_bytes(&c->h) - 1);
 	uint32_t crc;
-	/* Verifies the part that stays together with the part that is cut off. */
+	/*
+	 * Verify the unit at the cut completely: the part that stays and the part that is cut off.
+	 */
 	int rc = mem_verify(m, c, from, len - from, &crc);
 
 	if (rc != 0)

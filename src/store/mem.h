@@ -8,7 +8,10 @@
 /* Opens an empty store. size_bytes limits the sum of the chunks' lengths. -ENOMEM. */
 int store_mem_open(uint64_t size_bytes, struct store **out);
 
-/* Flips a stored bit, so that reads and scans find damage. -ENOENT, -ERANGE. */
+/*
+ * Flips bit `bit` of the stored byte at offset off of a chunk, so that reads and scans find damage.
+ * -ENOENT, -ERANGE.
+ */
 int store_mem_flip(struct store *s, struct chunk_id id, uint64_t off, unsigned bit);
 
 #endif

@@ -64,9 +64,10 @@
 #define POOL_ROWS_MAX 128 /* maximum of k + p */
 #define POOL_PARITY_MAX 15
 #define POOL_MEMBERS_MAX 512
-#define POOL_INDEX_MAX 0xffffff /* the low 8 bits of a member's index hold the row */
+/* highest index of a chunk; a member's own index has the row in its low 8 bits */
+#define POOL_INDEX_MAX 0xffffff
 #define POOL_BLOCK_MAX (UINT64_MAX - 1)
-#define POOL_LOSS_WORDS 4 /* words of 32 row bits each */
+#define POOL_LOSS_WORDS 4 /* number of 32-bit words in a bit mask of rows */
 
 struct store_pool_shape {
 	uint64_t id; /* pool id, equal on all members */
@@ -74,51 +75,52 @@ struct store_pool_shape {
 	uint32_t p; /* 1 to POOL_PARITY_MAX */
 	uint32_t members;
 	enum place_kind place;
-	uint32_t piece_bytes; /* a multiple of 4 KiB; 0 means 128 KiB */
+	uint32_t piece_bytes; /* bytes of a piece, a multiple of 4 KiB; 0: 128 KiB */
 };
 
 /*
- * Creates a pool of members that belong to no pool yet. All members must work. -EINVAL for an
+ * Creates a pool of members that belong to no pool yet. All members must be up. -EINVAL for an
  * impossible shape, with the reason in the log; -EEXIST when a member already belongs to a pool.
  */
 int store_pool_format(const struct store_pool_shape *shape, struct store *const *members);
 
 /*
- * Opens a pool. A member that is NULL is down. Takes the members when it returns 0. -EINVAL;
- * -ESTALE when a member belongs to another pool or to another position in this one; -ENODATA when
- * too few members have a pool record to be sure that the newest one is among them (at most half of
- * the members that are not given up may lack it); -EBADMSG when the record has another shape or
- * two records contradict each other.
+ * Opens a pool. A member that is NULL is down. The pool owns the members when this returns 0.
+ * -EINVAL; -ESTALE when a member belongs to another pool or to another position in this one;
+ * -ENODATA when too few members have a pool record to be sure that the newest one is among them (at
+ * most half of the members that are not given up may lack it); -EBADMSG when the record has another
+ * shape or two records contradict each other.
  */
 int store_pool_open_take(const struct store_pool_shape *shape, struct store *const *members,
 			 struct store **out);
 
 /*
- * Gives up a member for good and closes its store. Its rows move to spare space (declustered,
- * single-overlap) or wait for a replacement (clustered). -EINVAL, -EALREADY.
+ * Gives up a member for good and closes its store. In a declustered or single-overlap pool its rows
+ * move to spare space; in a clustered pool they wait for a replacement. -EINVAL, -EALREADY.
  */
 int store_pool_give_up(struct store *s, uint32_t member);
 
 /*
- * Puts an empty store in the place of a member that is down or was given up. A rebuild has to
- * write its rows. Takes fresh when it returns 0. -EINVAL, -EBUSY when the member is up and was not
- * given up.
+ * Puts an empty store in the place of a member that is down or was given up. A rebuild must then
+ * write the rows of this member. The pool owns fresh when this returns 0. -EINVAL, -EBUSY when the
+ * member is up and was not given up.
  */
 int store_pool_replace_take(struct store *s, uint32_t member, struct store *fresh);
 
 /*
- * Puts a member back with all that it has stored: a member that was down, or was given up and
- * works again. A rebuild brings what it missed. Takes back when it returns 0. -EINVAL; -EBUSY when
- * another store is in its place; -ENOENT and -ESTALE when the store is not this member, or a
- * replacement took its place; -EAGAIN when its record is newer than the pool's: open the pool
- * again. If its record is damaged, the caller is trusted to name the right member, unless a
- * replacement ever took its place: then -EBADMSG.
+ * Puts a member back with all rows that it has stored: a member that was down, or was given up and
+ * works again. A rebuild writes the rows that it missed. The pool owns the store `back` when this
+ * returns 0. -EINVAL; -EBUSY when another store is in its place; -ENOENT and -ESTALE when the store
+ * is not this member, or a replacement took the place of the member; -EAGAIN when the pool record
+ * on the store is newer than the pool's: open the pool again. If the record on the store is
+ * damaged, the caller is trusted to name the right member, unless a replacement ever took its
+ * place: then -EBADMSG.
  */
 int store_pool_return_take(struct store *s, uint32_t member, struct store *back);
 
 /*
- * Compares the pool record on a member with the current one and rewrites it when it is damaged or
- * outdated.
+ * Compares the pool record on a member with the current one and rewrites the member's record when
+ * it is damaged or outdated.
  */
 int store_pool_record_repair(struct store *s, uint32_t member);
 
@@ -135,21 +137,21 @@ int store_pool_close_failed(struct store *s, uint32_t member);
  */
 struct store *store_pool_member(struct store *s, uint32_t member);
 /*
- * As store_pool_member, and keeps the store open until store_pool_member_done, which the caller
- * must call unless this returned NULL.
+ * Returns the store of a member as store_pool_member does, and keeps the store open until the
+ * caller calls store_pool_member_done, which it must do unless this returned NULL.
  */
 struct store *store_pool_member_use(struct store *s, uint32_t member);
 void store_pool_member_done(struct store *s, uint32_t member);
 bool store_pool_given_up(struct store *s, uint32_t member);
 /*
- * Whether an event (member given up, replaced or returned) of this member moved rows that are not
- * all rebuilt yet.
+ * Returns whether an event (member given up, replaced or returned) of this member moved rows that
+ * are not all rebuilt yet.
  */
 bool store_pool_unsettled(struct store *s, uint32_t member);
 
 /*
- * What the pool record on a store says about its membership, read without opening the pool.
- * -ENOENT when the store has no record, -EBADMSG when the record is damaged.
+ * Membership of a store as its pool record describes it, read without opening the pool. -ENOENT
+ * when the store has no record, -EBADMSG when the record is damaged.
  */
 struct store_pool_place {
 	uint64_t pool;
@@ -159,40 +161,41 @@ struct store_pool_place {
 int store_pool_identify(struct store *member, struct store_pool_place *out);
 
 struct store_pool_progress {
-	uint64_t chunks;  /* chunks examined */
-	uint64_t rebuilt; /* rows written */
+	uint64_t chunks;  /* number of chunks examined */
+	uint64_t rebuilt; /* number of rows written */
 	uint64_t bytes;   /* bytes of the rows written */
-	uint64_t failed;  /* rows that could not be read or written in this pass */
-	uint64_t lost;    /* chunks with more losses than the code tolerates */
+	uint64_t failed;  /* number of rows that could not be read or written in this pass */
+	uint64_t lost;    /* number of chunks with more losses than the code tolerates */
 };
 
 /*
  * Rebuilds the rows and copies that members lack after being given up, replaced or down, and
- * removes what they have of deleted chunks. Works on `parallel` chunks at a time and continues
+ * deletes the rows and copies of deleted chunks. Works on `parallel` chunks at a time and continues
  * after failures. 0 when every row is present; -ENODATA when chunks are lost; -EIO when rows could
- * not be rebuilt for another reason: call it again. May be called at any time, also when nothing
- * is missing.
+ * not be rebuilt for another reason: call this function again. The call is allowed at any time,
+ * even if no row is missing.
  */
 int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_progress *out);
 
 /*
- * With external set, a pool that has lost chunks leaves even those that it could rebuild to repair
- * methods that bring all failed rows from other racks: store_pool_rebuild then writes nothing and
- * returns -ENODATA as long as a chunk is lost. Not durable: set it after each open.
+ * Selects who rebuilds in a pool that has lost chunks. With external set, repair methods that bring
+ * all failed rows from other racks rebuild all chunks, even those that the pool could rebuild:
+ * store_pool_rebuild then writes nothing and returns -ENODATA as long as a chunk is lost. The
+ * setting is not durable: the caller sets it after each open.
  */
 void store_pool_set_external_repair(struct store *s, bool external);
 
 /*
- * Whether a rebuild has work: members are behind or lack rows, or an event is newer than the last
- * complete rebuild.
+ * Returns whether a rebuild has work: members are behind or lack rows, or an event is newer than
+ * the last complete rebuild.
  */
 bool store_pool_rebuild_due(struct store *s);
 
 /*
- * Runs each chunk of later rebuilds inside pace(ctx, work, arg), which calls work(arg) when the
- * disks have time for it and returns 0; or returns an error without calling it, and the chunk
- * counts as failed. pace may wait, and runs for up to `parallel` chunks at once. NULL: rebuild
- * without pacing.
+ * Sets the function that paces rebuilds. Each chunk of a later rebuild is rebuilt inside pace(ctx,
+ * work, arg), which calls work(arg) when the disks have time for it and returns 0; or returns an
+ * error without calling work, and the chunk counts as failed. pace may wait, and runs for up to
+ * `parallel` chunks at once. NULL: rebuild without pacing.
  */
 void store_pool_set_pace(struct store *s,
 			 int (*pace)(void *ctx, void (*work)(void *arg), void *arg), void *ctx);
@@ -203,7 +206,7 @@ void store_pool_set_pace(struct store *s,
  */
 uint32_t store_pool_behind_count(struct store *s);
 
-/* Consecutive stripes of a chunk that have lost the same rows, more than p of them. */
+/* A run of consecutive stripes of a chunk that have lost the same rows, more than p of them. */
 struct store_pool_loss {
 	struct chunk_id id;
 	uint64_t chunk_len;
@@ -211,28 +214,28 @@ struct store_pool_loss {
 	uint64_t stripes;
 	uint32_t lost[POOL_LOSS_WORDS]; /* one bit per row */
 	uint32_t lost_rows;
-	uint32_t need; /* number of lost data rows that must be supplied */
+	uint32_t need; /* number of lost data rows that the caller must supply */
 	uint32_t k;
 	uint32_t piece_bytes;
 	/*
-	 * The chunk was open and none of its remaining copies is authoritative. Only id and
-	 * open are set. It cannot be patched, only deleted and put again.
+	 * The chunk was open and none of its remaining copies is authoritative. Only id and open
+	 * are set. The chunk cannot be patched, only deleted and put again.
 	 */
 	bool open;
 };
 
 /*
- * Lists lost stripes, chunk after chunk, in the order of list. Scans the rows of a chunk only if
- * it lacks some rows but no more than the code tolerates; damage in chunks without missing rows is
- * found by scan. Returns the number of losses, 0 at the end. The losses of one chunk are returned
- * by one call: max must be at least POOL_CHUNK_LOSSES_MAX.
+ * Lists lost stripes, chunk after chunk, in the order of list. Scans the rows of a chunk for damage
+ * only if it lacks some rows but no more than the code tolerates; the scan call finds damage in
+ * chunks that lack no row. Returns the number of losses, 0 at the end. The losses of one chunk are
+ * returned by one call: max must be at least POOL_CHUNK_LOSSES_MAX.
  */
 #define POOL_CHUNK_LOSSES_MAX 16
 int64_t store_pool_losses(struct store *s, struct store_cursor *at, struct store_pool_loss *out,
 			  size_t max);
 /*
- * Lists, in the same way, every stripe with failed rows, including those that the pool can rebuild
- * (their need is 0).
+ * Lists, as store_pool_losses does, every stripe with failed rows, including those that the pool
+ * can rebuild (their need is 0).
  */
 int64_t store_pool_failures(struct store *s, struct store_cursor *at, struct store_pool_loss *out,
 			    size_t max);
@@ -245,8 +248,8 @@ struct store_range store_pool_piece(const struct store_pool_loss *loss, uint64_t
 				    uint32_t row);
 
 /*
- * Supplied bytes of a data row: its pieces in consecutive stripes of a loss, each as long as
- * store_pool_piece says, one after the other.
+ * Supplied bytes of a data row: the row's pieces in consecutive stripes of a loss, one after the
+ * other, each with the length that store_pool_piece returns.
  */
 struct store_pool_piece_run {
 	uint32_t row;
@@ -257,8 +260,8 @@ struct store_pool_piece_run {
 
 /*
  * Reconstructs a chunk from its remaining rows and the supplied pieces, and writes all lost rows.
- * Nothing is written unless the result has the CRC of the chunk. -ENODATA when the pieces are too
- * few, -EBADMSG when pieces do not match their CRC or the chunk, -EINVAL, -ENOENT.
+ * Writes no row unless the reconstructed bytes have the CRC of the chunk. -ENODATA when the pieces
+ * are too few, -EBADMSG when pieces do not match their CRC or the chunk, -EINVAL, -ENOENT.
  */
 int store_pool_patch(struct store *s, struct chunk_id id, const struct store_pool_piece_run *runs,
 		     size_t n);

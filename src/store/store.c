@@ -73,7 +73,7 @@ void store_data_copy(const struct store_data *data, uint64_t off, void *to, uint
 		len -= part;
 		off = 0;
 	}
-	assert(len == 0); /* store_data_check has added up the pieces */
+	assert(len == 0); /* store_data_check has verified that the pieces add up to data->len */
 }
 
 int store_append_check(const struct chunk_stat *st, uint64_t epoch, uint64_t off, uint64_t len)

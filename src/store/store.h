@@ -9,21 +9,21 @@
  * same until the chunk is deleted or its seal cuts it.
  *
  * Checksums. Bytes arrive with the CRC-32C that their sender computed, and a store accepts them only if they
- * still have it (-EBADMSG). Bytes that are read are verified with the checksums from that time and returned
- * with a CRC derived from those. At no moment are bytes covered only by a checksum that was computed over
- * them in memory later.
+ * still match it; otherwise they return -EBADMSG. Bytes that are read are verified with the checksums from
+ * that time and returned with a CRC that is derived from these checksums. At no moment are bytes covered
+ * only by a checksum that was computed over them later, when they were already in memory.
  *
  * Epochs. Every chunk keeps the highest epoch that it has seen. An append or seal brings its writer's epoch:
- * an older one is refused with -ESTALE, a newer one is recorded by the same operation. So once an operation
- * of a new writer has been accepted (store_fence), nothing of the old writer is accepted any more.
+ * an older one is refused with -ESTALE, a newer one is recorded by the same operation. So once a store has
+ * accepted an operation of a new writer (store_fence), it refuses every operation of the old writer.
  *
  * Acknowledged means that the call returned 0: the change then survives a power cut at any later moment.
  * After an error or a crash an operation has either happened completely or not at all. This is decided at
- * the latest when the store is opened again, and what a reader has been shown does not change by it.
+ * the latest when the store is opened again, and the outcome agrees with what readers have already seen.
  *
  * A store belongs to one loop. Calls may wait. Once put, append, seal or delete have begun to write they run
- * to their end, so that a deadline cannot interrupt a change half-way. Several calls on one chunk may run
- * at the same time: changes run one after the other, reads see the last acknowledged state.
+ * to their end, so that a deadline cannot interrupt a change half-way. Several calls on one chunk may run at
+ * the same time: changes run one after the other, a read returns the last acknowledged state.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -46,7 +46,7 @@ struct chunk_id {
 #define STORE_LABEL_BYTES 32
 /* Maximum number of pieces of a payload. */
 #define STORE_IOV_MAX 2048
-/* As the offset of an append: the current end of the chunk. */
+/* Value for the offset of an append: append at the current end of the chunk. */
 #define STORE_AT_END UINT64_MAX
 
 /*
@@ -63,10 +63,14 @@ struct store_data {
 struct store_put {
 	struct store_data data;
 	uint64_t epoch;
-	uint64_t capacity; /* maximum length; 0: the length of the data */
-	bool open;         /* appends follow; otherwise the chunk is sealed at once */
-	bool reserved;     /* uses the space of an earlier reserve, which the caller gives back */
-	bool replace; /* disks only: replaces an existing chunk in one step; after an error either the old or the new one is there */
+	uint64_t capacity; /* maximum length in bytes; 0: the length of the data */
+	bool open;         /* appends will follow; false: the chunk is sealed at once */
+	bool reserved; /* the space was reserved earlier; the caller gives the reservation back */
+	/*
+	 * disks only: replaces an existing chunk in one step; after an error either the old or the new
+	 * chunk exists
+	 */
+	bool replace;
 	uint8_t label[STORE_LABEL_BYTES];
 };
 
@@ -74,17 +78,20 @@ struct chunk_stat {
 	uint64_t len;
 	uint64_t capacity;
 	uint64_t epoch;
-	uint32_t crc;        /* CRC of all its bytes */
-	uint32_t unit_bytes; /* smallest range that a read verifies */
+	uint32_t crc;        /* CRC of all bytes of the chunk */
+	uint32_t unit_bytes; /* bytes of the smallest range that a read verifies */
 	bool sealed;
 	uint8_t label[STORE_LABEL_BYTES];
 };
 
-/* The position of a list: all zero at its start, then set by the store. */
+/*
+ * The position of a listing: zeroed by the caller before the first call, then updated by the store.
+ */
 struct store_cursor {
 	uint64_t major;
 	struct chunk_id last;
-	bool within; /* continue after `last`; otherwise at the start of `major` */
+	/* true: continue after the chunk `last`; false: continue at the start of `major` */
+	bool within;
 };
 
 struct store_range {
@@ -94,39 +101,46 @@ struct store_range {
 
 enum store_state {
 	STORE_ONLINE,
-	STORE_FULL,    /* no space: as draining, but with -ENOSPC, until space is free */
-	STORE_SUSPECT, /* after an error: refuses new data (-EROFS) until a probe succeeds */
-	STORE_DRAINING, /* set by an operator: only reads, seals and deletes; -EROFS for other changes */
+	/*
+	 * no space is free: refuses the same calls as STORE_DRAINING, but with -ENOSPC, until space
+	 * is free
+	 */
+	STORE_FULL,
+	/* a call to the device failed: refuses new data (-EROFS) until a probe succeeds */
+	STORE_SUSPECT,
+	/* set by an operator: accepts only reads, seals and deletes; other changes return -EROFS */
+	STORE_DRAINING,
 	STORE_FAILED, /* every call returns -EIO, or -ENODEV when the device is missing */
 };
 
 struct store_info {
 	enum store_state state;
 	uint64_t total_bytes;
-	uint64_t free_bytes; /* without reserved_bytes */
+	uint64_t free_bytes; /* free bytes, without reserved_bytes */
 	uint64_t reserved_bytes;
-	uint64_t io_errors;       /* calls that the device failed */
-	uint64_t checksum_errors; /* reads of bytes that did not match their checksum */
-	uint64_t rolled_back;     /* appends that a crash interrupted and that were rolled back */
+	uint64_t io_errors;       /* number of calls that failed on the device */
+	uint64_t checksum_errors; /* number of reads whose bytes did not match their checksum */
+	/* number of appends that a crash interrupted and that were rolled back */
+	uint64_t rolled_back;
 };
 
 struct store;
 
 /*
  * Every call may also return -EIO and -ENODEV (see the states), -ENOMEM, and -ETIME or -ECANCELED
- * before it has begun to write. Arguments are borrowed until the call returns.
+ * before the call has begun to write. The store uses the arguments only until the call returns.
  */
 struct store_ops {
 	/*
-	 * Creates a chunk. -EEXIST, -EALREADY while another put of it is running, -EBADMSG,
-	 * -ENOSPC, -EROFS, -EFBIG, -EINVAL (also for replace in a pool).
+	 * Creates a chunk. -EEXIST, -EALREADY while another put of this chunk is running, -EBADMSG,
+	 * -ENOSPC, -EROFS, -EFBIG, -EINVAL (a pool also returns it if `replace` is set).
 	 */
 	int (*put)(struct store *s, struct chunk_id id, const struct store_put *p);
 
 	/*
-	 * Appends to an open chunk; off must be its end. Without data it only raises the epoch.
-	 * -ENOENT, -ESTALE, -EPERM when sealed, -ERANGE when off is not the end, -EFBIG beyond its
-	 * capacity, -EBADMSG, -ENOSPC, -EROFS, -EINVAL.
+	 * Appends to an open chunk; off must be its end. An append without data only raises the
+	 * epoch. -ENOENT, -ESTALE, -EPERM when sealed, -ERANGE when off is not the end, -EFBIG
+	 * beyond its capacity, -EBADMSG, -ENOSPC, -EROFS, -EINVAL.
 	 */
 	int (*append)(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t off,
 		      const struct store_data *data);
@@ -139,13 +153,13 @@ struct store_ops {
 		   uint32_t *crc);
 
 	/*
-	 * Ends appends at len and cuts off the bytes beyond it. Repeating it with the same len
-	 * returns 0. -ENOENT, -ESTALE, -EPERM when sealed at another length, -ERANGE when the
-	 * chunk is shorter, -EROFS.
+	 * Ends appends at len and cuts off the bytes beyond len. A repeated seal with the same len
+	 * returns 0. -ENOENT, -ESTALE, -EPERM when sealed at another length, -ERANGE when the chunk
+	 * is shorter, -EROFS.
 	 */
 	int (*seal)(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t len);
 
-	/* Deletes a chunk, damaged or not. -ENOENT. */
+	/* Deletes a chunk, even if it is damaged. -ENOENT if it does not exist. */
 	int (*delete)(struct store *s, struct chunk_id id);
 
 	/*
@@ -157,15 +171,18 @@ struct store_ops {
 
 	/*
 	 * Reads a chunk completely from the medium and verifies it. Returns the number of damaged
-	 * ranges, at most max, in order; 0 when there are none. -ENOENT, -EBADMSG when nothing of
-	 * the chunk can be read.
+	 * ranges, at most max, in order; 0 when no range is damaged. -ENOENT, -EBADMSG when no byte
+	 * of the chunk can be read.
 	 */
 	int64_t (*scan)(struct store *s, struct chunk_id id, struct store_range *bad, size_t max);
 
-	/* Returns facts about a chunk. -ENOENT, -EBADMSG. */
+	/* Returns length, epoch, checksums and label of a chunk in *out. -ENOENT, -EBADMSG. */
 	int (*stat)(struct store *s, struct chunk_id id, struct chunk_stat *out);
 
-	/* Reserves space (bytes > 0) or gives it back (bytes < 0). Not durable. -ENOSPC, -EROFS. */
+	/*
+	 * Reserves space (bytes > 0) or gives reserved space back (bytes < 0). Reservations are
+	 * lost at a restart. -ENOSPC, -EROFS.
+	 */
 	int (*reserve)(struct store *s, int64_t bytes);
 
 	/* Reports state and counters; never fails. A number that cannot be determined is 0. */
@@ -177,7 +194,9 @@ struct store_ops {
 	 */
 	int (*control)(struct store *s, enum store_state state);
 
-	/* Frees the store; no call may be running. Wrappers close the store below. */
+	/*
+	 * Frees the store; no call may be running. A wrapper also closes the store that it wraps.
+	 */
 	void (*close)(struct store *s);
 };
 
@@ -198,7 +217,10 @@ static inline int store_append(struct store *s, struct chunk_id id, uint64_t epo
 	return s->ops->append(s, id, epoch, off, data);
 }
 
-/* Refuses operations with an older epoch on this chunk from now on. Errors of append. */
+/*
+ * Raises the epoch of a chunk, so that operations with an older epoch are refused from now on.
+ * Returns the errors of append.
+ */
 static inline int store_fence(struct store *s, struct chunk_id id, uint64_t epoch)
 {
 	return s->ops->append(s, id, epoch, STORE_AT_END, &(struct store_data){0});
@@ -279,15 +301,23 @@ int store_data_check(const struct store_data *data);
 /* Checks all arguments of a put. Errors of store_data_check. */
 int store_put_check(const struct store_put *p);
 
-/* Copies bytes [off, off + len) of the payload. */
+/* Copies bytes [off, off + len) of the payload to `to`. */
 void store_data_copy(const struct store_data *data, uint64_t off, void *to, uint64_t len);
 
-/* The rules of append that all stores share: 0 or the slot's error. */
+/*
+ * Checks an append by the rules that all stores share. Returns 0, or the error that append must
+ * return.
+ */
 int store_append_check(const struct chunk_stat *st, uint64_t epoch, uint64_t off, uint64_t len);
-/* The rules of seal. STORE_SEAL_DONE when the chunk is sealed at this length already. */
+/*
+ * Checks a seal by the rules that all stores share. Returns 0, the error that seal must return, or
+ * STORE_SEAL_DONE when the chunk is sealed at this length already.
+ */
 #define STORE_SEAL_DONE 1
 int store_seal_check(const struct chunk_stat *st, uint64_t epoch, uint64_t len);
-/* The rules of get. -ERANGE past the end, -EOVERFLOW. */
+/*
+ * Checks a get by the rules that all stores share. -ERANGE past the end of the chunk, -EOVERFLOW.
+ */
 int store_get_check(const struct chunk_stat *st, uint64_t off, uint64_t len);
 
 #endif

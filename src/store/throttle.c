@@ -29,8 +29,9 @@ static uint64_t offset_of(const struct throttle_store *t, struct chunk_id id)
 }
 
 /*
- * Waits for the device after a successful call below. A write has already happened below, so its
- * wait is not cut off by the deadline: it is acknowledged late rather than not at all.
+ * Waits for the device after a successful call below. A write has already happened in the store
+ * below, so the deadline does not end its wait: the write is acknowledged late rather than not at
+ * all.
  */
 static int wait_for_device(struct throttle_store *t, uint64_t start_ns, uint64_t at, uint64_t bytes,
 			   bool write)

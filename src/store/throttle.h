@@ -4,10 +4,11 @@
  * the device would take, or as long as the store below takes if that is longer.
  *
  * The position of a chunk on the device follows from its id: chunks are spread evenly and each is
- * contiguous, so that reading on within a chunk needs no seek and reading another chunk does.
- * Durable calls cost what they write: a put the head and data in one request; an append the data,
- * then the head, which is elsewhere; a seal the head; a delete 4 KiB of filesystem metadata. Names
- * and heads are assumed to be in memory: stat and list cost nothing.
+ * contiguous, so that a sequential read of a chunk needs no seek and a read of another chunk needs
+ * one. A durable call costs the requests that it writes. A put writes head and data in one request;
+ * an append writes the data, then the head at another position; a seal writes the head; a delete
+ * writes 4 KiB of filesystem metadata. Names and heads are assumed to be in memory: stat and list
+ * cost nothing.
  */
 #ifndef STORE_THROTTLE_H
 #define STORE_THROTTLE_H
@@ -15,7 +16,10 @@
 #include "store/drive.h"
 #include "store/store.h"
 
-/* Takes below when it returns 0. -EINVAL for an impossible device, -ENOMEM. */
+/*
+ * Opens a store with the speed of the device over the store below, and owns it when this returns 0.
+ * -EINVAL for an impossible device, -ENOMEM.
+ */
 int store_throttle_open_take(struct store *below, const struct drive_spec *spec,
 			     struct store **out);
 

@@ -26,13 +26,19 @@ uint32_t crc_shift_combine(const struct crc_shift *s, uint32_t crc1, uint32_t cr
 void unit_shifts_init(struct unit_shifts *s)
 {
 	crc_shift_init(&s->of[0], UINT64_C(1) << CHUNK_UNIT_LOG2_MIN);
-	/* Shifting twice by half the length is equivalent and much cheaper to compute. */
+	/*
+	 * Shifting a CRC twice by half the length is equivalent to one shift, and much cheaper to
+	 * compute.
+	 */
 	for (size_t i = 1; i < ARRAY_LEN(s->of); i++)
 		for (int j = 0; j < 32; j++)
 			s->of[i].bit[j] = crc_shift_combine(&s->of[i - 1], s->of[i - 1].bit[j], 0);
 }
 
-/* Appends the CRC of n bytes to the CRC of what precedes them; uses the table if n is a unit. */
+/*
+ * Returns the CRC of a range that is extended by n bytes: crc is that of the range, part that of
+ * the n bytes. Uses the table if n is a full unit.
+ */
 static uint32_t crc_add(const struct chunk_head *h, const struct unit_shifts *shifts, uint32_t crc,
 			uint32_t part, uint64_t n)
 {
@@ -51,7 +57,7 @@ struct walk {
 	uint64_t in_piece;
 };
 
-/* Returns the CRC of the next n bytes. */
+/* Returns the CRC of the next n bytes of the payload. */
 static uint32_t walk_crc(struct walk *w, uint64_t n)
 {
 	uint32_t crc = 0;
@@ -73,7 +79,7 @@ static uint32_t walk_crc(struct walk *w, uint64_t n)
 static void tail_append(struct chunk_head *h, uint64_t old_len, const struct store_data *data)
 {
 	uint64_t start = chunk_paged(h->len);
-	/* Bytes that are in the tail already stay there if their page is still not full. */
+	/* Bytes that are already in the tail stay there as long as they do not fill their page. */
 	uint64_t from = max_u64(start, old_len);
 	store_data_copy(data, from - old_len, h->tail + (from - start), h->len - from);
 }
@@ -132,7 +138,7 @@ void units_cut(struct chunk_head *h, const struct unit_shifts *shifts, uint64_t 
 
 /* --- outgoing bytes --------------------------------------------------------------------------- */
 
-/* Returns the CRC of [from, to), which the pieces cover. */
+/* Returns the CRC of bytes [from, to) of the chunk, which the pieces cover. */
 static uint32_t pieces_crc(const struct unit_piece *pieces, int n, uint64_t from, uint64_t to)
 {
 	uint32_t crc = 0;
@@ -158,7 +164,7 @@ int units_verify(const struct units_range *r, uint32_t *crc, uint64_t *bad_unit)
 	assert(end <= h->len && r->off <= end && r->piece_count > 0);
 	*crc = 0;
 	for (uint64_t at = r->off & ~(unit - 1); at < end; at += unit) {
-		/* The unit's parts before, in and after the wanted range. */
+		/* Split the unit into the parts before, in and after the wanted range. */
 		uint64_t from = max_u64(at, r->off);
 		uint64_t to = min_u64(at + unit, end);
 		uint64_t last = min_u64(at + unit, h->len);

@@ -9,16 +9,16 @@
 #include "store/format.h"
 
 /*
- * A table that combines CRCs where the second part has a fixed length. Much faster than
+ * A table that combines CRCs where the second part has a fixed length. It is much faster than
  * crc32c_combine, which would compute the same power for each of a chunk's hundreds of units.
  */
 struct crc_shift {
-	uint32_t bit[32]; /* result for each bit of the first CRC */
+	uint32_t bit[32]; /* result for each bit of the first CRC, lowest first */
 };
 
 uint32_t crc_shift_combine(const struct crc_shift *s, uint32_t crc1, uint32_t crc2);
 
-/* One table for each unit size. */
+/* Tables that combine CRCs, one for each unit size. */
 struct unit_shifts {
 	struct crc_shift of[CHUNK_UNIT_LOG2_MAX - CHUNK_UNIT_LOG2_MIN + 1];
 };
@@ -39,7 +39,7 @@ int units_append(struct chunk_head *h, const struct unit_shifts *shifts,
 void units_cut(struct chunk_head *h, const struct unit_shifts *shifts, uint64_t len,
 	       uint32_t last_crc, const uint8_t *tail);
 
-/* Bytes [off, off + len) of a chunk in memory. */
+/* A buffer in memory with bytes [off, off + len) of a chunk. */
 struct unit_piece {
 	uint64_t off;
 	uint64_t len;
@@ -62,7 +62,7 @@ struct units_range {
  */
 int units_verify(const struct units_range *r, uint32_t *crc, uint64_t *bad_unit);
 
-/* Whether the CRCs of the units, combined, equal the CRC of the chunk. */
+/* Returns whether the CRCs of the units, combined, equal the CRC of the chunk. */
 bool units_agree(const struct chunk_head *h, const struct unit_shifts *shifts);
 
 #endif

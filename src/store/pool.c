@@ -152,8 +152,8 @@ static const struct store_ops pool_ops = {
 };
 
 /*
- * Reads the pool record of a member and makes it the pool's if it is newer. *events is the number
- * of events that the member knows.
+ * Reads the pool record of a member and makes it the pool's record if it is newer. Sets *events to
+ * the number of events in the member's record.
  */
 static int member_join(struct pool *p, const struct store_pool_shape *shape, uint32_t m,
 		       struct store *member, uint32_t *events)
@@ -189,8 +189,8 @@ static int member_join(struct pool *p, const struct store_pool_shape *shape, uin
 }
 
 /*
- * Excludes stores that were replaced and are back in their old place: another store is the member
- * now.
+ * Excludes the stores of members that were replaced and were passed in again at their old position:
+ * another store is the member now.
  */
 static void exclude_replaced(struct pool *p, const uint32_t *events)
 {
@@ -203,7 +203,9 @@ static void exclude_replaced(struct pool *p, const uint32_t *events)
 	}
 }
 
-/* Checks that enough members were read to have seen the last accepted record. */
+/*
+ * Checks that enough members were read to include at least one that has the last accepted record.
+ */
 static int check_record_quorum(const struct pool *p)
 {
 	uint32_t of, seen = 0, need = pool_record_quorum(&p->record, &of);
@@ -247,7 +249,10 @@ int store_pool_open_take(const struct store_pool_shape *shape, struct store *con
 		return -ENOMEM;
 	p->base.ops = &pool_ops;
 	p->admin_state = STORE_ONLINE;
-	/* Members that are down or partly unreadable may have a record that no quorum accepted. */
+	/*
+	 * Members that are down or whose records cannot all be read may have a record that no
+	 * quorum accepted.
+	 */
 	p->record_may_differ = true;
 	list_init(&p->locked_chunks);
 	map_init(&p->damaged_chunks, POOL_DAMAGED_MAX);
@@ -263,8 +268,8 @@ int store_pool_open_take(const struct store_pool_shape *shape, struct store *con
 		return rc;
 	}
 	/*
-	 * Members without a record, replaced or given up are not used, but the pool owns and
-	 * closes them.
+	 * Stores without a record, and those of replaced or given-up members, are not used, but the
+	 * pool owns them and closes them.
 	 */
 	for (uint32_t m = 0; m < checked.members; m++) {
 		if (p->members[m] != NULL && pool_is_given_up(p, m))

@@ -3,10 +3,10 @@
  * Chunks that are open for appends: p + 1 copies on the members of the first p + 1 rows. A change
  * is acknowledged when every copy whose member is up has it, at least two copies do, and the
  * members of the other copies are recorded as behind (pool.h). A copy that missed a change is
- * brought up to date from the others before the chunk is next read or changed. A seal first seals
- * the copies, which makes it effective, then encodes the chunk into rows and deletes the copies.
- * If the encoding fails or a crash interrupts it, the chunk is read from its sealed copies and
- * encoded later.
+ * brought up to date from another copy before the chunk is next read or changed. A seal first seals
+ * the copies, which makes it effective, then encodes the chunk into rows and deletes the copies. If
+ * the encoding fails or a crash interrupts it, the chunk is read from its sealed copies and encoded
+ * later.
  */
 #include <assert.h>
 #include <errno.h>
@@ -44,8 +44,8 @@ static struct pool_job *copy_jobs(struct pool *p, const struct pool_map *map, st
 }
 
 /*
- * Whether an authoritative copy has the change now, and, if all members are behind, every
- * authoritative copy does.
+ * Returns whether a change is on enough authoritative copies: on one of them, or, if all members
+ * are behind, on every one.
  */
 static bool authoritative_have_change(const struct pool *p, const struct pool_job *jobs,
 				      const struct pool_map *map)
@@ -63,13 +63,14 @@ static bool authoritative_have_change(const struct pool *p, const struct pool_jo
 
 /*
  * Decides whether a change of the copies is acknowledged. Returns the error of an authoritative
- * copy, unless it only says that the member is down; members that are down are recorded as behind.
- * Errors of copies that are not authoritative do not count, but such a copy counts as one that has
- * the change if it was current and succeeded.
+ * copy, unless the error means that the member is down; members that failed the change are recorded
+ * as behind. Errors of copies that are not authoritative are ignored. Such a copy counts towards
+ * the copies with the change only if it was equal to the best copy before and the change succeeded.
  *
  * At least one authoritative copy must have the change and must still be authoritative afterwards:
  * then a member that was the last to fall behind has every acknowledged change. If all members are
- * behind already, those that fell behind last cannot be have apart, so all of them must have it.
+ * behind already, the members that fell behind last cannot be told apart, so all of them must have
+ * the change.
  */
 static int copies_outcome(struct pool *p, const struct pool_job *jobs, const struct pool_view *v)
 {
@@ -89,7 +90,10 @@ static int copies_outcome(struct pool *p, const struct pool_job *jobs, const str
 		if (v->authoritative[c] && (worst == 0 || is_down(worst)))
 			worst = (int)jobs[c].rc;
 	}
-	/* The chunk exists, but this copy is missing and could not be written before the change. */
+	/*
+	 * The chunk exists, so this copy is missing only because copying it before the change
+	 * failed.
+	 */
 	if (worst == -ENOENT && v->form == POOL_COPIES)
 		worst = -EIO;
 	if (worst != 0 && !is_down(worst))
@@ -110,7 +114,10 @@ int pool_put_copies(struct pool *p, struct chunk_id id, const struct store_put *
 
 	assert(put->open && pool_chunk_is_locked(p, id));
 	int rc = pool_lookup(p, id, &v);
-	/* Unlike rows, existing copies do not make the put fail, so this check comes first. */
+	/*
+	 * Existing rows make a put of rows fail, but existing copies would not make this put fail,
+	 * so look for them first.
+	 */
 	if (rc != -ENOENT)
 		return rc == 0 || rc == -ENODATA ? -EEXIST : rc;
 	if (v.copies_present + v.present > 0) {
@@ -173,7 +180,10 @@ int pool_copies_stat(struct pool *p, const struct pool_view *v, struct chunk_sta
 	out->epoch = v->epoch;
 	out->len -= POOL_COPY_SKIP;
 	out->capacity -= POOL_COPY_SKIP;
-	/* Removes the CRC of the front from the CRC of the whole copy. */
+	/*
+	 * Remove the CRC of the front (the first POOL_COPY_SKIP bytes) from the CRC of the entire
+	 * copy.
+	 */
 	out->crc = st->crc ^ crc32c_combine(crc32c(0, front, POOL_COPY_SKIP), 0, out->len);
 	return 0;
 }
@@ -208,8 +218,8 @@ int pool_copies_get(struct pool *p, const struct pool_view *v, uint64_t off, voi
 /* --- bringing copies up to date --------------------------------------------------------------- */
 
 /*
- * Reads from the best copy. Sets *source_bad on an error, which then says nothing about the copy
- * that is to be updated.
+ * Reads from the best copy of a chunk. Sets *source_bad on an error, so that the caller does not
+ * blame the copy that it is updating.
  */
 static int source_get(struct pool_job *get, bool *source_bad)
 {
@@ -218,7 +228,7 @@ static int source_get(struct pool_job *get, bool *source_bad)
 	return (int)get->rc;
 }
 
-/* Computes the CRC of the first len bytes of a copy. */
+/* Sets *crc to the CRC of the first len bytes of copy c. */
 static int prefix_crc(struct pool *p, const struct pool_view *v, uint32_t c, uint64_t len,
 		      uint8_t *buf, uint32_t *crc)
 {
@@ -245,7 +255,7 @@ static int prefix_crc(struct pool *p, const struct pool_view *v, uint32_t c, uin
 }
 
 /*
- * Sets *same to whether copy c and the best one have equal bytes up to the shorter length. They
+ * Sets *same to whether copy c and the best copy have equal bytes up to the shorter length. They
  * differ if a failed delete or put left a copy of an older chunk.
  */
 static int is_same_chunk(struct pool *p, const struct pool_view *v, uint32_t c, uint8_t *buf,
@@ -258,12 +268,15 @@ static int is_same_chunk(struct pool *p, const struct pool_view *v, uint32_t c, 
 	*source_bad = rc != 0;
 	if (rc == 0)
 		rc = prefix_crc(p, v, c, len, buf, &crc);
-	/* A copy that cannot be read is not known to be the same. */
+	/* A copy that cannot be read counts as different. */
 	*same = rc == 0 && crc == best_crc;
 	return *source_bad ? rc : 0;
 }
 
-/* Appends to copy c what the best copy has beyond it, and gives it the same epoch and seal. */
+/*
+ * Appends to copy c the bytes that only the best copy has, and gives copy c the same epoch and
+ * seal.
+ */
 static int copy_catch_up(struct pool *p, const struct pool_view *v, uint32_t c, uint8_t *buf,
 			 bool *source_bad)
 {
@@ -312,8 +325,8 @@ static int copy_catch_up(struct pool *p, const struct pool_view *v, uint32_t c, 
 }
 
 /*
- * Replaces a copy that is missing, damaged or not authoritative: puts its front, then
- * copy_catch_up appends the rest.
+ * Replaces a copy that is missing, damaged or not authoritative: puts its first POOL_COPY_SKIP
+ * bytes, which hold the label, then copy_catch_up appends the rest.
  */
 static int copy_replace(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf,
 			bool *source_bad)
@@ -379,7 +392,10 @@ static int copy_sync(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *b
 	return rc;
 }
 
-/* Updates copy c from the best copy or, if that cannot be read, from another current one. */
+/*
+ * Updates copy c from the best copy or, if that cannot be read, from another copy that is equal to
+ * the best one.
+ */
 static int copy_sync_from_any(struct pool *p, struct pool_view *v, uint32_t c, uint8_t *buf,
 			      bool *source_bad)
 {
@@ -398,8 +414,9 @@ static int copy_sync_from_any(struct pool *p, struct pool_view *v, uint32_t c, u
 }
 
 /*
- * Whether authoritative copies differ. Then a change was not acknowledged, and a copy on an
- * unreachable member may or may not have it. Otherwise such a copy is equal to the others.
+ * Returns whether authoritative copies differ. If they do, a change was not acknowledged, and a
+ * copy on an unreachable member may or may not have that change. If they are equal, a copy on an
+ * unreachable member is equal to them.
  */
 static bool has_unfinished_change(const struct pool *p, const struct pool_view *v)
 {
@@ -437,7 +454,10 @@ int pool_copies_sync(struct pool *p, struct pool_view *v)
 
 /* --- append ----------------------------------------------------------------------------------- */
 
-/* Looks up an open chunk and brings its copies up to date. -EPERM for a coded one. */
+/*
+ * Looks up an open chunk for a change and brings its copies up to date. -EPERM if the chunk is
+ * coded.
+ */
 static int lookup_for_change(struct pool *p, struct chunk_id id, uint64_t epoch,
 			     struct pool_view *v)
 {
@@ -496,7 +516,7 @@ int pool_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t of
 		return rc;
 	rt_shield_enter();
 	struct pool_view v;
-	/* As in every store, -ENOENT takes precedence over -EROFS. */
+	/* Look the chunk up first: in every store -ENOENT takes precedence over -EROFS. */
 	rc = p->admin_state == STORE_DRAINING && data->len > 0 ? pool_lookup(p, id, &v) : 0;
 	if (rc == 0 && p->admin_state == STORE_DRAINING && data->len > 0)
 		rc = -EROFS;
@@ -539,12 +559,15 @@ int pool_encode_sealed(struct pool *p, const struct pool_view *v)
 	struct store_put put = {
 		.data = store_data_of(&piece, bytes, st.len, st.crc),
 		.epoch = st.epoch,
-		.open = true, /* was open until now */
+		.open = true, /* the chunk was open until now */
 	};
 	rc = pool_upper_label(p, v, put.label);
 	if (rc == 0)
 		rc = pool_put_rows(p, v->id, &put, bytes);
-	/* The rows may be those of an earlier attempt to encode this chunk, or of another chunk. */
+	/*
+	 * Existing rows are those of this chunk, if an earlier attempt encoded it, or rows of
+	 * another chunk.
+	 */
 	if (rc == -EEXIST && is_coded(p, v->id, &st))
 		rc = 0;
 	if (rc != 0)
@@ -588,8 +611,8 @@ static int seal_locked(struct pool *p, struct chunk_id id, uint64_t epoch, uint6
 	if (rc != 0)
 		return rc;
 	/*
-	 * The seal is effective now. Encoding normally follows at once, but may come later, so its
-	 * error is ignored.
+	 * The seal is effective now. The chunk can also be encoded later, so an error of encoding
+	 * it now is ignored.
 	 */
 	if (pool_lookup(p, id, &v) == 0 && v.form == POOL_COPIES)
 		pool_encode_sealed(p, &v);

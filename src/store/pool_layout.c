@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which members hold the rows of a chunk. The placement of code/ gives each row its home member. Events
- * then move rows, in the order of the record; every reader of the record computes the same result:
+ * Computes which members hold the rows of a chunk. The placement of code/ gives each row its home
+ * member. Events then move rows, in the order of the record; every reader of the record computes the
+ * same result:
  *
  *   member m given up    each row on m moves to the first member, in an order drawn from chunk and
  *                        event, that is not given up at that time, has no row of the chunk and is not
@@ -15,7 +16,7 @@
  * Example: 2+1 on 5 members, home 0 1 2. Member 1 given up: its row moves to, say, 4: rows are on 0 4 2.
  * Member 4 given up: 0 3 2. Member 1 replaced: 0 1 2. Member 4 replaced: no change.
  *
- * Nothing of this may change, nor may the number of slots or the hash keys: stored rows are found by it.
+ * These rules, the number of slots and the hash keys must never change: stored rows are found by them.
  */
 #include "store/pool_layout.h"
 
@@ -31,7 +32,7 @@
 
 #define PAGE 4096
 #define PIECES_MAX 1000
-#define PLACE_SLOTS 4096 /* stripes of the placement per member */
+#define PLACE_SLOTS 4096 /* number of stripes of the placement for each member */
 
 /* --- rows and pieces -------------------------------------------------------------------------- */
 
@@ -91,7 +92,7 @@ struct store_range pool_geo_bytes(const struct pool_geo *g, uint64_t stripe, uin
 /* --- labels ----------------------------------------------------------------------------------- */
 
 enum label_at {
-	LABEL_MAGIC = 0, /* 'P', 1 */
+	LABEL_MAGIC = 0, /* the byte 'P', then the version 1 */
 	LABEL_COPY = 2,
 	LABEL_ROW = 3,
 	LABEL_K = 4,
@@ -163,8 +164,10 @@ enum record_at {
 	RECORD_GENERATION = 40,
 	RECORD_SETTLED = 48,
 	RECORD_EVENT_COUNT = 52,
-	RECORD_EVENTS = 56, /* 16 bits per event: the member; the top bit marks a replacement */
-	RECORD_BEHIND = RECORD_EVENTS + 2 * POOL_EVENTS_MAX, /* 16 bits per member */
+	/* 16 bits per event: the member; the top bit is set if it was replaced or returned */
+	RECORD_EVENTS = 56,
+	/* 16 bits per member: its rank, or 0 if it is up to date */
+	RECORD_BEHIND = RECORD_EVENTS + 2 * POOL_EVENTS_MAX,
 	RECORD_DUE = RECORD_BEHIND + 2 * POOL_MEMBERS_MAX,
 	RECORD_CRC = POOL_RECORD_BYTES - 4,
 };
@@ -236,8 +239,8 @@ int pool_record_decode(const uint8_t *in, size_t len, struct pool_record *r)
 }
 
 /*
- * Renumbers the ranks as 1, 2, 3, ... without gaps, so that they fit in 16 bits. Returns the
- * highest.
+ * Renumbers the ranks of the members that are behind as 1, 2, 3, ... without gaps, so that they fit
+ * in 16 bits. Returns the highest.
  */
 static uint16_t behind_renumber(struct pool_record *r)
 {
@@ -318,17 +321,17 @@ static bool contains(const uint16_t *members, uint32_t n, uint32_t member)
 	return false;
 }
 
-/* State of pool_map_chunk. */
+/* State of pool_map_chunk while it applies the events to the rows of one chunk. */
 struct mapping {
 	const struct place *place;
 	uint64_t key; /* hash of the chunk id */
 	uint32_t width;
 	uint16_t home[POOL_ROWS_MAX];
-	/* True for members that are given up after the events so far. */
+	/* Nonzero for members that are given up after the events applied so far. */
 	uint8_t given_up[POOL_MEMBERS_MAX];
 };
 
-/* Returns the member to which event number `event` moves a row of a given-up member. */
+/* Returns the member to which event number `event` moves a row of the member that it gives up. */
 static uint16_t spare_for(const struct mapping *m, const struct pool_map *now, uint32_t event)
 {
 	struct perm perm;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where the bytes of a pool's chunks are: rows and pieces, the members that hold them, and the
- * pool record, which says what happened to members. Pure functions; README.md specifies labels and
- * records byte by byte.
+ * Where the bytes of a pool's chunks are stored: rows and pieces, the members that hold them, and
+ * the pool record, which lists the changes of membership. Pure functions; README.md specifies
+ * labels and records byte by byte.
  */
 #ifndef STORE_POOL_LAYOUT_H
 #define STORE_POOL_LAYOUT_H
@@ -18,7 +18,7 @@ struct pool_geo {
 	uint32_t k;
 	uint32_t p;
 	uint64_t piece;
-	uint64_t len;        /* length of the chunk */
+	uint64_t len;        /* length of the chunk in bytes */
 	uint64_t stripes;    /* number of stripes; the last may be short */
 	uint64_t last_piece; /* bytes of a row in the last stripe, padding included */
 	uint64_t row_len;
@@ -34,7 +34,7 @@ struct pool_position {
 void pool_geo_init(struct pool_geo *g, uint32_t k, uint32_t p, uint64_t piece, uint64_t len);
 /* Returns where byte off of the chunk is. off < len. */
 struct pool_position pool_geo_position(const struct pool_geo *g, uint64_t off);
-/* Returns the bytes that a row has in a stripe, padding included. */
+/* Returns how many bytes each row has in a stripe, padding included. */
 uint64_t pool_geo_piece(const struct pool_geo *g, uint64_t stripe);
 /* Returns the range of the chunk that a data row has in a stripe. */
 struct store_range pool_geo_bytes(const struct pool_geo *g, uint64_t stripe, uint32_t row);
@@ -47,22 +47,22 @@ uint64_t pool_piece_for(uint64_t pool_piece, uint32_t k, uint64_t len);
 /* --- the label of rows and copies ------------------------------------------------------------- */
 
 struct pool_label {
-	bool copy;     /* a copy of an open chunk; otherwise a row of a coded one */
-	bool was_open; /* of a row: the chunk was open before it was coded */
+	bool copy;     /* true: a copy of an open chunk; false: a row of a coded chunk */
+	bool was_open; /* only of a row: the chunk was open before it was coded */
 	uint32_t row;
 	uint32_t k;
 	uint32_t p;
 	uint64_t piece;
 	uint32_t crc; /* CRC of the chunk; 0 for copies */
-	uint64_t len; /* length of the chunk; 0 for copies */
+	uint64_t len; /* length of the chunk in bytes; 0 for copies */
 	uint64_t pool;
 };
 
 void pool_label_encode(const struct pool_label *l, uint8_t out[STORE_LABEL_BYTES]);
-/* -EBADMSG for bytes that are not a valid pool label. */
+/* Decodes the label of a row or copy. -EBADMSG for bytes that are not a valid pool label. */
 int pool_label_decode(const uint8_t in[STORE_LABEL_BYTES], struct pool_label *l);
 
-/* The id under which a member keeps a row, or a copy (row = POOL_ROWS_MAX + copy). */
+/* Returns the id under which a member keeps a row, or a copy (row = POOL_ROWS_MAX + copy). */
 static inline struct chunk_id pool_row_id(struct chunk_id id, uint32_t row)
 {
 	assert(row < 256 && id.index <= POOL_INDEX_MAX);
@@ -78,17 +78,21 @@ static inline struct chunk_id pool_row_id(struct chunk_id id, uint32_t row)
 /* A change of membership. The record keeps events in the order in which they happened. */
 struct pool_event {
 	uint16_t member;
-	bool replaced; /* true: replaced or returned; false: given up */
+	bool replaced; /* true: the member was replaced or returned; false: it was given up */
 };
 
 struct pool_record {
 	struct store_pool_shape shape;
-	uint64_t generation; /* the record with the highest generation is current */
-	uint32_t member;     /* the member that keeps this copy of the record */
+	/* number of this record: the record with the highest generation is current */
+	uint64_t generation;
+	uint32_t member; /* the member that keeps this copy of the record */
 	uint32_t event_count;
 	uint32_t settled; /* number of leading events whose moved rows have been rebuilt */
 	struct pool_event events[POOL_EVENTS_MAX];
-	/* 0: up to date; else the rank in which the member fell behind: higher means later. */
+	/*
+	 * 0: the member is up to date; else its rank among the members that are behind: a higher
+	 * rank fell behind later.
+	 */
 	uint16_t behind[POOL_MEMBERS_MAX];
 	uint8_t due[POOL_MEMBERS_MAX / 8]; /* one bit per member that may lack rows */
 };
@@ -105,8 +109,9 @@ static inline bool pool_is_due(const struct pool_record *r, uint32_t member)
 }
 
 /*
- * How recent the copies of a member are: POOL_RANK_UP_TO_DATE, or the rank in which it fell
- * behind; 0 for POOL_NOWHERE. Copies on the members with the highest rank are authoritative.
+ * Returns how recent the copies on a member are: POOL_RANK_UP_TO_DATE, or, if the member is behind,
+ * its rank (higher: it fell behind later); 0 for POOL_NOWHERE. Copies on the members with the
+ * highest rank are authoritative.
  */
 #define POOL_RANK_UP_TO_DATE UINT32_MAX
 static inline uint32_t pool_member_rank(const struct pool_record *r, uint32_t member)
@@ -117,13 +122,16 @@ static inline uint32_t pool_member_rank(const struct pool_record *r, uint32_t me
 }
 
 /*
- * Records up-to-date members as behind, with a higher rank than all others. Members that are
- * behind already keep their rank.
+ * Records up-to-date members as behind, with a higher rank than all members that are behind
+ * already. Members that are behind already keep their rank.
  */
 void pool_record_set_behind(struct pool_record *r, const uint16_t *members, uint32_t n);
-/* Records a member as behind with the lowest rank, because it was out of the pool. */
+/*
+ * Records a member as behind with the lowest rank, because it was not part of the pool for some
+ * time.
+ */
 void pool_record_set_behind_first(struct pool_record *r, uint32_t member);
-/* Whether two records describe the same state. Ignores which member keeps them. */
+/* Returns whether two pool records describe the same state. Ignores which member keeps them. */
 bool pool_record_equal(const struct pool_record *a, const struct pool_record *b);
 
 void pool_record_encode(const struct pool_record *r, uint8_t out[POOL_RECORD_BYTES]);
@@ -135,12 +143,19 @@ bool pool_shape_equal(const struct store_pool_shape *a, const struct store_pool_
 #define POOL_NOWHERE UINT16_MAX
 
 struct pool_map {
-	uint16_t member[POOL_ROWS_MAX]; /* POOL_NOWHERE: no member should have the row now */
-	/* An event that is not settled assigned the row to this member: it may be missing. */
+	/* the member that should have the row now; POOL_NOWHERE: no member should */
+	uint16_t member[POOL_ROWS_MAX];
+	/*
+	 * True if an event assigned the row to this member and its rows are not all rebuilt yet:
+	 * the row may be missing.
+	 */
 	bool moved[POOL_ROWS_MAX];
 };
 
-/* Errors of place_init. The shape has been checked by the caller. */
+/*
+ * Computes the placement of a pool whose shape the caller has checked. Returns the errors of
+ * place_init.
+ */
 int pool_place_init(struct place *place, const struct store_pool_shape *shape, char *why,
 		    size_t why_size);
 void pool_map_chunk(const struct place *place, const struct pool_record *r, struct chunk_id id,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Calls to members, the locks of chunks, cached heads, and what the members' answers say about a
- * chunk (pool.h has the rules).
+ * Calls to members, the locks of chunks, cached heads, and how the members' answers decide whether
+ * a chunk exists (pool.h has the rules).
  */
 #include <assert.h>
 #include <errno.h>
@@ -65,7 +65,10 @@ void pool_jobs_run(struct pool_job *jobs, uint32_t n)
 
 	rt_group_init(&g);
 	for (uint32_t i = 1; i < n; i++)
-		/* If no fiber can be started, the call runs here, before the next one. */
+		/*
+		 * If no fiber can be started for a call, this fiber runs the call itself before it
+		 * starts the next one.
+		 */
 		if (rt_group_spawn(&g, "pool", job_run, &jobs[i]) != 0)
 			job_run(&jobs[i]);
 	if (n > 0)
@@ -192,7 +195,10 @@ static bool is_absent(int rc)
 	return rc == -ENOENT || rc == -ESTALE;
 }
 
-/* Decodes the label of a row; -EBADMSG unless it belongs to this pool and this row. */
+/*
+ * Decodes the label of a row that a member returned. -EBADMSG unless the label belongs to this pool
+ * and this row.
+ */
 static int row_label(const struct pool *p, const struct pool_job *j, uint32_t row,
 		     struct pool_label *l)
 {
@@ -210,9 +216,9 @@ static bool same_chunk(const struct pool_job *a, const struct pool_label *la,
 }
 
 /*
- * Returns a row of the current chunk. A member that was down while the chunk was deleted and put
- * again still has a row of the old chunk. A delete leaves fewer than k rows, so most of the
- * present rows belong to the current chunk.
+ * Returns the number of a row that belongs to the current chunk, not to an older one. A member that
+ * was down while the chunk was deleted and put again still has a row of the old chunk. A delete
+ * leaves fewer than k rows, so most of the present rows belong to the current chunk.
  */
 static uint32_t majority_row(const struct pool_job *jobs, const struct pool_label *labels,
 			     uint32_t width)
@@ -261,7 +267,8 @@ static int lookup_rows(struct pool *p, struct pool_view *v)
 		if (rc == 0 && !same_chunk(&jobs[one], &labels[one], &jobs[r], &labels[r]))
 			rc = -ESTALE;
 		/*
-		 * An event assigned the row to this member; a rebuild may not have written it yet.
+		 * An event assigned the row to this member; a rebuild may not have written the row
+		 * yet, so its state is unknown.
 		 */
 		if (is_absent(rc) && v->map.moved[r])
 			rc = -ENODEV;
@@ -322,8 +329,8 @@ static int lookup_copies(struct pool *p, struct pool_view *v)
 		if (v->not_rebuilt[c])
 			rc = -ENODEV;
 		/*
-		 * Members that are behind are ignored: authoritative members know better. A copy
-		 * at POOL_NOWHERE is on no member.
+		 * Ignore copies on members that are behind: they may be older than the
+		 * authoritative copies. A copy at POOL_NOWHERE is on no member.
 		 */
 		bool behind = !v->authoritative[c];
 		if (rc == 0 && behind)
@@ -336,13 +343,14 @@ static int lookup_copies(struct pool *p, struct pool_view *v)
 		if (rc != 0)
 			continue;
 		/*
-		 * A fence may have reached only some copies. A client that was shown the new epoch
-		 * must see it again.
+		 * Take the highest epoch: a fence may have reached only some copies, and a client
+		 * that has read the new epoch must not read an older one later.
 		 */
 		v->epoch = max_u64(v->copies_present > 0 ? v->epoch : 0, jobs[c].st.epoch);
 		const struct chunk_stat *best = &v->copy_st[v->best_copy];
 		/*
-		 * A sealed copy decides: a seal cuts the chunk, and nothing is appended after it.
+		 * A sealed copy is better than a longer open one: a seal cuts the chunk, and no
+		 * append follows it.
 		 */
 		if (v->copies_present++ == 0 || (jobs[c].st.sealed && !best->sealed) ||
 		    (jobs[c].st.sealed == best->sealed && jobs[c].st.len > best->len))
@@ -352,11 +360,11 @@ static int lookup_copies(struct pool *p, struct pool_view *v)
 }
 
 /*
- * Decides about a chunk of which no authoritative copy was found. An acknowledged chunk has at
- * least two copies, so -ENOENT if fewer than two can exist. Else -EIO if an authoritative member
- * is unreachable, or one reports the chunk absent and another has a damaged copy; -ENOENT if one
- * reports it absent, or no copy is left at all; -ENODATA (lost) if only damaged copies and copies
- * on members that are behind remain.
+ * Returns the error for a chunk of which no authoritative copy was found. An acknowledged chunk has
+ * at least two copies, so -ENOENT if fewer than two can exist. Else -EIO if an authoritative member
+ * is unreachable, or if one authoritative member reports the chunk absent and another has a damaged
+ * copy; -ENOENT if an authoritative member reports the chunk absent, or if no copy is left at all;
+ * -ENODATA (lost) if only damaged copies and copies on members that are behind remain.
  */
 static int without_copies(const struct pool *p, struct pool_view *v)
 {
@@ -368,7 +376,7 @@ static int without_copies(const struct pool *p, struct pool_view *v)
 		reported_absent = reported_absent || (v->authoritative[c] && rc == -ENOENT);
 		damaged = damaged || (v->authoritative[c] && rc == -EBADMSG);
 		remains = remains || rc == -ESTALE || rc == -EBADMSG;
-		/* It does not matter whether members without an authoritative copy are up. */
+		/* Only members with an authoritative copy decide; other members may be down. */
 		unreachable = unreachable || (v->authoritative[c] && rc != -ENOENT &&
 					      rc != -EBADMSG && !v->not_rebuilt[c]);
 	}
@@ -429,8 +437,8 @@ int pool_has_copies(struct pool *p, struct chunk_id id, bool *out)
 	if (*out)
 		return 0;
 	/*
-	 * An acknowledged chunk is on every authoritative member, so one that reports it absent
-	 * proves that it does not exist.
+	 * An acknowledged chunk is on every authoritative member, so an authoritative member that
+	 * reports the chunk absent proves that it does not exist.
 	 */
 	for (uint32_t c = 0; c <= p->record.shape.p; c++)
 		if (v->authoritative[c] && v->copy_rc[c] == -ENOENT)
@@ -446,7 +454,9 @@ bool pool_copy_is_current(const struct pool_view *v, uint32_t copy)
 	if (v->copy_rc[copy] != 0 && v->copy_rc[copy] != -ESTALE)
 		return false;
 
-	/* The epoch of a sealed chunk is meaningless. */
+	/*
+	 * Do not compare the epochs of sealed copies: the epoch of a sealed chunk is meaningless.
+	 */
 	return st->len == best->len && st->crc == best->crc && st->sealed == best->sealed &&
 	       (st->sealed || st->epoch == v->epoch);
 }
@@ -463,7 +473,10 @@ bool pool_is_incomplete(const struct pool *p, const struct pool_view *v)
 			return true;
 	if (v->form != POOL_COPIES)
 		return false;
-	/* Copies that differ from the best one, and sealed copies that are not coded yet. */
+	/*
+	 * The chunk is incomplete if a copy differs from the best one, or if the copies are sealed
+	 * and not coded yet.
+	 */
 	for (uint32_t i = 0; i < n; i++)
 		if (rc[i] == -EBADMSG ||
 		    ((rc[i] == 0 || rc[i] == -ESTALE) && !pool_copy_is_current(v, i)))

@@ -13,7 +13,10 @@
 #include "rt/rt.h"
 #include "store/pool_impl.h"
 
-/* Detaches the store of a member after the running calls to it have ended. */
+/*
+ * Removes the store of a member from the pool after the running calls to it have ended, and returns
+ * it.
+ */
 static struct store *member_detach(struct pool *p, uint32_t member)
 {
 	assert(member < p->record.shape.members);
@@ -32,7 +35,10 @@ bool pool_is_given_up(const struct pool *p, uint32_t member)
 	return pool_record_gave_up(&p->record, member);
 }
 
-/* Locks the record and copies it for one change. Waits regardless of the deadline. */
+/*
+ * Locks the pool record and copies it to *to for one change. Waits for the lock regardless of the
+ * deadline.
+ */
 static int record_begin(struct pool *p, struct pool_record **to)
 {
 	*to = malloc(sizeof(**to));
@@ -54,7 +60,9 @@ static void record_end(struct pool *p)
 	rt_mutex_unlock(&p->record_lock);
 }
 
-/* Adds an event: the member was given up, or fresh replaced it. */
+/*
+ * Adds an event to the pool record: the member was given up (fresh is NULL), or fresh replaced it.
+ */
 static int event_add(struct pool *p, uint32_t member, struct store *fresh)
 {
 	bool replaced = fresh != NULL;
@@ -68,8 +76,8 @@ static int event_add(struct pool *p, uint32_t member, struct store *fresh)
 		to->events[to->event_count++] =
 			(struct pool_event){.member = (uint16_t)member, .replaced = replaced};
 		/*
-		 * An empty store has missed no change. What it lacks, this event has assigned to
-		 * it.
+		 * An empty store has missed no change. The rows that it lacks are those that this
+		 * event assigns to it.
 		 */
 		to->behind[member] = 0;
 		to->due[member / 8] &= (uint8_t) ~(1U << (member % 8));
@@ -114,7 +122,10 @@ int store_pool_replace_take(struct store *s, uint32_t member, struct store *fres
 			return -EBUSY;
 	}
 	struct store *old = member_detach(p, member);
-	/* No call reaches fresh before the record says that its rows must be rebuilt. */
+	/*
+	 * The pool makes no call to fresh before the record shows that the rows of the member must
+	 * be rebuilt.
+	 */
 	int rc = event_add(p, member, fresh);
 	if (rc != 0) {
 		p->members[member] = old;
@@ -125,8 +136,8 @@ int store_pool_replace_take(struct store *s, uint32_t member, struct store *fres
 }
 
 /*
- * Attaches the store of a member that came back. Cached heads that were made without it become
- * invalid.
+ * Attaches the store of a member that came back. Cached heads that were read while the member was
+ * down become invalid.
  */
 static void member_attach(struct pool *p, uint32_t member, struct store *back)
 {
@@ -146,7 +157,7 @@ uint32_t pool_replaced_until(const struct pool_record *r, uint32_t member)
 	return n;
 }
 
-/* Checks that a record found on a store is what this member would have. */
+/* Checks that a pool record found on a store belongs to this member of this pool. */
 static int return_check(const struct pool *p, const struct pool_record *r, uint32_t member)
 {
 	if (!pool_shape_equal(&r->shape, &p->record.shape) || r->member != member ||
@@ -156,8 +167,9 @@ static int return_check(const struct pool *p, const struct pool_record *r, uint3
 }
 
 /*
- * Adds the event that a given-up member returned. Its rows are assigned to it again, with all that
- * it still has. Its copies are not authoritative until a rebuild has compared them.
+ * Adds to the pool record the event that a given-up member returned. Its home rows are assigned to
+ * it again, and rows that it still stores are used. Its copies are not authoritative until a
+ * rebuild has compared them with other copies.
  */
 static int record_return(struct pool *p, uint32_t member)
 {
@@ -191,8 +203,8 @@ int store_pool_return_take(struct store *s, uint32_t member, struct store *back)
 	if (rc == 0)
 		rc = return_check(p, r, member);
 	/*
-	 * The other members' records say what it missed. Only its own said whether it had been
-	 * replaced.
+	 * The records of the other members list the changes that this member missed. Only its own,
+	 * damaged record could have shown whether another store replaced it.
 	 */
 	else if (rc == -EBADMSG && pool_replaced_until(&p->record, member) == 0)
 		rc = 0;
@@ -226,7 +238,7 @@ int store_pool_close_failed(struct store *s, uint32_t member)
 	store_pool_member_done(s, member);
 	if (info.state != STORE_FAILED)
 		return -EBUSY;
-	/* Another fiber may have closed it during the call. */
+	/* Another fiber may have closed the member's store during the call. */
 	if (p->members[member] == m)
 		store_close(member_detach(p, member));
 	return 0;
@@ -310,8 +322,8 @@ int pool_record_missed(struct pool *p, enum pool_missed what, const uint16_t *me
 		p->missed_count[members[i]]++;
 	}
 	/*
-	 * Comparing with the current record is not enough: a change of it that is in progress may
-	 * clear these marks.
+	 * Take the record's lock even if the current record has these marks: a change in progress
+	 * may be clearing them.
 	 */
 	int rc = record_begin(p, &to);
 	if (rc != 0)
@@ -345,8 +357,9 @@ uint32_t store_pool_behind_count(struct store *s)
 }
 
 /*
- * Clears the marks of members that have missed no further change since their missed_count was
- * missed[m]. Also clears those of given-up members, which are not asked for anything.
+ * Clears the marks `behind` and `due` of members whose missed_count still equals missed[m], that
+ * is, which missed no further change. Also clears the marks of given-up members, which the pool
+ * does not use.
  */
 static bool clear_missed(const struct pool *p, struct pool_record *to, const uint32_t *missed)
 {
@@ -376,9 +389,9 @@ int pool_record_rebuilt(struct pool *p, uint32_t events, const uint32_t missed[P
 	for (uint32_t m = 0; m < to->shape.members; m++)
 		down = down || p->members[m] == NULL;
 	/*
-	 * If events were added during the rebuild, there is more to do, and members that returned
-	 * were skipped. In a clustered pool the rows of a missing member have no other place, so
-	 * its events stay unsettled.
+	 * If events were added during the rebuild, another rebuild is needed, because this one
+	 * skipped members that returned. In a clustered pool the rows of a missing member have no
+	 * other place, so its events stay unsettled.
 	 */
 	assert(events <= to->event_count && to->settled <= to->event_count);
 	bool all = to->event_count == events;

@@ -21,16 +21,16 @@ static void *pages_alloc(uint64_t bytes)
 /* State of the encoding of one chunk into rows. */
 struct coding {
 	const struct codec *codec;
-	const uint8_t *bytes; /* bytes of the chunk */
+	const uint8_t *bytes; /* contiguous bytes of the chunk */
 	uint32_t chunk_crc;
 	int rc;
 	struct pool_geo geo;
 	uint32_t width;
-	size_t row_iovs;   /* entries of iov per row: pieces, padding, trailer */
-	struct iovec *iov; /* [row * row_iovs + i] */
+	size_t row_iovs;   /* number of entries of iov per row: pieces, padding, trailer */
+	struct iovec *iov; /* buffers of the rows; index row * row_iovs + i */
 	int iov_n[POOL_ROWS_MAX];
 	uint32_t crc[POOL_ROWS_MAX]; /* CRC of each row */
-	uint8_t *parity;             /* bytes of p rows */
+	uint8_t *parity;             /* bytes of the p parity rows, one after the other */
 	uint8_t *zeros;
 	uint8_t *trailer; /* a page that starts with the caller's label */
 };
@@ -73,9 +73,9 @@ static void iov_add(struct coding *c, uint32_t row, const uint8_t *bytes, uint64
 }
 
 /*
- * Data rows refer to the caller's memory. The CRCs of the pieces, combined in the order of the
- * chunk, must give the CRC that came with it; combined in the order of the rows they give the CRCs
- * of the rows.
+ * Fills in the data rows, which refer to the caller's memory, and checks their CRCs. The CRCs of
+ * the pieces, combined in the order of the chunk, must give the CRC that came with the chunk;
+ * combined in the order of the rows they give the CRCs of the rows.
  */
 static int code_data(struct coding *c)
 {
@@ -114,12 +114,13 @@ static int code_parity(struct coding *c)
 	for (uint32_t r = g->k; rc == 0 && r < c->width; r++)
 		c->crc[r] = crc32c(0, c->parity + (r - g->k) * g->row_len, g->row_len);
 	/*
-	 * The verification comes after the CRCs, so that they are proved to be those of correct bytes.
+	 * Verify the parity after the CRCs are computed, so that the CRCs are proved to be those of
+	 * correct bytes.
 	 */
 	return rc != 0 ? rc : codec_verify(c->codec, g->row_len, sg);
 }
 
-/* Runs on an offload thread. */
+/* Computes parity and CRCs of all rows. Runs on an offload thread. */
 static void code_all(void *arg)
 {
 	struct coding *c = arg;
@@ -160,17 +161,18 @@ static void row_label(const struct pool *p, const struct pool_geo *g, uint32_t r
 	pool_label_encode(&l, out);
 }
 
-/* Whether an error only says that the member is down for now. */
+/* Returns whether an error means only that the member is down at present. */
 static bool is_down(int64_t rc)
 {
 	return rc == -EIO || rc == -ENODEV || rc == -EROFS;
 }
 
 /*
- * Handles rows that exist already. A row with the same label and CRC is a row of this very chunk,
- * from an unfinished put or a retry, and counts as put. Other rows are garbage and are replaced,
- * unless they could form a chunk together with rows that cannot be seen now: those of members that
- * are down, and those that an event moved. Then returns -EEXIST and changes nothing.
+ * Handles rows that a put found on members already. A row with the same label and CRC belongs to
+ * this chunk (an unfinished put or a retry wrote it) and counts as put. Other rows are garbage and
+ * are replaced, unless they could form a chunk together with rows that cannot be read now: rows on
+ * members that are down, and rows that an event moved. In that case returns -EEXIST and changes no
+ * row.
  */
 static int resolve_existing_rows(struct pool *p, const struct pool_map *map, struct pool_job *jobs,
 				 uint32_t width, uint32_t *same)
@@ -208,12 +210,15 @@ static int resolve_existing_rows(struct pool *p, const struct pool_map *map, str
 	return 0;
 }
 
-/* Decides whether a put succeeded. *same is the number of rows that were there already. */
+/*
+ * Decides whether a put succeeded. Sets *same to the number of rows of this chunk that were stored
+ * already.
+ */
 static int put_outcome(struct pool *p, const struct pool_map *map, struct pool_job *jobs,
 		       uint32_t width, uint32_t *same)
 {
 	uint32_t good = 0;
-	/* One row more than k where p > 1, so that the chunk tolerates a loss at once. */
+	/* Require one row more than k if p > 1, so that the chunk tolerates a loss at once. */
 	uint32_t least = p->record.shape.k + (p->record.shape.p > 1);
 	bool exists = false;
 	int worst = 0;
@@ -235,7 +240,10 @@ static int put_outcome(struct pool *p, const struct pool_map *map, struct pool_j
 	return good >= least && (worst == 0 || is_down(worst)) ? 0 : worst;
 }
 
-/* Records which members lack their row. Must succeed before the put is acknowledged. */
+/*
+ * Stores in the pool record which members lack their row of this chunk. This must succeed before
+ * the put is acknowledged.
+ */
 static int rows_missed(struct pool *p, const struct pool_map *map, const struct pool_job *jobs,
 		       uint32_t width)
 {
@@ -281,7 +289,7 @@ static int put_coding(struct pool *p, struct chunk_id id, const struct store_put
 	int rc = put_outcome(p, &map, jobs, c->width, &same);
 	if (rc == 0)
 		rc = rows_missed(p, &map, jobs, c->width);
-	/* The chunk existed already, and the retry has only added missing rows: keep them. */
+	/* The chunk existed already and this retry has only added missing rows: keep these rows. */
 	if (rc == 0 || same >= p->record.shape.k)
 		return rc;
 	for (uint32_t r = 0; r < c->width; r++) {
@@ -326,7 +334,10 @@ int pool_row_put(struct pool *p, const struct pool_view *v, uint32_t row, const 
 		.call = POOL_PUT,
 		.member = v->map.member[row],
 		.id = pool_row_id(v->id, row),
-		/* Replaces a damaged row, whose intact stripes are needed until then. */
+		/*
+		 * Replace a damaged row in one step: its intact stripes are needed until the new
+		 * row is stored.
+		 */
 		.put = {.epoch = v->epoch, .replace = true},
 	};
 	j.put.data = (struct store_data){
@@ -358,8 +369,8 @@ static int put_chunk(struct pool *p, struct chunk_id id, const struct store_put 
 }
 
 /*
- * Called after the rows are deleted: a reader that looks the chunk up during the delete still
- * finds them and caches the head.
+ * Drops the cached head of a chunk and counts the delete. Called after the rows are deleted,
+ * because a reader that looks the chunk up during the delete still finds rows and caches the head.
  */
 static void forget_rows(struct pool *p, struct chunk_id id)
 {
@@ -408,8 +419,8 @@ static struct pool_job *remove_jobs(struct pool *p, const struct pool_map *map, 
 }
 
 /*
- * Whether a row or copy may remain after the delete. POOL_NOWHERE means that its member was given
- * up.
+ * Returns whether a row or copy may remain after the delete. For POOL_NOWHERE no row remains that
+ * is used: its member was given up.
  */
 static bool may_remain(const struct pool_job *j)
 {
@@ -454,7 +465,8 @@ int pool_remove_copies(struct pool *p, const struct pool_map *map, struct chunk_
 	assert(*removed + left <= n);
 	int rc = pool_record_missed(p, POOL_MISSED_COPY, missed, left);
 	/*
-	 * Only now: members may have fallen behind by changes of other chunks during the deletes.
+	 * Determine the authoritative copies only now: changes of other chunks may have made
+	 * members fall behind during the deletes.
 	 */
 	pool_authoritative(p, map, authoritative, &all_behind);
 	for (uint32_t c = 0; rc == 0 && c < n; c++)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Passes over all chunks of a pool. A rebuild handles chunks in classes by the number of rows that
- * may be missing, highest first, so that the chunks closest to loss become safe first. A pass
- * lists the rows of the members. Which rows of a chunk may be missing follows from its id and the
- * pool record alone, so chunks that lack no row are not read at all. A last pass looks up every
- * chunk, but only when members are behind or due, or when the record explains no missing rows.
- * `parallel` chunks are rebuilt at the same time.
+ * may be missing, highest first, so that the chunks closest to loss are rebuilt first. A pass lists
+ * the rows of the members. Which rows of a chunk may be missing follows from its id and the pool
+ * record alone, so chunks that lack no row are not read at all. A last pass looks up every chunk,
+ * but only when members are behind or due, or when the record explains no missing rows. `parallel`
+ * chunks are rebuilt at the same time.
  */
 #include <assert.h>
 #include <errno.h>
@@ -31,15 +31,15 @@ struct rebuild {
 	uint32_t parallel;
 };
 
-/* A chunk that a fiber rebuilds. */
+/* State of the rebuild of one chunk by a fiber. */
 struct rebuild_one {
 	struct rebuild *b;
 	struct chunk_id id;
 };
 
 /*
- * Deletes the rows and copies of a chunk that does not exist: they come from unfinished deletes
- * and puts, or are on members that missed a delete.
+ * Deletes the rows and copies of a chunk that does not exist: unfinished deletes and puts left
+ * them, or their members missed a delete.
  */
 static void remove_garbage(struct pool *p, const struct pool_view *v)
 {
@@ -64,8 +64,8 @@ static int check_copies(struct pool *p, struct pool_view *v)
 }
 
 /*
- * Members that are behind may have copies of a chunk that was coded since. Deletes these before
- * the members become authoritative again.
+ * Deletes the copies of a coded chunk from members that are behind and missed that the chunk was
+ * coded. This must happen before the members become authoritative again.
  */
 static int remove_old_copies(struct pool *p, const struct pool_view *v)
 {
@@ -88,7 +88,10 @@ static void rebuild_chunk(struct rebuild *b, struct chunk_id id)
 		remove_garbage(p, &v);
 		return;
 	}
-	/* A chunk of length 0 is described completely by the label of any row. */
+	/*
+	 * The label of any one row describes a chunk of length 0 completely, so the chunk is not
+	 * lost.
+	 */
 	if (rc == -ENODATA && v.form == POOL_CODED && v.geo.len == 0)
 		rc = 0;
 	if (rc == -ENODATA) {
@@ -166,7 +169,10 @@ static int rebuild_start(struct rebuild *b, struct rt_group *g, struct chunk_id 
 
 /* --- finding chunks ---------------------------------------------------------------------------- */
 
-/* Whether a row may be missing: an event that is not settled moved it, or its member is down. */
+/*
+ * Returns whether a row may be missing: an event whose rows are not all rebuilt moved it, or its
+ * member is down.
+ */
 static bool row_may_be_missing(const struct pool *p, const struct pool_map *map, uint32_t row)
 {
 	return map->moved[row] || map->member[row] == POOL_NOWHERE ||
@@ -174,10 +180,11 @@ static bool row_may_be_missing(const struct pool *p, const struct pool_map *map,
 }
 
 /*
- * Whether a chunk is in the class with `losses` possibly missing rows (more than p count as p + 1)
- * and this member names it. The id of the chunk selects one of the members that should have a row,
- * so that one member names it. If that member lacks its row, no member names the chunk: its put
- * never completed, or members are behind and the last pass finds it.
+ * Returns whether a chunk is in the class with `losses` possibly missing rows (more than p count as
+ * p + 1) and is rebuilt when this member lists it. The id of the chunk selects one of the members
+ * that should have a row, so that the chunk is rebuilt once although every member lists it. If the
+ * selected member lacks its row, no list leads to the chunk: its put never completed, or members
+ * are behind and the last pass finds it.
  */
 static bool member_names_chunk(const struct pool *p, struct chunk_id id, uint32_t row,
 			       uint32_t member, uint32_t losses)
@@ -201,11 +208,12 @@ static bool member_names_chunk(const struct pool *p, struct chunk_id id, uint32_
 }
 
 #define LISTER_IDS 64
-#define LISTER_CHUNK 1 /* lister_next returned a chunk */
+#define LISTER_CHUNK 1 /* returned by lister_next: *id is a chunk */
 
 /*
- * Names the chunks of one class, taking them from all members in turn. Chunks that were listed by
- * one member all have rows on it, and would wait for it while other members are idle.
+ * Iterates over the chunks of one class, taking them from the lists of all members in turn. Chunks
+ * from the list of one member all have rows on that member; rebuilding them one after the other
+ * would keep that member busy while other members are idle.
  */
 struct lister {
 	struct pool *pool;
@@ -221,7 +229,7 @@ struct lister {
 	} members[];
 };
 
-/* Lists further chunks of a member, if it has any. */
+/* Reads the next part of the list of a member's chunks, unless the list has ended. */
 static int lister_fill(struct lister *l, uint32_t member)
 {
 	struct lister_member *m = &l->members[member];
@@ -232,7 +240,9 @@ static int lister_fill(struct lister *l, uint32_t member)
 		int64_t got = pool_member_list(l->pool, member, &m->at, m->ids, LISTER_IDS);
 		if (got == -ECANCELED || got == -ETIME)
 			return (int)got;
-		/* The member is skipped, and the rebuild counts as incomplete. */
+		/*
+		 * A member that cannot be listed is skipped, and the rebuild counts as incomplete.
+		 */
 		*l->failed += got < 0;
 		m->ended = got <= 0;
 		l->ended += m->ended;
@@ -248,7 +258,7 @@ static int lister_fill(struct lister *l, uint32_t member)
 	return 0;
 }
 
-/* Sets *id to the next chunk. LISTER_CHUNK, 0 at the end, or an error. */
+/* Sets *id to the next chunk of the class. Returns LISTER_CHUNK, 0 at the end, or an error. */
 static int lister_next(struct lister *l, struct chunk_id *id)
 {
 	uint32_t members = l->pool->record.shape.members;
@@ -319,7 +329,7 @@ static int any_lost(struct pool *p, uint64_t *failed, bool *lost)
 	return *lost ? 0 : rc;
 }
 
-/* Looks up and rebuilds every chunk. */
+/* Looks up every chunk of the pool and rebuilds those that lack rows or copies. */
 static int rebuild_all(struct rebuild *b)
 {
 	struct store_cursor at = {0};
@@ -338,10 +348,10 @@ static int rebuild_all(struct rebuild *b)
 }
 
 /*
- * Deletes rows and copies from a member to which their chunk's map does not assign them any more.
- * If a later event assigned them to this member again, they would be taken for current ones. Stops
- * when an event was added after the first `events`: the rows that it moved are not rebuilt yet,
- * and the old ones may still be needed.
+ * Deletes the rows and copies that a member stores although events have assigned them to other
+ * members. If a later event assigned them to this member again, they would be mistaken for current
+ * ones. Stops when an event was added after the first `events`: the rows that this event moved are
+ * not rebuilt yet, and the old rows may still be needed.
  */
 static int remove_misplaced(struct pool *p, uint32_t member, uint32_t events,
 			    struct store_pool_progress *progress)
@@ -390,7 +400,7 @@ void store_pool_set_external_repair(struct store *s, bool external)
 	pool_of(s)->external_repair = external;
 }
 
-/* Whether events moved rows that are not rebuilt yet, or members are down. */
+/* Returns whether events moved rows that are not rebuilt yet, or members are down. */
 static bool rows_may_be_missing(const struct pool *p)
 {
 	bool down = false;
@@ -401,9 +411,9 @@ static bool rows_may_be_missing(const struct pool *p)
 }
 
 /*
- * A put in progress may write rows to where they belonged before an event, and members do not list
- * them yet. Waits for such puts. If one takes longer than PUTS_WAIT_NS, the rebuild starts without
- * it and counts as incomplete.
+ * Waits for the puts in progress: such a put may write rows to the members that had them before an
+ * event, and members do not list these rows yet. If a put takes longer than PUTS_WAIT_NS, the
+ * rebuild starts without waiting for it and counts as incomplete.
  */
 static void wait_for_puts(struct pool *p, struct store_pool_progress *progress)
 {
@@ -447,7 +457,7 @@ int store_pool_rebuild(struct store *s, uint32_t parallel, struct store_pool_pro
 		rc = rebuild_class(&b, n);
 	if (rc == 0 &&
 	    (!may_lack_rows || store_pool_behind_count(s) > 0 || pool_any_due(&p->record))) {
-		out->lost = 0; /* the pass over all chunks counts them again */
+		out->lost = 0; /* the pass over all chunks counts the lost chunks again */
 		rc = rebuild_all(&b);
 	}
 	bool moved = p->record.settled < p->record.event_count;
@@ -526,8 +536,8 @@ static size_t chunk_losses(const struct pool_view *v, const struct pool_damage *
 }
 
 /*
- * Lists the losses of one chunk. Reads nothing of a chunk that has all rows, and scans rows for
- * damage only if damage can decide what is lost.
+ * Lists the losses of one chunk. Reads no row of a chunk that has all rows, and scans rows for
+ * damage only if damage can change which rows are lost.
  */
 static int64_t losses_of(struct pool *p, struct chunk_id id, bool all, struct store_pool_loss *out)
 {
@@ -547,8 +557,9 @@ static int64_t losses_of(struct pool *p, struct chunk_id id, bool all, struct st
 	if (rc == 0 && v.present == pool_width(p))
 		return 0;
 	/*
-	 * If more than p rows are missing, the patch finds further damage. If a rebuild is due,
-	 * that finds damage and notes it. In both cases a scan here would read the rows twice.
+	 * Do not scan if more than p rows are missing, because store_pool_patch will find further
+	 * damage, or if a rebuild is due, because the rebuild will find damage and note it. In both
+	 * cases a scan here would read the rows twice.
 	 */
 	bool decided = all || v.present + p->record.shape.p < pool_width(p) ||
 		       (p->record.settled < p->record.event_count && !pool_may_be_damaged(p, id));
@@ -559,7 +570,10 @@ static int64_t losses_of(struct pool *p, struct chunk_id id, bool all, struct st
 	return rc != 0 ? rc : n;
 }
 
-/* One chunk of a page; the losses of all chunks of a page are determined side by side. */
+/*
+ * The search for the losses of one chunk; it runs side by side for all chunks of a page of the
+ * list.
+ */
 struct loss_look {
 	struct pool *pool;
 	struct chunk_id id;

@@ -4,9 +4,9 @@
  * (POOL_RECORD_BLOCK, 1), written in turn, so that the previous record survives a failed write. A
  * new record is accepted when more than p members have stored it, and more than half of those that
  * are not given up. A pool is opened with enough members that at least one of them has the last
- * accepted record; the highest generation found is current. A record that too few members stored
- * is overwritten with the previous one. That can fail, too, and members with such a record may be
- * down when the pool is next opened and changed: therefore no generation is used twice. A
+ * accepted record; the highest generation found is current. A record that too few members stored is
+ * overwritten with the previous one. Overwriting it can fail, too, and members with such a record
+ * may be down when the pool is next opened and changed: therefore no generation is used twice. A
  * generation is the wall clock time, or the last one + 1 if the clock does not advance.
  * store_pool_record_repair rewrites records that get damaged while the pool is open.
  */
@@ -95,7 +95,7 @@ struct record_job {
 	struct pool *pool;
 	const struct pool_record *to;
 	uint32_t member;
-	struct store *fresh; /* used instead of the member's store; may be NULL */
+	struct store *fresh; /* store to write to instead of the member's; may be NULL */
 	bool skip;
 	int rc;
 };
@@ -121,8 +121,8 @@ static void record_job_run(void *arg)
 }
 
 /*
- * Writes a record to each member that is up, or to the store that replaces it; jobs[].rc tells the
- * outcome.
+ * Writes a record to each member that is up, or to the store that replaces the member; sets
+ * jobs[].rc to the result of each write.
  */
 static void record_write(struct pool *p, struct record_job *jobs)
 {
@@ -139,7 +139,7 @@ static void record_write(struct pool *p, struct record_job *jobs)
 
 /*
  * Overwrites a record that too few members stored with the current one. A failure here does no
- * harm (see above).
+ * harm, because no generation is used twice.
  */
 static void record_roll_back(struct pool *p, struct record_job *jobs, uint64_t generation)
 {
@@ -153,7 +153,7 @@ static void record_roll_back(struct pool *p, struct record_job *jobs, uint64_t g
 			store_delete(jobs[m].fresh, record_id(0));
 	}
 	record_write(p, jobs);
-	/* A member that reported an error may have stored it nevertheless. */
+	/* A member that reported an error may have stored the record nevertheless. */
 	p->record_may_differ = true;
 }
 
@@ -198,8 +198,8 @@ int pool_record_change(struct pool *p, const struct pool_record *to, uint32_t me
 }
 
 /*
- * Whether a member's record is damaged, missing or different. An error that only prevents reading
- * it does not count.
+ * Returns whether the pool record on a member must be rewritten, because it is damaged, missing or
+ * different. An error that only prevents reading the record is no reason.
  */
 static bool record_needs_rewrite(const struct pool *p, struct store *m, struct pool_record *found)
 {
@@ -234,7 +234,10 @@ int store_pool_record_repair(struct store *s, uint32_t member)
 	if (rc == 0 && record_needs_rewrite(p, m, found)) {
 		rc = rt_mutex_lock(&p->record_lock);
 		if (rc == 0) {
-			/* Another fiber may have changed it before the lock was taken. */
+			/*
+			 * Check again: another fiber may have rewritten the record before this
+			 * fiber took the lock.
+			 */
 			if (record_needs_rewrite(p, m, found))
 				rc = record_rewrite(p, member);
 			rt_mutex_unlock(&p->record_lock);
@@ -259,7 +262,10 @@ int store_pool_format(const struct store_pool_shape *shape, struct store *const 
 	int rc = pool_shape_check(&r->shape, &place);
 	for (uint32_t m = 0; rc == 0 && m < r->shape.members; m++) {
 		rc = pool_record_get(members[m], found, &slot);
-		/* A format that a crash interrupted can be repeated. */
+		/*
+		 * An intact first record of this very pool is left from a format that a crash
+		 * interrupted: the format can be repeated.
+		 */
 		bool again = rc == 0 && found->generation == 1 && found->member == m &&
 			     pool_shape_equal(&found->shape, &r->shape);
 		rc = rc == -ENOENT || again ? 0 : rc == 0 ? -EEXIST : rc;

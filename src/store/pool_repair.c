@@ -55,7 +55,7 @@ static void damage_sum_up(struct pool_damage *d, uint32_t p)
 		d->lost = d->lost || damage_count(d, s) > p;
 }
 
-/* Marks rows that are not present as damaged from start to end. */
+/* Marks the rows of a chunk that are not present as damaged in all stripes. */
 static void damage_missing(struct pool_damage *d, const struct pool_view *v)
 {
 	for (uint32_t r = 0; r < d->width; r++)
@@ -116,8 +116,8 @@ int pool_damage_scan(struct pool *p, const struct pool_view *v, struct pool_dama
 		if (v->row_rc[r] != 0)
 			continue;
 		/*
-		 * Too many ranges to list, or no answer: the row counts as damaged from start to
-		 * end.
+		 * The row has more damaged ranges than can be listed, or its member did not answer:
+		 * the row counts as damaged in all stripes.
 		 */
 		if (jobs[r].rc < 0 || jobs[r].rc == POOL_SCAN_RANGES)
 			damage_range(d, &v->geo, r, 0, max_u64(v->geo.row_len, 1));
@@ -132,8 +132,8 @@ int pool_damage_scan(struct pool *p, const struct pool_view *v, struct pool_dama
 /* --- rebuilding rows -------------------------------------------------------------------------- */
 
 /*
- * Bytes that the caller supplied, as rows. given[stripe * width + row] tells which pieces are
- * there.
+ * Pieces that the caller of store_pool_patch supplied, at their place in the rows. given[stripe *
+ * width + row] is set for each supplied piece.
  */
 struct supplied {
 	uint8_t *given;
@@ -144,10 +144,14 @@ struct row_rebuild {
 	struct pool *pool;
 	struct pool_view *v;
 	const struct pool_damage *d;
-	const struct supplied *supplied; /* may be NULL */
+	/* pieces from the caller of store_pool_patch; may be NULL */
+	const struct supplied *supplied;
 	bool all_data; /* fetch all data rows, so that the CRC of the chunk can be checked */
-	bool target[POOL_ROWS_MAX]; /* rows to write */
-	/* Buffers of row_len bytes: the targets, and with all_data all data rows. */
+	bool target[POOL_ROWS_MAX]; /* true for the rows to write */
+	/*
+	 * Buffers of row_len bytes: one for each row to write and, with all_data, for each data
+	 * row.
+	 */
 	uint8_t *row[POOL_ROWS_MAX];
 	uint32_t crc[POOL_ROWS_MAX]; /* CRC of the bytes in row[] so far */
 	uint8_t label[STORE_LABEL_BYTES];
@@ -167,7 +171,7 @@ static int row_rebuild_init(struct row_rebuild *m)
 	for (uint32_t r = 0; r < m->d->width; r++) {
 		for (uint64_t s = 0; s < m->d->stripes; s++)
 			m->target[r] = m->target[r] || m->d->bad[s * m->d->width + r] != 0;
-		/* A chunk of length 0 has rows, too. */
+		/* A chunk of length 0 has rows without stripes, so look at the row itself too. */
 		m->target[r] = m->target[r] || m->v->row_rc[r] != 0 || m->d->end[r];
 		if (!m->target[r] && !(m->all_data && r < m->v->geo.k))
 			continue;
@@ -188,8 +192,8 @@ static bool same_damage(const struct row_rebuild *m, uint64_t a, uint64_t b)
 }
 
 /*
- * Rebuilds stripes [first, end), which have the same damage. With label set, also reads the
- * caller's label behind a row.
+ * Rebuilds stripes [first, end) of a chunk, which have the same damage. With `label` set, also
+ * reads the caller's label, which is stored after a row.
  */
 static int rebuild_stripes_try(struct row_rebuild *m, uint64_t first, uint64_t end, bool label)
 {
@@ -230,11 +234,14 @@ static int rebuild_stripes(struct row_rebuild *m, uint64_t first, uint64_t end)
 {
 	int rc = rebuild_stripes_try(m, first, end, true);
 
-	/* Perhaps only the label behind a row could not be read: try without it. */
+	/*
+	 * Perhaps only the caller's label after a row could not be read: try again without the
+	 * label.
+	 */
 	return rc == -ENODATA && !m->label_got ? rebuild_stripes_try(m, first, end, false) : rc;
 }
 
-/* Checks that the data rows together have the CRC of the chunk that was put. */
+/* Checks that the data rows together have the CRC that the chunk was put with. */
 static int check_chunk_crc(const struct row_rebuild *m)
 {
 	const struct pool_geo *g = &m->v->geo;
@@ -279,8 +286,8 @@ static int rebuild_and_write(struct row_rebuild *m, uint32_t *written)
 			missed[n++] = m->v->map.member[r];
 	}
 	/*
-	 * Rows of members that are down are recorded already, and a rebuild finds the others: an
-	 * error here changes nothing.
+	 * An error here can be ignored: the rows of members that are down are in the pool record
+	 * already, and a rebuild finds all other missing rows.
 	 */
 	pool_record_missed(m->pool, POOL_MISSED_ROW, missed, n);
 	return rc != 0 ? rc : put_rc;
@@ -365,8 +372,8 @@ static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_ran
 		return rc != 0 ? rc : -ENOMEM;
 	for (uint32_t c = 0; c < n; c++) {
 		/*
-		 * A copy on a member that is behind is scanned if it is up to date: a rebuild will
-		 * make it authoritative again.
+		 * Also scan a copy on a member that is behind if the copy itself is up to date: a
+		 * rebuild will make it authoritative again.
 		 */
 		bool there = v->copy_rc[c] == 0 || pool_copy_is_current(v, c);
 		jobs[c].member = there ? v->map.member[c] : POOL_NOWHERE;
@@ -387,7 +394,10 @@ static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_ran
 	for (uint32_t c = 0; c < n; c++)
 		if (jobs[c].rc > 0 || jobs[c].rc == -EBADMSG) {
 			v->copy_rc[c] = -EBADMSG;
-			v->copy_st[c].len = 0; /* differs from the best copy in any case */
+			/*
+			 * makes the damaged copy differ from the best copy, so that it is replaced
+			 */
+			v->copy_st[c].len = 0;
 		}
 	if (good && p->admin_state == STORE_ONLINE) {
 		rt_shield_enter();
@@ -400,8 +410,8 @@ static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_ran
 }
 
 /*
- * Rebuilds the rows that are damaged but not lost. An error says that damage remains. Failing to
- * write rows of members that are down is no error: a rebuild does that.
+ * Rebuilds the rows of a chunk that are damaged but not lost. Returns an error if damage remains.
+ * Rows on members that are down are no error: a later rebuild writes them.
  */
 static int scan_repair(struct pool *p, struct pool_view *v, const struct pool_damage *d)
 {
@@ -514,9 +524,10 @@ static int patch_damage(struct pool *p, struct pool_view *v, const struct pool_d
 }
 
 /*
- * Rows are mostly missing with their members while the others are intact, so the chunk is first
- * rebuilt without a scan; its CRC proves the result. Only if that fails are the remaining rows
- * scanned for damage.
+ * Reconstructs a chunk from supplied pieces and writes its lost rows. Mostly, rows are missing
+ * because their members failed, and all other rows are intact. So the chunk is first rebuilt
+ * without a scan, and the CRC of the chunk proves the result. Only if that fails are the remaining
+ * rows scanned for damage.
  */
 static int patch_locked(struct pool *p, struct chunk_id id, const struct store_pool_piece_run *runs,
 			size_t n)

@@ -123,7 +123,7 @@ const struct context *rt_context_enter(const struct context *c);
 void rt_context_leave(const struct context *before);
 
 /* A local declared AUTO_RT_CONTEXT is given to rt_context_leave when its scope ends. */
-#define AUTO_RT_CONTEXT __attribute__((cleanup(rt_context_auto_leave)))
+#define AUTO_RT_CONTEXT __attribute__((cleanup(rt_context_auto_leave), unused))
 
 static inline void rt_context_auto_leave(const struct context **slot)
 {

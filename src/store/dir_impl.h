@@ -25,16 +25,15 @@
 #include "store/units.h"
 
 #define DIR_PATH_MAX 1024
-#define DIR_WINDOW_BYTES \
-/* bytes of the buffer for a copy or verification; larger only if a unit is larger */
-(1 * MIB)
+/* Bytes of the buffer for a copy or verification; larger only if a unit is larger. */
+#define DIR_WINDOW_BYTES (1 * MIB)
 #define DIR_FROZEN_MAX 64
 #define DIR_UNREADABLE_MAX 256
-#define DIR_UNREADABLE_BYTES \
-	(1 * MIB) /* bytes of the range of a chunk that counts as one error if it cannot be read */
+/* Bytes of the range of a chunk that counts as one error if it cannot be read. */
+#define DIR_UNREADABLE_BYTES (1 * MIB)
 
-	/* One state of a chunk, shared by readers; immutable. */
-	struct dir_head {
+/* One state of a chunk, shared by readers; immutable. */
+struct dir_head {
 	unsigned refs;
 	struct chunk_head h;
 };

@@ -68,7 +68,7 @@ static int system_client(struct rt_pool *pool, struct meta_client **out)
 	return meta_client_open(out, &o);
 }
 
-/* A node tells the metadata that it lives. */
+/* Sends the heartbeats of a node. */
 static void beat_fiber(void *arg)
 {
 	struct fixture_node *n = arg;
@@ -176,7 +176,7 @@ static void node_main(void *arg)
 static void client_main(void *arg)
 {
 	struct client_fixture *fx = arg;
-	/* The nodes need a moment. */
+	/* Waits until the nodes listen. */
 	CHECK_EQ(rt_sleep_ns(3 * NS_PER_S), 0);
 	fx->body(fx);
 	fx->done = true;
@@ -203,7 +203,7 @@ struct cluster_plan {
 	uint64_t storm; /* a seed; 0: none */
 };
 
-/* What the world does that costs no stored byte for good. */
+/* The faults of a storm: none of them loses a stored byte permanently. */
 static void storm_faults(struct sim_config *c)
 {
 	static const enum sim_fault kept[] = {

@@ -25,7 +25,7 @@ struct fixture_node {
 	unsigned index;
 	struct sim_node *node;
 	struct sim_disk *disks[FIXTURE_DISKS_MAX];
-	unsigned drive; /* how often its drives were replaced */
+	unsigned drive; /* how often its drive was replaced */
 };
 
 struct client_fixture {
@@ -39,29 +39,30 @@ struct client_fixture {
 	uint64_t disk_bytes;
 	struct sim_node *client;
 	struct sim_node *meta;  /* NULL: there is none */
-	struct sim_node *other; /* a test's */
+	struct sim_node *other; /* a further process, for a test */
 	bool pools;             /* the first disk of each node is a pool 2+1 of three folders, */
 	bool wide;              /* or declustered over six, */
-	bool outside;           /* which leaves repair to others when it is beyond its code */
-	uint64_t sick;          /* a disk of which its node says this: */
+	/* with repair left to the janitor when the pool lost more than its code tolerates */
+	bool outside;
+	uint64_t sick; /* a disk whose node reports this state: */
 	enum cluster_state sick_health;
 	struct kv_mem *kv;
-	struct kv *store; /* the metadata server's, on it */
+	struct kv *store; /* the metadata server's store */
 	void (*body)(struct client_fixture *fx);
 	bool done;
-	/* What the body wants done to the world: see fixture_do. */
+	/* Requests of the body to the world: see fixture_do. */
 	void (*act)(struct client_fixture *fx, uint64_t arg);
 	uint64_t act_arg;
-	/* The body's: */
+	/* For the body: */
 	struct cluster map;
 	struct fabric fabric;
 	struct engine *engine;
 };
 
-/* Runs the body beside a cluster of so many nodes. */
+/* Runs the body with a cluster of so many nodes. */
 void fixture_run(unsigned nodes, unsigned disks, void (*body)(struct client_fixture *fx));
 
-/* The same with metadata: nodes register themselves. */
+/* Also starts a metadata server; nodes register themselves. */
 void fixture_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_fixture *fx));
 /* A test in a cluster with metadata, whose body follows. */
 #define CLIENT_TEST(name, nodes, disks)                     \
@@ -73,49 +74,51 @@ void fixture_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_
 	}                                                   \
 	static void name##_body(struct client_fixture *fx)
 
-/* And with several nodes in each rack, in order; or with disks of that size. */
+/* Also puts several nodes into each rack, in order; or sets the size of the disks. */
 void fixture_run_racks(unsigned nodes, unsigned rack_nodes,
 		       void (*body)(struct client_fixture *fx));
 void fixture_run_small(unsigned nodes, uint64_t disk_bytes,
 		       void (*body)(struct client_fixture *fx));
-/* And with two disks of that size (0: the usual) on each node, of which the second is flash on the first nodes. */
+/* Also gives each node two disks of that size (0: the usual); the second disk of the first nodes
+ * is flash. */
 void fixture_run_media(unsigned nodes, unsigned flash_nodes, uint64_t disk_bytes,
 		       void (*body)(struct client_fixture *fx));
-/* And with a store of metadata whose calls can be made to fail: fx->kv. */
+/* Also lets calls of the metadata store fail: fx->kv. */
 void fixture_run_faulty(unsigned nodes, void (*body)(struct client_fixture *fx));
-/*
- * And under faults of the network, of processes and of disks, drawn from the seed; the metadata server and the client
- * are spared, and nothing stored is lost for good. fixture_quiet ends them.
- */
+/* Also injects faults of the network, processes and disks, drawn from the seed. The metadata
+ * server and the client have none, and no stored byte is lost permanently. fixture_quiet ends
+ * them. */
 void fixture_run_storm(unsigned nodes, uint64_t seed, void (*body)(struct client_fixture *fx));
 void fixture_quiet(struct client_fixture *fx, uint64_t unused); /* an act */
-/* And with a pool in place of each node's disk. */
+/* Also uses a pool in place of each node's disk. */
 void fixture_run_pools(unsigned nodes, void (*body)(struct client_fixture *fx));
-/* And with a declustered pool 2+1 of six folders. */
+/* Also uses a declustered pool 2+1 of six folders. */
 void fixture_run_wide_pools(unsigned nodes, void (*body)(struct client_fixture *fx));
-/* And with a pool 3+1 that, once it has lost more than its code bears, leaves all to the janitor. */
+/* Also uses a pool 3+1 that leaves repair to the janitor when it lost more than its code
+ * tolerates. */
 void fixture_run_outside_pools(unsigned nodes, void (*body)(struct client_fixture *fx));
 int fixture_engine_open(struct client_fixture *fx, const struct fabric_options *o,
 			struct engine **out);
 
-/* From the body: act(b, arg) is called outside of every process. Waits until it was. */
+/* Calls act(b, arg) outside of every process and waits for its end. For the body. */
 void fixture_do(struct client_fixture *fx, void (*act)(struct client_fixture *fx, uint64_t arg),
 		uint64_t arg);
 
-/* Acts. The argument is a disk, or the node of which any disk is named. */
-void fixture_kill_node(struct client_fixture *fx, uint64_t disk);  /* for good */
-void fixture_start_node(struct client_fixture *fx, uint64_t disk); /* one that was killed */
-void fixture_add_node(struct client_fixture *fx, uint64_t unused); /* one more */
-void fixture_new_drives(struct client_fixture *fx, uint64_t disk); /* the same, with empty drives */
+/* Acts. The argument is a disk; acts on a node take any disk of it. */
+void fixture_kill_node(struct client_fixture *fx, uint64_t disk);  /* permanently */
+void fixture_start_node(struct client_fixture *fx, uint64_t disk); /* restarts a killed node */
+void fixture_add_node(struct client_fixture *fx, uint64_t unused); /* adds a node */
+/* restarts a killed node with empty drives */
+void fixture_new_drives(struct client_fixture *fx, uint64_t disk);
 void fixture_cut_node(struct client_fixture *fx,
-		      uint64_t disk); /* silent from now on, until healed */
+		      uint64_t disk); /* partitions the node until it is healed */
 void fixture_heal(struct client_fixture *fx, uint64_t unused);
 
 /* Flips a stored bit of a chunk. */
 void fixture_flip(struct client_fixture *fx, uint64_t disk, struct chunk_id id, uint64_t at);
-/* Both of its heads, so that nothing tells whose it is. */
+/* Damages both headers of a chunk, so that its label is lost. */
 void fixture_ruin(struct client_fixture *fx, uint64_t disk, struct chunk_id id);
-/* The same with every row that a pool has of a chunk. */
+/* Damages every row of a chunk in a pool. */
 void fixture_ruin_rows(struct client_fixture *fx, uint64_t disk, struct chunk_id id);
 
 /* The fabric of the body, with a map of the whole cluster. */
@@ -125,7 +128,7 @@ void fixture_fabric_close(struct client_fixture *fx);
 /* Byte `at` of the endless text number `text`. */
 uint8_t fixture_byte(uint64_t text, uint64_t at);
 void fixture_fill(uint64_t text, uint64_t at, void *bytes, size_t len);
-/* Whether the bytes are that text's. */
+/* Returns whether the bytes are those of the text. */
 bool fixture_same(uint64_t text, uint64_t at, const void *bytes, size_t len);
 
 #endif

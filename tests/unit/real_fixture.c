@@ -145,7 +145,7 @@ static void world_main(void *arg)
 	CHECK_EQ(register_all(w, &c, true), 0);
 	CHECK_EQ(write(w->report_fd, w->meta_addr, strlen(w->meta_addr)), strlen(w->meta_addr));
 	close(w->report_fd);
-	/* SIGTERM ends the services; then there is nobody to beat for. */
+	/* SIGTERM ends the services; then the heartbeats stop. */
 	while (rt_sleep_ns(NS_PER_S) == 0 && register_all(w, &c, false) == 0)
 		;
 	meta_client_close(client);

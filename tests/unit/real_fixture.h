@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * A whole cluster in a process of its own, in the real world: a metadata server and storage nodes
- * with disks in memory, on loopback. For tests of the public library, which has its own thread and
- * may fork.
- */
+/* A real cluster in a process of its own: a metadata server and storage nodes with disks in
+ * memory, on loopback. For tests of the public library, which has its own thread and may fork. */
 #ifndef UNIT_REAL_FIXTURE_H
 #define UNIT_REAL_FIXTURE_H
 
@@ -15,7 +12,8 @@ struct real_fixture {
 	char cluster_file[96];
 };
 
-/* Starts it and waits until all nodes are registered. The caller must have no other threads yet. */
+/* Starts the cluster and waits until all nodes are registered. The caller must have no other
+ * threads yet. */
 void real_fixture_start(struct real_fixture *fx, unsigned nodes);
 void real_fixture_stop(struct real_fixture *fx);
 

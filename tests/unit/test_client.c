@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The client engine against a simulated cluster: names, whole files, packed files, reads. */
+/* Tests of the client engine against a simulated cluster: names, sealed files, packed files,
+ * reads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +50,7 @@ static int write_file(struct engine *e, const char *path, uint64_t text, uint64_
 	return write_parts(e, path, text, len, len > 0 ? len : 1, o);
 }
 
-/* Reads [off, off + ask) and checks that it is the text's, as far as the file goes. */
+/* Reads [off, off + ask) and compares the bytes with the text, up to the end of the file. */
 static int64_t read_range(struct engine *e, struct efile *f, uint64_t text, uint64_t off,
 			  uint64_t ask)
 {
@@ -167,7 +168,7 @@ CLIENT_TEST(lists_give_every_entry_once_with_its_id, 6, 1)
 	engine_close(e);
 }
 
-/* --- whole files ------------------------------------------------------------------------------ */
+/* --- sealed files ----------------------------------------------------------------------------- */
 
 #define BLOCK (256 * KIB)
 
@@ -218,7 +219,7 @@ CLIENT_TEST(a_file_is_visible_when_it_is_closed, 6, 1)
 	CHECK_EQ(stat_file(e, "/f", &st), -ENOENT);
 	engine_file_discard(f);
 	CHECK_EQ(stat_file(e, "/f", &st), -ENOENT);
-	/* The name is taken between create and close. */
+	/* Another client takes the name between create and close. */
 	CHECK_EQ(engine_create(&c, "/f", 0, &o, &f), 0);
 	CHECK_EQ(write_file(e, "/f", 9, 1000, NULL), 0);
 	CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
@@ -229,7 +230,7 @@ CLIENT_TEST(a_file_is_visible_when_it_is_closed, 6, 1)
 	CHECK_EQ(engine_mkdir(&c, "/d", 0), 0);
 	CHECK_EQ(engine_create(&c, "/d", 0, &o, &f), -EISDIR);
 	CHECK_EQ(engine_file_open(&c, "/d", &f), -EISDIR);
-	/* More than the cluster has. */
+	/* The encoding needs more disks than the cluster has. */
 	o.encoding = "rs:9+6";
 	CHECK_EQ(engine_create(&c, "/g", 0, &o, &f), -ENOSPC);
 	CHECK(strstr(c.error, "rs:9+6 needs 15 disks; 6 accept new data") != NULL);
@@ -263,7 +264,7 @@ CLIENT_TEST(the_applications_checksum_is_kept_to_the_end, 6, 1)
 	engine_close(e);
 }
 
-/* Eight files that are written in turns, each with more in its block than an eighth of the memory. */
+/* Appends to eight files in turns; the block of each has more than an eighth of the memory. */
 CLIENT_TEST(files_do_not_wait_for_each_others_memory, 6, 1)
 {
 	struct engine *e;
@@ -330,11 +331,11 @@ CLIENT_TEST(packed_files_share_blocks_and_come_back_one_by_one, 6, 1)
 	}
 	CHECK_EQ(engine_pack(&c, "/p", files, SMALL, 0, &o), 0);
 	CHECK(engine_fabric(e)->stats.blocks_written <= 5);
-	/* Again: each says that it is there; none is changed. */
+	/* The same files again: each fails with -EEXIST and none is changed. */
 	CHECK_EQ(engine_pack(&c, "/p", files, 3, 0, &o), -EEXIST);
 	CHECK_EQ(files[2].result, -EEXIST);
 	CHECK_EQ(engine_pack(&c, "/p", files, 3, TERRANE_REPLACE, &o), 0);
-	/* A pack that is refused as a whole leaves no file that looks written. */
+	/* A pack that is refused leaves no file with a result of 0. */
 	CHECK_EQ(engine_pack(&c, "/none", files, 3, 0, &o), -ENOENT);
 	CHECK_EQ(files[0].result, -ECANCELED);
 	files[0].result = 0;
@@ -385,7 +386,7 @@ CLIENT_TEST(files_outlive_nodes, 8, 1)
 	fixture_do(fx, fixture_kill_node, 11);
 	CHECK_EQ(read_file(e, "/before", 1, 0, 11 * BLOCK), 10 * BLOCK);
 	CHECK_EQ(read_file(e, "/after", 2, 0, 11 * BLOCK), 10 * BLOCK);
-	/* In a batch too: what lies on the lost nodes is computed, the rest comes as it is. */
+	/* Also in a batch: ranges on the lost nodes are reconstructed, the others are read. */
 	struct engine_range ranges[20] = {0};
 	for (size_t i = 0; i < 20; i++)
 		ranges[i] = (struct engine_range){.path = i % 2 == 0 ? "/before" : "/after",
@@ -411,14 +412,14 @@ static void mlec_body(struct client_fixture *fx)
 	CHECK_EQ(write_file(e, "/f", 1, 3 * BLOCK + 5, &o), 0);
 	CHECK_EQ(read_file(e, "/f", 1, 0, 4 * BLOCK), 3 * BLOCK + 5);
 	CHECK_EQ(engine_fabric(e)->stats.rebuilt_reads, 0);
-	/* Single-level blocks have no place on pools, nor others' shapes. */
+	/* Blocks of single-level codes cannot be put on pools. */
 	struct call c;
 	struct efile *f;
 	engine_call(e, &c, &o);
 	o.encoding = "mlec:3+2/4+1";
 	CHECK_EQ(engine_create(&c, "/g", 0, &o, &f), -ENOSPC);
 	o.encoding = "mlec:3+2/2+1";
-	/* Two pools are lost as a whole: the network level makes them good. */
+	/* Two pools are lost completely: the network level reconstructs their chunks. */
 	fixture_do(fx, fixture_kill_node, 1);
 	fixture_do(fx, fixture_kill_node, 21);
 	CHECK_EQ(read_file(e, "/f", 1, 0, 4 * BLOCK), 3 * BLOCK + 5);

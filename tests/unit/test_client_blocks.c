@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blocks to disks and back, with everything that goes wrong on the way. */
+/* Tests of writing and reading blocks, with every kind of failure. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include "client_fixture.h"
 #include "cluster/choose.h"
 
-/* A block as it was written. */
+/* A written block. */
 struct stored {
 	struct block_at at;
 	uint64_t disks[64];
@@ -129,7 +129,8 @@ static void every_size_comes_back(void **state)
 	fixture_run(9, 1, every_size_body);
 }
 
-/* Each rack has a disk to spare, and some of those answer sooner than the first of another rack. */
+/* Each rack has a spare disk, and some spare disks answer sooner than the first disk of another
+ * rack. */
 static void racks_body(struct client_fixture *fx)
 {
 	fixture_fabric_open(fx, &(struct fabric_options){0});
@@ -162,7 +163,7 @@ static void lost_body(struct client_fixture *fx)
 	struct block_findings findings;
 	CHECK_EQ(write_block(fx, &c, "rs:4+2", 1, 300001, &k), 0);
 	CHECK_EQ(write_block(fx, &c, "r3", 2, 300001, &l), 0);
-	/* Two chunks of the first, and whatever copy is there. */
+	/* Two chunks of the first block and one replica of the second are on the lost disks. */
 	fixture_do(fx, fixture_kill_node, k.disks[0]);
 	fixture_do(fx, fixture_kill_node, k.disks[2]);
 	CHECK_EQ(read_block(&c, &k, 0, 300001, &findings), 0);
@@ -170,7 +171,7 @@ static void lost_body(struct client_fixture *fx)
 	CHECK_EQ(read_block(&c, &k, 70000, 100000, &findings), 0);
 	CHECK(fx->fabric.stats.rebuilt_reads >= 3);
 	CHECK_EQ(read_block(&c, &l, 0, 300001, &findings), 0);
-	/* A third is too many, and that is said. */
+	/* A third lost chunk is too many: -ENODATA. */
 	fixture_do(fx, fixture_kill_node, k.disks[4]);
 	CHECK_EQ(read_block(&c, &k, 0, 100, &findings), -ENODATA);
 	CHECK(strstr(c.error, "too few") != NULL);
@@ -225,22 +226,22 @@ static void write_body(struct client_fixture *fx)
 	call_init(&c, &fx->fabric);
 	struct stored k;
 	struct block_findings findings;
-	/* Two of eight nodes are gone: the six others take all chunks. */
+	/* Two of eight nodes are offline: the six others take all chunks. */
 	fixture_do(fx, fixture_kill_node, 1);
 	fixture_do(fx, fixture_kill_node, 11);
 	CHECK_EQ(write_block(fx, &c, "rs:4+2", 1, 400000, &k), 0);
 	CHECK_EQ(missing(&k), 0);
 	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
-	/* Small chunks are not reserved: a put that fails finds another disk. */
+	/* Small chunks are put without reservations: after a failed put another disk is tried. */
 	CHECK_EQ(write_block(fx, &c, "rs:4+2", 10, 100000, &k), 0);
 	CHECK_EQ(missing(&k), 0);
-	/* One more: five chunks are a quorum, and one is left to repair. */
+	/* One more node is offline: five chunks are a quorum, and one is left to repair. */
 	fixture_do(fx, fixture_kill_node, 21);
 	CHECK_EQ(write_block(fx, &c, "rs:4+2", 2, 400000, &k), 0);
 	CHECK_EQ(missing(&k), 1);
 	CHECK_EQ(fx->fabric.stats.blocks_short, 1);
 	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
-	/* One more: no. */
+	/* One more node is offline: no quorum is left. */
 	fixture_do(fx, fixture_kill_node, 31);
 	CHECK_EQ(write_block(fx, &c, "rs:4+2", 3, 400000, &k), -ENOSPC);
 	CHECK(strstr(c.error, "4 of 6 chunks") != NULL);
@@ -272,7 +273,7 @@ static void hedge_body(struct client_fixture *fx)
 	CHECK(took_ns >= 50 * NS_PER_MS && took_ns < 500 * NS_PER_MS);
 	CHECK_EQ(fx->fabric.stats.hedged_reads, 1);
 	CHECK_EQ(fx->fabric.stats.rebuilt_reads, 1);
-	/* The way around is slow, too: a second one, when that may be tried. */
+	/* The hedge is slow, too: a second hedge helps if it is allowed. */
 	fixture_do(fx, fixture_cut_node, k.disks[4]);
 	c.hedge = 2;
 	start_ns = rt_now_ns();
@@ -281,12 +282,12 @@ static void hedge_body(struct client_fixture *fx)
 	CHECK(took_ns >= 50 * NS_PER_MS && took_ns < 500 * NS_PER_MS);
 	fixture_do(fx, fixture_heal, 0);
 	fixture_do(fx, fixture_cut_node, k.disks[1]);
-	/* Without hedging it takes until the chunk's time is up. */
+	/* Without hedges the read takes until the chunk times out. */
 	c.hedge = UINT16_MAX;
 	start_ns = rt_now_ns();
 	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
 	CHECK(rt_now_ns() - start_ns >= 5 * NS_PER_S);
-	/* A write goes to those that answer. */
+	/* A write uses the disks that answer. */
 	CHECK_EQ(write_block(fx, &c, "rs:4+2", 2, 400000, &k), 0);
 	CHECK_EQ(missing(&k), 0);
 	fixture_do(fx, fixture_heal, 0);
@@ -321,7 +322,8 @@ static void pause_fiber(void *arg)
 	fixture_do(p->fx, pause_long, p->disk);
 }
 
-/* The second chunk is late, and its hedge asks for more of the first, which is silent by then. */
+/* The second chunk is slow, and its hedge reads more of the first chunk, whose disk hangs by
+ * then. */
 static void here_body(struct client_fixture *fx)
 {
 	fixture_fabric_open(fx, &(struct fabric_options){0});
@@ -368,7 +370,7 @@ static void budget_body(struct client_fixture *fx)
 	CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), -EBUSY);
 	CHECK(strstr(c.error, "try again later") != NULL);
 	CHECK_EQ(fx->fabric.stats.rebuilt_reads, 3);
-	/* Ten ordinary reads earn one. */
+	/* Ten ordinary reads earn one reconstruction. */
 	for (int i = 0; i < 11; i++)
 		CHECK_EQ(read_block(&c, &k, 150000, 1000, &findings), 0);
 	CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), 0);
@@ -411,7 +413,7 @@ static void a_rotten_chunk_is_found_and_reported(void **state)
 
 struct tamperer {
 	enum tamper_at at;
-	int nth; /* of these, counted down */
+	int nth; /* flips the nth buffer; counted down */
 	int hits;
 };
 
@@ -424,7 +426,7 @@ static void tamper(void *ctx, enum tamper_at at, void *bytes, size_t len)
 	t->hits++;
 }
 
-/* lost: the first data chunk has to be computed. */
+/* lost: the first data chunk must be reconstructed. */
 static void tamper_once(struct client_fixture *fx, enum tamper_at at, int nth, const char *encoding,
 			bool lost)
 {
@@ -446,15 +448,16 @@ static void tamper_once(struct client_fixture *fx, enum tamper_at at, int nth, c
 		if (lost)
 			k.disks[0] = 0;
 		t.nth = writing ? 0 : nth;
-		rc = read_block(&c, &k, 0, 200000, &findings); /* checks the bytes when it is 0 */
-		/* What was stored must be right in the chunks that are not read as they are, too. */
+		/* checks the bytes if it returns 0 */
+		rc = read_block(&c, &k, 0, 200000, &findings);
+		/* The stored chunks that were not read directly must be right, too. */
 		if (writing && rc == 0 && !k.at.shape.copies) {
 			k.disks[0] = 0;
 			k.disks[1] = 0;
 			rc = read_block(&c, &k, 0, 200000, &findings);
 		}
 	}
-	/* What was tampered with in memory is never handed out; a copy in flight has others. */
+	/* Changed bytes are never handed out. A chunk in flight has other copies. */
 	if (t.hits > 0 && rc != 0)
 		CHECK(rc == -EBADMSG || rc == -ENODATA || rc == -ENOSPC);
 	CHECK(t.hits == 1);
@@ -519,7 +522,7 @@ static void slow_is_three_times_the_usual(void **state)
 		pace_add(&p, 4096, (uint64_t)(20 + i % 10) * NS_PER_MS);
 	uint64_t slow = pace_slow_ns(&p, 4096);
 	assert_in_range(slow, 78 * NS_PER_MS, 93 * NS_PER_MS);
-	/* Nothing is known of large ones yet. */
+	/* There are no samples of large reads yet. */
 	assert_int_equal(pace_slow_ns(&p, 1 * MIB), 500 * NS_PER_MS);
 }
 

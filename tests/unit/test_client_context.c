@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a store of a node sees of the request that it serves: a client with a tenant of the longest name writes, reads
+ * Checks the context that a store of a node gets with a request: a client whose tenant has the longest name writes, reads
  * and appends, against a simulated cluster. Linked with --wrap for store_dir_open, so that each disk's store checks the
  * context of the operations on data, and for meta_client_block_replace.
  */
@@ -40,11 +40,11 @@ enum kind { PUT, APPEND, GET, SEAL, KINDS };
 static const struct store_ops *dir_ops; /* of all disks */
 static struct store_ops watched_ops;
 
-/* What operations are expected to carry, and how many did. own: the engine's own context. */
+/* The context that operations must carry, and how many did. own: the engine's own context. */
 static struct context expected;
 static unsigned right[KINDS], own[KINDS], wrong[KINDS];
 static unsigned replaced_right, replaced_wrong;
-/* The next put takes so long. */
+/* Delay of the next put. */
 static uint64_t hold_ns;
 static bool held;
 /* The next append fails. */
@@ -139,7 +139,7 @@ int __wrap_store_dir_open(const char *path, const struct store_dir_options *opti
 	return 0;
 }
 
-/* A chunk that came late is added to the block's record. */
+/* Called when a chunk that was stored late is added to the block's record. */
 int __wrap_meta_client_block_replace(struct meta_call *c, uint64_t block,
 				     const struct meta_place *p)
 {
@@ -159,7 +159,8 @@ static void expect(const struct context *c)
 	memset(wrong, 0, sizeof(wrong));
 }
 
-/* All of this kind since expect, at least so many. */
+/* Checks that all operations of this kind since expect() had the context, and that there were at
+ * least so many. */
 static void all_right(enum kind kind, unsigned at_least)
 {
 	CHECK_EQ(wrong[kind], 0);
@@ -220,8 +221,8 @@ static void user_close(struct user *u)
 	janitor_fixture_close(&u->jf);
 }
 
-/* As a service does it that has got a request: what options cannot name comes with the fiber's context. The memory
- * that it was made from is gone when the call begins. */
+/* Does what a service does with a request: authorization and path come from the fiber's context,
+ * whose memory is freed before the call begins. */
 static void call_as(struct user *u, struct call *c, const struct context *like,
 		    struct terrane_options *o)
 {
@@ -276,7 +277,7 @@ static void read_as(struct user *u, const struct context *like, const char *path
 	free(bytes);
 }
 
-/* --- files written whole ----------------------------------------------------------------------- */
+/* --- sealed files ------------------------------------------------------------------------------ */
 
 static void write_as(struct user *u, const struct context *like, const char *path, uint64_t len)
 {
@@ -300,7 +301,7 @@ CLIENT_TEST(a_store_sees_the_context_of_puts_and_gets, DISKS, 1)
 	read_as(&u, &whole, "/file", 3 * BLOCK);
 	all_right(GET, 3);
 	none_wrong();
-	/* Where the caller names no directory, the file's is known. */
+	/* If the caller names no directory, the tag is the file's directory. */
 	struct context unnamed = whole;
 	struct terrane_stat st;
 	struct call c;
@@ -320,7 +321,8 @@ CLIENT_TEST(a_store_sees_the_context_of_puts_and_gets, DISKS, 1)
 	user_close(&u);
 }
 
-/* The append that fills a block is another call than the one that created the file: blocks are the file's. */
+/* Blocks carry the context of the call that created the file, not of the append that filled the
+ * block. */
 CLIENT_TEST(blocks_of_a_file_carry_the_context_of_its_creation, DISKS, 1)
 {
 	struct user u;
@@ -343,11 +345,12 @@ CLIENT_TEST(blocks_of_a_file_carry_the_context_of_its_creation, DISKS, 1)
 	user_close(&u);
 }
 
-/* --- chunks that come late ---------------------------------------------------------------------- */
+/* --- chunks stored late ------------------------------------------------------------------------- */
 
 #define HOLD_NS (3 * NS_PER_S)
 
-/* One disk takes a chunk only after the call has returned with a quorum. Then the chunk is added to the record. */
+/* One disk stores its chunk only after the call has returned with a quorum. Then the chunk is
+ * added to the record. */
 CLIENT_TEST(a_chunk_that_comes_after_the_call_carries_its_context, DISKS, 1)
 {
 	struct user u;
@@ -362,7 +365,7 @@ CLIENT_TEST(a_chunk_that_comes_after_the_call_carries_its_context, DISKS, 1)
 	all_right(PUT, 3);
 	CHECK_EQ(right[PUT], 3);
 	CHECK_EQ(rt_sleep_ns(2 * HOLD_NS), 0);
-	CHECK_EQ(right[PUT], 4); /* it looked twice */
+	CHECK_EQ(right[PUT], 4); /* the call looked up the record twice */
 	none_wrong();
 	CHECK_EQ(replaced_right, 1);
 	CHECK_EQ(replaced_wrong, 0);
@@ -415,7 +418,7 @@ CLIENT_TEST(a_store_sees_the_context_of_packed_files, DISKS, 1)
 
 /* --- logs --------------------------------------------------------------------------------------- */
 
-/* The fibers of the copies live as long as the open block, and send the parts of many calls. */
+/* The fibers of the replicas live as long as the open block and send the parts of many calls. */
 CLIENT_TEST(each_append_to_a_log_carries_its_own_context, DISKS, 1)
 {
 	struct user u;
@@ -433,7 +436,8 @@ CLIENT_TEST(each_append_to_a_log_carries_its_own_context, DISKS, 1)
 		expect(&like);
 		call_as(&u, &c, &like, &(struct terrane_options){0});
 		CHECK_EQ(add(&c, f, i * 1000, 1000), 0);
-		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0); /* the third copy may come after the quorum */
+		/* the third replica may be stored after the quorum */
+		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
 		all_right(APPEND, 3);
 		CHECK_EQ(right[APPEND], 3);
 		all_right(PUT, i == 0 ? 3 : 0);
@@ -449,7 +453,8 @@ CLIENT_TEST(each_append_to_a_log_carries_its_own_context, DISKS, 1)
 	user_close(&u);
 }
 
-/* The log's keeper was started in a call of a user, and ends a block that lacks a copy long after that. */
+/* The log's monitor was started in a call of a user and ends a block that lacks a replica long
+ * after that call. */
 CLIENT_TEST(the_keeper_of_a_log_carries_no_users_context, DISKS, 1)
 {
 	struct user u;
@@ -463,7 +468,7 @@ CLIENT_TEST(the_keeper_of_a_log_carries_no_users_context, DISKS, 1)
 	CHECK_EQ(engine_create(&c, "/log", TERRANE_LOG, &o, &f), 0);
 	CHECK_EQ(add(&c, f, 0, 1000), 0);
 	CHECK_EQ(rt_sleep_ns(NS_PER_S / 2), 0);
-	/* A disk that made the chunk takes no append any more. */
+	/* The disk of a replica refuses all appends from now on. */
 	uint64_t blocks[1];
 	CHECK_EQ(elogs_blocks(u.engine, blocks, 1), 1);
 	fail_one_append = true;
@@ -482,7 +487,7 @@ CLIENT_TEST(the_keeper_of_a_log_carries_no_users_context, DISKS, 1)
 	user_close(&u);
 }
 
-/* --- options that cannot be -------------------------------------------------------------------- */
+/* --- invalid options --------------------------------------------------------------------------- */
 
 CLIENT_TEST(a_call_whose_options_cannot_be_is_refused_in_words, 1, 1)
 {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * A writer that dies at any of its waits: nothing half-visible remains, what was acknowledged is there, and a
- * log goes on where it was.
- */
+/* A writer crashes at each of its waits: no partial file becomes visible, acknowledged bytes can
+ * be read, and a log can be continued. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,13 +19,13 @@
 #define WHOLE (3 * BLOCK + 100)
 #define PART 5000L
 
-/* What the writer was told, kept outside of its process. */
+/* Results that the writer got, kept outside of its process. */
 struct told {
 	bool whole;
-	uint64_t log; /* bytes of the log that were acknowledged */
+	uint64_t log; /* acknowledged bytes of the log */
 	int packed;
-	uint64_t blocks; /* that it has written */
-	bool all;        /* it came to its end */
+	uint64_t blocks; /* blocks that it has written */
+	bool all;        /* it has finished */
 };
 
 static struct told told;
@@ -67,7 +65,7 @@ static void writes(struct engine *e)
 		engine_file_discard(f);
 }
 
-/* Holds a log open for longer than a node lives, and ends the block that has a copy there. */
+/* Keeps a log open until a node is lost, and ends the block that has a replica on it. */
 static void holds(struct engine *e)
 {
 	struct call c;
@@ -94,7 +92,7 @@ static void holds(struct engine *e)
 }
 
 static void (*writing)(struct engine *e);
-static uint64_t lost_disk; /* with its node, once something is in the log; 0: none */
+static uint64_t lost_disk; /* lost with its node after the first append to the log; 0: none */
 
 static void writer_main(void *arg)
 {
@@ -121,7 +119,7 @@ static void stop_writer(struct client_fixture *fx, uint64_t unused)
 	sim_node_stop(fx->other);
 }
 
-/* The file is not there, or it is all there and right. Returns its size, or 0. */
+/* Checks that the file does not exist or is complete and right. Returns its size, or 0. */
 static int64_t look(struct engine *e, const char *path, uint64_t text, uint64_t from)
 {
 	struct call c;
@@ -144,7 +142,8 @@ static int64_t look(struct engine *e, const char *path, uint64_t text, uint64_t 
 static void crash_body(struct client_fixture *fx)
 {
 	fixture_do(fx, start_writer, 0);
-	/* Until it has died or done all. Its next life must not begin: it is stopped. */
+	/* Waits until the writer has crashed or finished, and stops the process before it
+	 * restarts. */
 	bool kill = lost_disk != 0;
 	while (!told.all && sim_node_lives(fx->other) < 2 && sim_node_running(fx->other)) {
 		CHECK_EQ(rt_sleep_ns((lost_disk != 0 ? 100 : 10) * NS_PER_MS), 0);
@@ -169,7 +168,7 @@ static void crash_body(struct client_fixture *fx)
 		CHECK(s0 == 1000 && s1 == 2000);
 	int64_t log = look(e, "/log", 2, 0);
 	CHECK(log >= (int64_t)told.log && log <= (int64_t)told.log + PART);
-	/* The next writer takes over and goes on. */
+	/* The next writer takes over and continues. */
 	struct call c;
 	struct efile *f;
 	struct terrane_options o = {.block_bytes = BLOCK};
@@ -197,7 +196,7 @@ static void a_writer_that_dies_at_any_wait_leaves_nothing_half_done(void **state
 	int runs = 0;
 	writing = writes;
 	lost_disk = 0;
-	/* Every wait at first, then in larger steps: the later ones are much alike. */
+	/* Crashes at every wait at first, then in larger steps: later waits repeat. */
 	for (crash_at = 1;; crash_at += 1 + crash_at / 24) {
 		told = (struct told){0};
 		fixture_run_all(6, 1, crash_body);
@@ -228,7 +227,8 @@ static void a_writer_that_dies_while_it_ends_a_block_that_lost_a_copy_loses_noth
 
 /* --- files that others are busy with ---------------------------------------------------------- */
 
-static bool relieved; /* by one who needs its memory; else its own append is under way */
+/* true: another file makes it send its block; false: its own append is running */
+static bool relieved;
 static struct efile *busy, *hungry;
 
 static void append_fiber(void *arg)
@@ -240,7 +240,7 @@ static void append_fiber(void *arg)
 	CHECK(engine_append(&c, relieved ? hungry : busy, &iov, 1, NULL) < 0);
 }
 
-/* Until it dies, while somebody waits for metadata with the turn of the file in hand. */
+/* Runs until it crashes while a fiber waits for metadata and holds the turn of the file. */
 static void busies(struct engine *e)
 {
 	struct call c;
@@ -316,7 +316,7 @@ static void faulty_body(struct client_fixture *fx)
 	writes(e);
 	struck = !kv_mem_fail_pending(fx->kv);
 	kv_mem_fail_at(fx->kv, 0, fate);
-	/* Whatever happened was done once or not at all; what was told is true. */
+	/* Each change was executed once or not at all, as its result says. */
 	int64_t whole = look(e, "/whole", 1, 0);
 	CHECK(whole == WHOLE || (whole == 0 && !told.whole));
 	int64_t s0 = look(e, "/s0", 1, 0), s1 = look(e, "/s1", 1, 1000);
@@ -343,7 +343,7 @@ static void metadata_that_fails_once_is_asked_again(void **state)
 		}
 	}
 	print_message("%d of %d runs came to their end\n", all, runs);
-	assert_int_equal(all, runs); /* one failure is nothing that a user should see */
+	assert_int_equal(all, runs); /* a single failure must not reach the user */
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The client where it is easy to get wrong: appends that are given up, blocks of other codes in one file,
- * many small files behind a dead node, ranges and files of which one is bad. */
+/* Tests of hard cases: cancelled appends, blocks of other encodings in one file, many small
+ * files behind an offline node, ranges and files of which one fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static bool exists(struct engine *e, const char *path)
 	return rc == 0;
 }
 
-/* --- appends that are given up ---------------------------------------------------------------- */
+/* --- cancelled appends ------------------------------------------------------------------------ */
 
 struct long_append {
 	struct engine *e;
@@ -80,7 +80,7 @@ CLIENT_TEST(an_append_that_lost_its_turn_leaves_no_gap, 6, 1)
 	CHECK_EQ(rt_group_spawn(&g, "append", long_append, &a), 0);
 	while (!a.begun)
 		rt_yield();
-	/* This one never gets its turn, and the one behind it must not take its place. */
+	/* This append never gets its turn, and the next one must not take its place. */
 	uint64_t before_ns = rt_deadline();
 	CHECK_EQ(append(e, a.f, 1, 8 * BLOCK, 100, &(struct terrane_options){.timeout_ms = 5}),
 		 -ETIME);
@@ -111,7 +111,7 @@ CLIENT_TEST(a_refused_append_poisons_the_file, 6, 1)
 	engine_close(e);
 }
 
-/* --- memory that others sit on ---------------------------------------------------------------- */
+/* --- memory held by idle files ---------------------------------------------------------------- */
 
 struct hungry {
 	struct engine *e;
@@ -133,7 +133,8 @@ static void cut_meta(struct client_fixture *fx, uint64_t unused)
 	sim_net_cut(fx->sim, fx->client, fx->meta, true);
 }
 
-/* Who is without memory has the idle file's block sent, and gives up before metadata answers. */
+/* A writer without memory makes the idle file send its block, and is cancelled before metadata
+ * answers. */
 static void relieve(struct client_fixture *fx, struct engine *e, struct hungry *h)
 {
 	struct gate *g = &engine_fabric(e)->writes;
@@ -171,7 +172,7 @@ CLIENT_TEST(who_gives_up_waiting_for_memory_breaks_no_other_file, 6, 1)
 		CHECK_EQ(append(e, f, 5, 3 * MIB, MIB, NULL), 0);
 		CHECK_EQ(engine_file_close(&c, f), 0);
 		CHECK_EQ(engine_fabric(e)->stats.blocks_written,
-			 late ? 6 : 3); /* one was sent short */
+			 late ? 6 : 3); /* one block was sent short */
 		CHECK(exists(e, path));
 	}
 	engine_close(e);
@@ -208,7 +209,8 @@ CLIENT_TEST(blocks_of_one_file_may_have_several_encodings, 6, 1)
 	engine_call(e, &c, &o);
 	CHECK_EQ(engine_create(&c, "/mixed", 0, &o, &f), 0);
 	CHECK_EQ(append(e, f, 3, 0, BLOCK + 10, NULL), 0);
-	/* The second block began before: it stays what it is; the third and fourth are copies. */
+	/* The second block began before and keeps its encoding; the third and fourth are
+	 * replicated. */
 	CHECK_EQ(
 		append(e, f, 3, BLOCK + 10, 2 * BLOCK, &(struct terrane_options){.encoding = "r3"}),
 		0);
@@ -243,7 +245,7 @@ CLIENT_TEST(blocks_of_one_file_may_have_several_encodings, 6, 1)
 	engine_close(e);
 }
 
-/* --- small files behind a dead node ----------------------------------------------------------- */
+/* --- small files behind an offline node ------------------------------------------------------- */
 
 #define SMALL 600
 #define SMALL_BYTES 3000
@@ -281,7 +283,7 @@ CLIENT_TEST(neighbours_behind_a_dead_node_are_rebuilt_together, 6, 1)
 	CHECK(ranges != NULL && bytes != NULL);
 	for (size_t round = 0; round < 3; round++) {
 		struct call c;
-		/* All in a muddle, then one of three, then the same one often. */
+		/* All files in random order, then every third, then the same one often. */
 		size_t n = round == 1 ? SMALL / 3 : SMALL;
 		for (size_t i = 0; i < n; i++) {
 			size_t k = round == 0 ? i * 7 % SMALL : round == 1 ? 3 * i : i % 5;
@@ -300,7 +302,7 @@ CLIENT_TEST(neighbours_behind_a_dead_node_are_rebuilt_together, 6, 1)
 			CHECK(fixture_same(k, k % 3, ranges[i].buf, want));
 			CHECK_EQ(ranges[i].crc, crc32c(0, ranges[i].buf, want));
 		}
-		/* A part of one chunk after the other, not file by file. */
+		/* The parts are read chunk by chunk, not file by file. */
 		if (round < 2)
 			CHECK(engine_fabric(e)->stats.rebuilt_reads < 20 * (round + 1));
 	}
@@ -310,7 +312,7 @@ CLIENT_TEST(neighbours_behind_a_dead_node_are_rebuilt_together, 6, 1)
 	engine_close(e);
 }
 
-/* --- one of many ------------------------------------------------------------------------------ */
+/* --- one failure of many ---------------------------------------------------------------------- */
 
 CLIENT_TEST(one_bad_file_or_range_stands_for_itself, 6, 1)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The public library against a real cluster: threads, calls that do not block, fork, errors. */
+/* Tests of the public library against a real cluster: threads, asynchronous calls, fork, errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -126,7 +126,7 @@ static void many_threads_share_a_cluster(void **state)
 
 static void on_done(struct terrane_op *op)
 {
-	/* A callback must not block, and is told so. */
+	/* A blocking call in a callback fails with -EDEADLK. */
 	struct terrane *t = *(struct terrane **)op->user;
 	struct terrane_stat st;
 	CHECK_EQ(terrane_stat(t, "/", &st, NULL), -EDEADLK);
@@ -146,7 +146,7 @@ static void end_files(struct terrane_op *op)
 	__atomic_store_n(&e->over, true, __ATOMIC_RELEASE);
 }
 
-/* A callback cannot wait for them; the leak checker sees to it that they go all the same. */
+/* A callback cannot wait for these closes; the leak checker proves that the files are freed. */
 static void a_refused_close_frees_its_file_and_shows_nothing(void **state)
 {
 	(void)state;
@@ -256,7 +256,7 @@ static void batches_answer_in_order_or_as_they_come(void **state)
 		}
 		assert_int_equal(seen, 30);
 		terrane_batch_close(b);
-		/* Given up in the middle. */
+		/* Closed before all ranges have ended. */
 		assert_int_equal(terrane_batch_open(t, ranges, 30, in_order, &b, NULL), 0);
 		assert_int_equal(terrane_batch_next(b, &r), 1);
 		terrane_batch_close(b);
@@ -285,7 +285,7 @@ static void what_is_under_way_ends_with_cancel_and_close(void **state)
 			terrane_cancel(t, &op);
 		int64_t got = terrane_wait(t, &op);
 		assert_true(got == sizeof(back) || (i % 2 == 0 && got == -ECANCELED));
-		terrane_cancel(t, &op); /* too late, and no harm */
+		terrane_cancel(t, &op); /* the op has completed: no effect */
 	}
 	assert_int_equal(terrane_file_close(f, NULL), 0);
 	struct terrane_stat st[50];
@@ -334,7 +334,7 @@ static void a_child_uses_its_parents_handles(void **state)
 {
 	(void)state;
 #ifdef __SANITIZE_THREAD__
-	skip(); /* it bears no threads in the child of a process with threads */
+	skip(); /* the sanitizer supports no threads in the child of a process with threads */
 #endif
 	struct terrane *t = open_cluster();
 	static uint8_t bytes[5000], back[5000];
@@ -357,7 +357,7 @@ static void a_child_uses_its_parents_handles(void **state)
 		assert_true(WIFEXITED(status));
 		assert_int_equal(WEXITSTATUS(status), 0);
 	}
-	/* The parent goes on as if nothing had been. */
+	/* The parent continues to work. */
 	assert_int_equal(terrane_append(writing, bytes + 2500, 2500, NULL), 0);
 	assert_int_equal(terrane_file_close(writing, NULL), 0);
 	assert_int_equal(terrane_pread(reading, back, 5000, 0, NULL), 5000);
@@ -392,7 +392,7 @@ static int open_text(const char *text, struct terrane_error *why)
 	return rc;
 }
 
-/* In a child, because the handle of such a log stays for good. */
+/* In a child process, because the handle of such a log is never freed. */
 static void logs_that_were_left_open_do_not_hold_up_the_end(void **state)
 {
 	(void)state;

@@ -107,7 +107,7 @@ CLIENT_TEST(an_append_is_readable_when_it_returns, 6, 1)
 	reads_as(reader, "/log", 1, 0);
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 		CHECK_EQ(append(writer, f, 1, &at, sizes[i]), 0);
-		reads_as(reader, "/log", 1, at); /* who was told, tells others */
+		reads_as(reader, "/log", 1, at); /* a reader sees every acknowledged byte */
 	}
 	CHECK_EQ(log_close(writer, f), 0);
 	reads_as(reader, "/log", 1, at);
@@ -119,7 +119,7 @@ CLIENT_TEST(an_append_is_readable_when_it_returns, 6, 1)
 	engine_close(writer);
 }
 
-#define RECORD 150000 /* a block has room for one, and too little for the next */
+#define RECORD 150000 /* a block has room for one record, but not for two */
 
 struct watcher {
 	struct engine *e;
@@ -170,7 +170,7 @@ CLIENT_TEST(a_new_writer_fences_the_old_one, 6, 1)
 	uint64_t at = 0;
 	CHECK_EQ(append(old, f, 1, &at, 5000), 0);
 	struct efile *g = log_again(new, "/log");
-	/* The old one can add nothing more, whatever it tries. */
+	/* The old writer can append nothing more. */
 	uint64_t unused = at;
 	CHECK_EQ(append(old, f, 2, &unused, 100), -ESTALE);
 	CHECK_EQ(append(old, f, 2, &unused, 100), -ESTALE);
@@ -187,7 +187,7 @@ CLIENT_TEST(a_new_writer_fences_the_old_one, 6, 1)
 
 CLIENT_TEST(a_log_goes_on_after_its_writer_is_gone, 6, 1)
 {
-	/* A writer that disappears leaves its block open; the next one goes on from there. */
+	/* A crashed writer leaves its block open; the next writer continues from there. */
 	struct engine *e = open_engine(fx);
 	uint64_t at = 0;
 	for (int i = 0; i < 4; i++) {
@@ -200,9 +200,9 @@ CLIENT_TEST(a_log_goes_on_after_its_writer_is_gone, 6, 1)
 	engine_close(e);
 }
 
-/* --- commits that are not known --------------------------------------------------------------- */
+/* --- commits in doubt ------------------------------------------------------------------------- */
 
-/* A store of metadata of which a call, still done, and all after it are answered -EIO. */
+/* A metadata store that executes a call but answers it, and all later calls, with -EIO. */
 static struct {
 	const struct kv_ops *well;
 	struct kv_ops ops;
@@ -292,7 +292,7 @@ static void a_log_whose_commit_is_not_known_goes_on_with_its_next_writer(void **
 	assert_true(done);
 }
 
-/* --- losing copies ---------------------------------------------------------------------------- */
+/* --- lost replicas ---------------------------------------------------------------------------- */
 
 CLIENT_TEST(a_log_goes_on_when_copies_are_lost, 7, 1)
 {
@@ -300,7 +300,7 @@ CLIENT_TEST(a_log_goes_on_when_copies_are_lost, 7, 1)
 	struct efile *f = log_new(e, "/log");
 	uint64_t at = 0;
 	CHECK_EQ(append(e, f, 1, &at, 3000), 0);
-	/* With each node that goes, the log is read as it was and written on. */
+	/* After each lost node, the log is read and written. */
 	for (uint64_t node = 0; node < 3; node++) {
 		fixture_do(fx, fixture_kill_node, 10 * node + 1);
 		CHECK_EQ(append(e, f, 1, &at, 3000), 0);
@@ -314,7 +314,7 @@ CLIENT_TEST(a_log_goes_on_when_copies_are_lost, 7, 1)
 
 CLIENT_TEST(a_silent_copy_does_not_hold_up_appends, 4, 1)
 {
-	/* A copy that does not answer does not hold up the others. */
+	/* A replica that does not answer does not delay the others. */
 	struct engine *e = open_engine(fx);
 	struct efile *f = log_new(e, "/log");
 	uint64_t at = 0;
@@ -342,7 +342,7 @@ CLIENT_TEST(a_sealed_log_is_encoded_anew, 7, 1)
 	struct call c;
 	struct terrane_options o = {.encoding = "rs:4+2"};
 	engine_call(e, &c, &o);
-	/* While the writer has it open: sealing takes it away. */
+	/* Sealing takes the log from the writer that has it open. */
 	int rc = engine_seal(&c, "/log", &o);
 	if (rc < 0)
 		fprintf(stderr, "seal: %s\n", c.error);
@@ -359,7 +359,7 @@ CLIENT_TEST(a_sealed_log_is_encoded_anew, 7, 1)
 	CHECK_EQ(engine_file_close(&c, f), 0);
 	CHECK_EQ(engine_append_open(&c, "/log", NULL, &f), -EROFS);
 	CHECK_EQ(engine_seal(&c, "/log", NULL), 0);
-	/* It now bears the loss of any two. */
+	/* It now tolerates the loss of any two nodes. */
 	fixture_do(fx, fixture_kill_node, 1);
 	fixture_do(fx, fixture_kill_node, 11);
 	reads_as(e, "/log", 1, at);

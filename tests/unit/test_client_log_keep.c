@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Logs that are held open while copies of their open block are lost, against a simulated cluster with a janitor. */
+/* Logs that stay open while replicas of their open block are lost, against a simulated cluster
+ * with a janitor. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +18,7 @@
 
 #define BLOCK (256 * KIB)
 #define LINE 100u
-#define SOON_NS (60 * NS_PER_S) /* a block that lacks a copy was ended by then */
+#define SOON_NS (60 * NS_PER_S) /* a block that lacks a replica must have ended after this time */
 
 struct writer {
 	struct janitor_fixture *jf;
@@ -38,7 +39,7 @@ static int append(struct writer *w)
 	return rc;
 }
 
-/* A line every ten seconds, each of them acknowledged. */
+/* Appends a line every ten seconds; each must be acknowledged. */
 static void write_for(struct writer *w, uint64_t time_ns)
 {
 	uint64_t end_ns = rt_now_ns() + time_ns;
@@ -68,10 +69,10 @@ static void writer_close(struct writer *w)
 	rt_background();
 }
 
-/* What there is of blocks, all of them the log's. */
+/* The state of all blocks; all belong to the log. */
 struct count {
 	size_t open, ended;
-	size_t lacking;  /* chunks that are nowhere, or were reported */
+	size_t lacking;  /* chunks that are missing or reported as damaged */
 	uint64_t disks;  /* the sum of those of the open block, */
 	uint64_t one;    /* and one of them */
 	uint64_t length; /* of all */
@@ -125,10 +126,10 @@ CLIENT_TEST(a_block_that_lost_a_copy_is_ended_and_repaired_under_its_writer, 4, 
 	struct count after = count_blocks(&jf);
 	CHECK_EQ(after.ended, 1);
 	CHECK_EQ(after.open, 1);
-	CHECK_EQ(after.lacking, 1); /* of the one that was ended */
+	CHECK_EQ(after.lacking, 1); /* of the block that was ended */
 	CHECK(after.block != before.block);
 	CHECK_EQ(after.length, w.at);
-	/* Whole again, with the writer at work. */
+	/* The block has all replicas again, while the writer appends. */
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(check_whole(&jf), 2);
 	write_for(&w, 10 * SOON_NS);
@@ -148,7 +149,7 @@ CLIENT_TEST(a_block_that_began_with_too_few_copies_is_ended_when_there_are_disks
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	/* The map says that all three are well. */
+	/* The map says that all three disks are online. */
 	fixture_do(fx, fixture_cut_node, 1);
 	writer_open(&w, &jf);
 	CHECK_EQ(count_blocks(&jf).lacking, 1);
@@ -176,7 +177,7 @@ CLIENT_TEST(a_block_is_not_ended_while_the_next_could_not_have_more_copies, 3, 1
 	write_for(&w, 20 * SOON_NS);
 	struct count n = count_blocks(&jf);
 	CHECK(n.open == 1 && n.ended == 0);
-	/* The disk is back, without what it missed. */
+	/* The disk is online again, without the appends it missed. */
 	fixture_do(fx, fixture_start_node, 1);
 	write_for(&w, SOON_NS);
 	n = count_blocks(&jf);
@@ -192,7 +193,8 @@ CLIENT_TEST(blocks_that_stay_short_are_ended_ever_more_rarely, 3, 1)
 	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	writer_open(&w, &jf);
-	/* Only the writer knows. 20 s, 40 s and so on: five are more than ten minutes. */
+	/* Only the writer knows of the failures. After 20 s, 40 s and so on: five ends take more
+	 * than ten minutes. */
 	fixture_do(fx, fixture_cut_node, 1);
 	write_for(&w, 12 * SOON_NS);
 	struct count n = count_blocks(&jf);
@@ -202,7 +204,7 @@ CLIENT_TEST(blocks_that_stay_short_are_ended_ever_more_rarely, 3, 1)
 	size_t ended = count_blocks(&jf).ended;
 	write_for(&w, 12 * SOON_NS);
 	CHECK_EQ(count_blocks(&jf).ended, ended);
-	/* With whole blocks the log is as quick as at first. */
+	/* After a block with all replicas the limit is back at its first value. */
 	fixture_do(fx, fixture_cut_node, 1);
 	write_for(&w, SOON_NS);
 	CHECK_EQ(count_blocks(&jf).ended, ended + 1);
@@ -220,7 +222,7 @@ CLIENT_TEST(a_block_that_could_not_be_ended_is_tried_again_as_soon_as_before, 4,
 	writer_open(&w, &jf);
 	uint64_t lost = count_blocks(&jf).one;
 	lose_disk(&jf, lost);
-	/* The map has enough disks; the writer reaches none of them, and can end nothing. */
+	/* The map has enough disks; the writer reaches none of them and can end no block. */
 	for (uint64_t disk = 1; disk <= 31; disk += 10)
 		fixture_do(fx, fixture_cut_node, disk);
 	CHECK_EQ(rt_sleep_ns(10 * SOON_NS), 0);
@@ -249,7 +251,7 @@ CLIENT_TEST(a_writer_that_waits_ends_its_block_when_a_disk_is_lost_drained_or_re
 	struct count n = count_blocks(&jf);
 	for (size_t ended = 1; ended <= 3; ended++) {
 		uint64_t disk = n.one;
-		if (ended == 1) { /* an operator says that it is gone, or shall be empty */
+		if (ended == 1) { /* an operator marks the disk as gone or draining */
 			lose_disk(&jf, disk);
 		} else if (ended == 2) {
 			CHECK_EQ(meta_client_want_disk(&jf.root, disk, CLUSTER_DRAINING), 0);
@@ -274,7 +276,7 @@ CLIENT_TEST(a_writer_that_waits_ends_its_block_when_a_disk_is_lost_drained_or_re
 	janitor_fixture_close(&jf);
 }
 
-/* The log looks at its block after ten seconds, while that still waits for nodes to begin it. */
+/* The log checks its block after ten seconds, while the block still waits for nodes to begin it. */
 CLIENT_TEST(a_block_that_has_not_begun_is_not_looked_at, 5, 1)
 {
 	struct janitor_fixture jf;
@@ -305,7 +307,7 @@ CLIENT_TEST(a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing, 5,
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	writer_open(&w, &jf);
 	struct count n = count_blocks(&jf);
-	/* A node that is away for a while costs nothing, */
+	/* A node that is offline for a short time costs no block, */
 	fixture_do(fx, fixture_kill_node, n.one);
 	CHECK_EQ(rt_sleep_ns(10 * SOON_NS), 0);
 	fixture_do(fx, fixture_start_node, n.one);
@@ -314,7 +316,7 @@ CLIENT_TEST(a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing, 5,
 	CHECK_EQ(append(&w), 0);
 	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
 	CHECK(count_blocks(&jf).open == 1 && count_blocks(&jf).ended == 0);
-	/* for ever it does. */
+	/* one that stays offline does. */
 	fixture_do(fx, fixture_kill_node, n.one);
 	CHECK_EQ(rt_sleep_ns(20 * SOON_NS), 0);
 	CHECK(count_blocks(&jf).open == 0 && count_blocks(&jf).ended == 1);
@@ -335,7 +337,8 @@ static struct stats survey(struct janitor_fixture *jf, struct janitor *j)
 	return counted;
 }
 
-/* The copy's node is well by the map; only the writer knows that it lacks something. */
+/* The map says that the replica's node is online; only the writer knows that the replica lacks
+ * bytes. */
 CLIENT_TEST(a_copy_that_only_its_dead_writer_gave_up_counts_as_degraded, 5, 1)
 {
 	struct janitor_fixture jf;
@@ -357,7 +360,7 @@ CLIENT_TEST(a_copy_that_only_its_dead_writer_gave_up_counts_as_degraded, 5, 1)
 	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
 	struct stats s = survey(&jf, j);
 	CHECK(s.degraded_blocks == 1 && s.unreachable_blocks == 0 && s.lost_blocks == 0);
-	/* Nobody repairs it, or stumbles over it, until it is ended. */
+	/* The janitor neither repairs nor reports it until the block is ended. */
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	collect_for(j, 6 * GRACE_NS);
@@ -379,7 +382,7 @@ CLIENT_TEST(a_copy_that_only_its_dead_writer_gave_up_counts_as_degraded, 5, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* A copy that was still behind when its writer met an error and gave up. */
+/* A replica still lagged when its writer met an error and stopped. */
 CLIENT_TEST(a_copy_that_is_behind_when_its_writer_leaves_is_reported, 5, 1)
 {
 	struct janitor_fixture jf;
@@ -437,10 +440,10 @@ CLIENT_TEST(a_writer_that_was_fenced_reports_nothing_of_its_block, 5, 1)
 	engine_call(jf.engine, &c, NULL);
 	CHECK_EQ(engine_append_open(&c, "/log", NULL, &taker), 0);
 	rt_background();
-	/* The taker could not end the copy that is gone. */
+	/* The new writer could not end the lost replica. */
 	n = count_blocks(&jf);
 	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 1);
-	/* The old one would end the block; it is fenced, and says nothing against the copies. */
+	/* The old writer tries to end the block. It is fenced and reports no replica. */
 	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
 	n = count_blocks(&jf);
 	CHECK(n.open == 0 && n.ended == 1 && n.lacking == 1);
@@ -455,7 +458,7 @@ CLIENT_TEST(a_writer_that_was_fenced_reports_nothing_of_its_block, 5, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* What a fenced writer has to say comes late. */
+/* A report of a fenced writer arrives late. */
 CLIENT_TEST(a_report_of_a_copy_is_nothing_when_the_block_was_fenced_or_ended, 5, 1)
 {
 	struct janitor_fixture jf;
@@ -495,7 +498,7 @@ CLIENT_TEST(who_takes_over_ends_also_copies_on_disks_that_are_new_to_it, 3, 1)
 	for (int i = 0; i < 4; i++)
 		fixture_do(fx, fixture_add_node, 0);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
-	/* Another writes where the map of the first one has nothing yet, and is gone. */
+	/* Another client writes to a disk that the map of the first client lacks, and crashes. */
 	struct janitor_fixture other = jf;
 	struct writer w;
 	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){0}, &other.engine), 0);

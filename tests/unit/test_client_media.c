@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* On which media a client puts blocks, and what it does when flash has no room. */
+/* Tests of the media that a client puts blocks on, also when flash has no room. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +99,7 @@ static void asked_body(struct client_fixture *fx)
 	CHECK_EQ(n.chunks[FLASH], 4 * 5 + 5 + 3 + 5);
 	CHECK_EQ(n.misplaced, 0);
 	CHECK_EQ(media_named(&jf, "/whole", encoding), TERRANE_MEDIA_FLASH);
-	/* Without a wish, and with that for disks. */
+	/* Without a named media, and with disk named. */
 	CHECK_EQ(write_text(&jf, "/plain", 4, 100, "rs:3+2"), 0);
 	CHECK_EQ(write_text_on(&jf, "/disk", 5, 100, "rs:3+2", TERRANE_MEDIA_DISK), 0);
 	n = count_media(&jf);
@@ -131,7 +131,7 @@ static void reencode_body(struct client_fixture *fx)
 	CHECK_EQ(media_named(&jf, "/log", encoding), TERRANE_MEDIA_FLASH);
 	CHECK(strcmp(encoding, "rs:3+2") == 0);
 	CHECK_EQ(count_media(&jf).misplaced, 0);
-	/* Somebody decides otherwise: the encoding stays. */
+	/* Another media is named: the encoding stays. */
 	CHECK_EQ(seal(&jf, "/log", &to_disk), 0);
 	CHECK_EQ(media_named(&jf, "/log", encoding), TERRANE_MEDIA_DISK);
 	CHECK(strcmp(encoding, "rs:3+2") == 0);
@@ -183,7 +183,7 @@ static void compact_body(struct client_fixture *fx)
 	arena_init(&a, 8 * MIB);
 	size_t n = blocks_list(&jf, &a, blocks, ARRAY_LEN(blocks));
 	CHECK_EQ(n, 3);
-	/* One of flash first: that of disk is left alone. */
+	/* The first block is on flash: the block on disk is skipped. */
 	for (size_t i = 1; i < n && blocks[0].media != FLASH; i++) {
 		struct meta_block swap = blocks[0];
 		blocks[0] = blocks[i];
@@ -243,7 +243,7 @@ static void few_body(struct client_fixture *fx)
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
 	expect_fallback(&jf, "flash disks");
-	/* Told by its name before anything is written. */
+	/* The create fails before anything is written. */
 	struct call c;
 	struct efile *f;
 	struct terrane_options o = {.encoding = "r3", .media = TERRANE_MEDIA_FLASH};

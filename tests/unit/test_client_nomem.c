@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The client without memory. Linked with --wrap for realloc. */
+/* Tests of the client when memory runs out. Linked with --wrap for realloc. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 void *__real_realloc(void *p, size_t size);
 void *__wrap_realloc(void *p, size_t size);
 
-static int fail_in; /* calls; 0: none fails */
+static int fail_in; /* the call that fails, counted down; 0: none */
 
 void *__wrap_realloc(void *p, size_t size)
 {
@@ -44,7 +44,7 @@ static void write_file(struct engine *e, const char *path)
 	free(bytes);
 }
 
-/* Its memory is the user's again, who uses it for something else. */
+/* Overwrites the memory of an ended range, as a user may. */
 static void told(void *ctx, struct engine_range *r)
 {
 	int *failed = ctx;
@@ -71,7 +71,8 @@ CLIENT_TEST(nothing_is_written_to_a_range_that_was_told, 6, 1)
 	for (size_t i = 0; i < RANGES; i++)
 		ranges[i] = (struct engine_range){
 			.file = f, .len = FILE_BYTES, .buf = bytes + i * FILE_BYTES};
-	/* The parts', in the midst of a range: of an open file nothing else is looked up. */
+	/* Fails the array of parts, in the middle of a range. An open file needs no other look-
+	 * up. */
 	fail_in = 2;
 	CHECK_EQ(engine_read_batch(&c, ranges, RANGES, told, &failed), -ENOMEM);
 	CHECK_EQ(failed, 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Small files of many directories in shared blocks: directories that are not there or go meanwhile, a quota that is
- * met in the middle, writers that die, metadata that fails, and what is left on disks after all that.
+ * Tests of small files of many directories in shared blocks: directories that are missing or removed during the call, a
+ * quota that is exhausted in the middle, writers that crash, metadata that fails, and what is left on disks afterwards.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@
 
 static const struct terrane_options options = {.encoding = "rs:2+1", .block_bytes = 64 * KIB};
 
-/* File i is /set/dNN/fM, with the directories in turn: none has two files side by side. */
+/* File i is /set/dNN/fM; neighbouring files are in different directories. */
 struct set {
 	char names[FILES][32];
 	uint8_t bytes[FILES][FILE_BYTES];
@@ -71,7 +71,7 @@ static int set_pack(struct engine *e, unsigned flags)
 	return rc;
 }
 
-/* Whether file i is there; when it is, it is all there. */
+/* Returns whether file i exists; checks that it is complete. */
 static bool is_there(struct janitor_fixture *jf, unsigned i)
 {
 	char path[64];
@@ -89,7 +89,8 @@ static unsigned count_there(struct janitor_fixture *jf)
 	return n;
 }
 
-/* Everything of the set is removed and collected: nothing may be left of it, on disks nor in the account. */
+/* Removes and collects the set, and checks that nothing of it is left on disks or in the
+ * account. */
 static void all_goes(struct janitor_fixture *jf)
 {
 	struct janitor_options o = quick();
@@ -100,7 +101,7 @@ static void all_goes(struct janitor_fixture *jf)
 		int rc = remove_path(jf, path);
 		CHECK(rc == 0 || rc == -ENOENT);
 	}
-	/* A chunk whose block lost its record, with its writer, goes after two looks. */
+	/* A chunk whose block has no record is deleted after two sweeps. */
 	for (int i = 0; i < 3; i++) {
 		collect_for(j, 5 * GRACE_NS);
 		CHECK_EQ(janitor_orphans(j), 0);
@@ -125,7 +126,7 @@ CLIENT_TEST(files_of_many_directories_share_blocks_that_go_with_the_last_of_them
 	CHECK_EQ(count_there(&jf), FILES);
 	for (unsigned i = 0; i < FILES; i++)
 		CHECK(set.files[i].result == 0 && set.files[i].id != 0);
-	/* Again: each says that it is there. One new name among them is made all the same. */
+	/* The same files again: each fails with -EEXIST. A new name among them is created. */
 	snprintf(set.names[5], sizeof(set.names[5]), "d05/new");
 	CHECK_EQ(set_pack(jf.engine, 0), -EEXIST);
 	for (unsigned i = 0; i < FILES; i++)
@@ -142,7 +143,8 @@ CLIENT_TEST(names_are_paths_below_the_directory, 4, 1)
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
 	dirs_make(jf.engine);
-	/* Slashes count as in every path; a file of the directory itself, and an empty one, go with them. */
+	/* Extra slashes are ignored. A file of the directory itself and an empty one are in the
+	 * same call. */
 	static const char *const names[] = {"/d00/a", "d00//b", "d01/c/",  "here",
 					    "/there", "d00/b2", "d01/nil", "d00/a"};
 	static const int results[] = {0, 0, 0, 0, 0, 0, 0, -EINVAL}; /* the last one comes twice */
@@ -163,7 +165,7 @@ CLIENT_TEST(names_are_paths_below_the_directory, 4, 1)
 		CHECK_EQ(engine_stat(&c, paths[i], &st), 0);
 		CHECK(st.id == files[i].id && st.size == files[i].len && st.sealed);
 	}
-	/* From the root, by whole paths. */
+	/* From the root, by absolute paths. */
 	struct terrane_small two[] = {{.name = "/set/d02/x", .data = "x", .len = 1},
 				      {.name = "/y", .data = "y", .len = 1}};
 	CHECK_EQ(engine_pack(&c, "/", two, 2, 0, &options), 0);
@@ -194,7 +196,7 @@ CLIENT_TEST(a_directory_that_is_not_there_is_the_trouble_of_its_own_files, 4, 1)
 	snprintf(set.names[7], sizeof(set.names[7]), "/");
 	static const int results[DIRS] = {-ENOENT, -EROFS,  -EISDIR, -ENOTDIR,
 					  -EINVAL, -EINVAL, -EILSEQ, -EINVAL};
-	/* Directories are asked for at the same time: the first error of any is the call's. */
+	/* Directories are looked up at the same time: the first error is that of the call. */
 	int first = set_pack(jf.engine, TERRANE_REPLACE);
 	CHECK(first == -ENOENT || first == -EROFS || first == -EISDIR || first == -ENOTDIR ||
 	      first == -EINVAL || first == -EILSEQ);
@@ -206,7 +208,7 @@ CLIENT_TEST(a_directory_that_is_not_there_is_the_trouble_of_its_own_files, 4, 1)
 	set_fill();
 	CHECK_EQ(remove_path(&jf, "/set/d02/f0"), 0); /* the directory */
 	CHECK_EQ(count_there(&jf), FILES - 4 - 6);
-	/* What was refused has no part in a block any more when it is collected, and keeps none. */
+	/* Refused files own nothing of a block any more when it is collected. */
 	CHECK_EQ(remove_path(&jf, "/set/file"), 0);
 	all_goes(&jf);
 	janitor_fixture_close(&jf);
@@ -237,7 +239,7 @@ static void remover_fiber(void *arg)
 
 static unsigned removals, survivals;
 
-/* Directories go after so long: each of them goes, or has its files. */
+/* Directories are removed after this time: each is removed or has its files. */
 static void race(struct janitor_fixture *jf, uint64_t after_ns, bool all, bool *late)
 {
 	struct rt_group g;
@@ -311,12 +313,12 @@ CLIENT_TEST(a_quota_met_in_the_middle_refuses_whole_blocks_and_leaves_nothing, 4
 	}
 	unsigned there = count_there(&jf);
 	CHECK(there == IN_BLOCK || there == FILES - IN_BLOCK);
-	/* What ended it is told, and not what was wrong with a file before that. */
+	/* The error that stopped the call is returned, not the earlier error of a file. */
 	snprintf(set.names[0], sizeof(set.names[0]), "gone/f0");
 	CHECK_EQ(set_pack(jf.engine, 0), -EDQUOT);
 	CHECK_EQ(set.files[0].result, -ENOENT);
 	set_fill();
-	/* With more room the rest goes in. */
+	/* With a larger quota the other files are written. */
 	CHECK_EQ(meta_client_tenant_set_quota(&jf.root, 1, 0), 0);
 	CHECK_EQ(set_pack(jf.engine, 0), -EEXIST);
 	CHECK_EQ(count_there(&jf), FILES);
@@ -328,7 +330,7 @@ CLIENT_TEST(a_quota_met_in_the_middle_refuses_whole_blocks_and_leaves_nothing, 4
 
 static uint64_t crash_at;
 static bool told, begun;
-static unsigned partly; /* runs that made some of the files */
+static unsigned partly; /* runs that created some of the files */
 
 static void writer_main(void *arg)
 {
@@ -371,7 +373,7 @@ static void crash_body(struct client_fixture *fx)
 	if (told)
 		CHECK_EQ(there, FILES);
 	partly += there > 0 && there < FILES;
-	/* The same again is what a user does. */
+	/* A user repeats the call. */
 	CHECK_EQ(set_pack(jf.engine, TERRANE_REPLACE), 0);
 	CHECK_EQ(count_there(&jf), FILES);
 	all_goes(&jf);
@@ -384,7 +386,7 @@ static void a_writer_that_dies_at_any_wait_leaves_whole_files_and_no_rest(void *
 	unsigned runs = 0;
 	partly = 0;
 	told = false;
-	/* Coarsely at first; the later waits are those of the names. */
+	/* In large steps at first; the later waits are those of the names. */
 	for (crash_at = 1; !told; crash_at += crash_at < 100 ? 7 : 3, runs++) {
 		begun = false;
 		fixture_run_all(4, 1, crash_body);
@@ -424,7 +426,7 @@ static void metadata_that_fails_once_is_asked_again(void **state)
 		struck = true;
 		for (fail_at = 1; struck; fail_at += 1 + fail_at / 8) {
 			fixture_run_faulty(4, faulty_body);
-			assert_true(told); /* one failure is nothing that a user should see */
+			assert_true(told); /* a single failure must not reach the user */
 		}
 	}
 }

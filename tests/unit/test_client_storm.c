@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Files written and read while the network drops, cuts and damages, disks hang and fail calls, and nodes crash: what
- * was acknowledged is there when the storm is over, and nothing read in it was wrong.
- */
+/* Files are written and read while the network drops, cuts and damages packets, disks hang and
+ * fail calls, and nodes crash. Afterwards all acknowledged bytes can be read, and no read
+ * returned wrong bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +52,7 @@ static void text_fill(struct engine *e, struct file *f, uint64_t text, struct ta
 		rt_background();
 		engine_call(e, &c, &o);
 		rc = engine_file_close(&c, h);
-		/* A log's bytes are promised by the append, whatever becomes of the close. */
+		/* A log's bytes are acknowledged by the append, whatever the close returns. */
 		rc = flags != 0 || appended < 0 ? appended : rc;
 	}
 	f->acked = rc == 0;
@@ -61,7 +60,7 @@ static void text_fill(struct engine *e, struct file *f, uint64_t text, struct ta
 	free(bytes);
 }
 
-/* 1: right; 0: an error; never wrong bytes. */
+/* Returns 1 if the bytes are right, 0 after an error; fails on wrong bytes. */
 static int text_read(struct engine *e, const struct file *f, uint64_t text)
 {
 	struct call c;
@@ -118,7 +117,7 @@ static void storm_body(struct client_fixture *fx)
 	print_message("seed %u: %d of %d writes acknowledged, %d of %d reads served; lost %d\n",
 		      (unsigned)seed, t.acked, t.writes, t.read_well, t.reads, lost);
 	CHECK_EQ(lost, 0);
-	CHECK(t.acked > FILES / 5); /* or it was no test */
+	CHECK(t.acked > FILES / 5); /* else the seed tests too little */
 	rt_background();
 	engine_close(e);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A tier in front of the disks: files, batches, re-encoding and compaction read through it as they are. */
+/* Tests of a tier in front of the disks: files, batches, re-encoding and compaction read through
+ * it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +28,7 @@ struct kept {
 
 struct memory_tier {
 	struct block_tier base;
-	bool admits; /* blocks that it has not got yet are read whole and kept */
+	bool admits; /* reads and keeps complete blocks on a miss */
 	struct kept kept[BLOCKS_MAX];
 	size_t count;
 	uint64_t hits, misses, calls;
@@ -188,11 +189,11 @@ CLIENT_TEST(files_and_batches_read_through_a_tier, 6, 1)
 	int64_t a_got, b_got;
 	write_file(e, "/a", 1, 4 * BLOCK + 100, "rs:4+2");
 	write_file(e, "/b", 2, 4 * BLOCK + 100, "rs:4+2");
-	/* It has nothing: all is passed on. */
+	/* The tier is empty: it passes all ranges on. */
 	CHECK_EQ(read_file(e, "/a", 1, 1000, 3 * BLOCK), 3 * BLOCK);
 	CHECK_EQ(m.misses, 4);
 	CHECK_EQ(m.hits, 0);
-	/* It keeps /a, and the disks are not asked for it any more. */
+	/* The tier keeps /a; the disks get no more reads of it. */
 	m.admits = true;
 	CHECK_EQ(read_file(e, "/a", 1, 0, 5 * BLOCK), 4 * BLOCK + 100);
 	m.admits = false;
@@ -200,7 +201,7 @@ CLIENT_TEST(files_and_batches_read_through_a_tier, 6, 1)
 	uint64_t before = chunk_reads(e);
 	CHECK_EQ(read_file(e, "/a", 1, 1000, 3 * BLOCK), 3 * BLOCK);
 	CHECK_EQ(chunk_reads(e), before);
-	/* A batch is one read of all its ranges. Those that are missed still share requests. */
+	/* A batch is one read of all its ranges. Missed ranges still share requests. */
 	uint64_t calls = m.calls, misses = m.misses;
 	CHECK_EQ(read_batch(e, 10, &a_got, &b_got), 0);
 	CHECK_EQ(a_got, 10000);
@@ -208,7 +209,7 @@ CLIENT_TEST(files_and_batches_read_through_a_tier, 6, 1)
 	CHECK_EQ(m.calls, calls + 1);
 	CHECK(m.misses >= misses + 10);
 	CHECK(chunk_reads(e) > before);
-	/* Without disks hits are still served, and misses fail by themselves. */
+	/* Without disks hits are served, and misses fail one by one. */
 	for (uint64_t node = 0; node < 6; node++)
 		fixture_do(fx, fixture_kill_node, 10 * node + 1);
 	CHECK_EQ(read_file(e, "/a", 1, 7, 4 * BLOCK), 4 * BLOCK);
@@ -220,7 +221,7 @@ CLIENT_TEST(files_and_batches_read_through_a_tier, 6, 1)
 	CHECK(m.closed);
 }
 
-/* The records of the blocks that the tier keeps; returns how many. */
+/* Lists the records of the blocks that the tier keeps; returns their number. */
 static size_t kept_records(const struct memory_tier *m, struct call *c, struct arena *a,
 			   struct meta_block *out)
 {
@@ -266,7 +267,7 @@ CLIENT_TEST(blocks_are_rewritten_through_a_tier, 6, 1)
 	CHECK_EQ(m.misses, 0);
 	arena_fini(&a);
 	engine_close(e);
-	/* What was written from the tier's bytes is right on the disks. */
+	/* Blocks written from the tier's bytes are right on the disks. */
 	e = open_engine(fx, NULL);
 	CHECK_EQ(read_file(e, "/a", 1, 0, 3 * BLOCK), 3 * BLOCK);
 	CHECK(chunk_reads(e) > 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading a stripe whose chunks come from memory: losses, slow and changed chunks, and what becomes of memory. */
+/* Tests of reading a stripe whose chunks are in memory: lost, slow and changed chunks, and the
+ * release of memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@
 #define CHUNK_LEN ((uint64_t)8192)
 #define LAST_LEN ((uint64_t)5000) /* of the last data chunk */
 
-static int holds; /* pieces of memory that are not released */
+static int holds; /* buffers that are not released yet */
 
 struct source {
 	struct stripe stripe;
@@ -32,8 +33,8 @@ struct source {
 	uint64_t off, len;
 	int rc[CHUNKS_MAX]; /* of a fetch of the chunk */
 	uint64_t delay_ns[CHUNKS_MAX];
-	int fetched[CHUNKS_MAX]; /* how often */
-	int flip;                /* the chunk that changes in memory after it came; -1: none */
+	int fetched[CHUNKS_MAX]; /* how often each chunk was fetched */
+	int flip;                /* the chunk that is changed in memory after its fetch; -1: none */
 	bool flip_result;
 	bool strict; /* a failure ends the read */
 	bool hedges;
@@ -239,7 +240,7 @@ SIM_TEST(a_read_that_cannot_be_is_refused)
 	o.rc[0] = o.rc[1] = o.rc[5] = -EIO;
 	CHECK_EQ(source_read(&o), -ENODATA);
 	source_close(&o);
-	/* The source may end a read; fetches under way are cancelled. */
+	/* The source may end a read; running fetches are cancelled. */
 	source_open(&o, "rs:4+2");
 	o.len = 3 * CHUNK_LEN;
 	o.rc[1] = -EPERM;
@@ -275,7 +276,7 @@ SIM_TEST(a_slow_chunk_is_read_around)
 	uint64_t hedged_ns = slow_read_ns(true, 0);
 	CHECK(hedged_ns >= 50 * NS_PER_MS && hedged_ns < NS_PER_S);
 	CHECK(slow_read_ns(false, 0) >= 10 * NS_PER_S);
-	/* A hedge that is refused is tried again, as long as the source allows. */
+	/* A refused hedge is tried again, as long as the source allows. */
 	CHECK(slow_read_ns(true, 1) < NS_PER_S);
 }
 
@@ -298,7 +299,7 @@ SIM_TEST(bytes_that_change_in_memory_are_found)
 	o.flip_result = true;
 	CHECK_EQ(source_read(&o), -EBADMSG);
 	source_close(&o);
-	/* Bytes that are not computed with are compared where they are handed out. */
+	/* Bytes that no step reads are compared when they are handed out. */
 	source_open(&o, "rs:4+2");
 	o.len = 100;
 	o.flip = 0;

@@ -238,7 +238,7 @@ static void release_rest(struct writing *g)
 		return;
 	g->refs++;
 	if (rt_group_spawn(&g->call.fabric->background, "release", release_fiber, g) < 0)
-		g->refs--; /* they expire instead */
+		g->refs--; /* without a fiber the reservations expire */
 }
 
 /* Returns the index of the accepted disk whose rack and node have the fewest chunks of the

@@ -98,7 +98,8 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 			 o->metadata, err_text(rc));
 		return rc;
 	}
-	/* Who only reads needs no tenant's number; who writes asks again. */
+	/* Errors are ignored: a client that only reads needs no tenant number, and a write looks
+	 * it up again. */
 	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + wait_ns);
 	(void)engine_tenant(&c);
 	rt_deadline_set(before_ns);

@@ -86,7 +86,8 @@ int engine_file_close(struct call *c, struct efile *f);
 /* Makes all later appends, flushes and the close of the file fail with rc: an append was
  * refused, and later ones must not close the gap. */
 void engine_file_poison(struct efile *f, int rc);
-/* Waits for the running block writes, deletes nothing visible, and frees f. */
+/* Waits for the running block writes and frees f. A file that is not a log never becomes
+ * visible. */
 void engine_file_discard(struct efile *f);
 
 int64_t engine_preadv(struct call *c, struct efile *f, const struct iovec *iov, int n,

@@ -10,8 +10,9 @@
 #include "analysis/burst.h"
 #include "base/base.h"
 
-#define NEAR_SPEED 0.9 /* throughputs from this part of the fastest on count as equal */
-#define NEAR_PDL 10.0  /* probabilities of loss up to this multiple of the least are acceptable */
+#define NEAR_SPEED 0.9 /* throughputs of at least this part of the fastest one count as equal */
+/* probabilities of loss up to this multiple of the smallest one are acceptable */
+#define NEAR_PDL 10.0
 
 static void set_bursts(struct advise *a, const struct system_spec *s)
 {
@@ -52,7 +53,7 @@ static int burst_pdl(const struct advise *a, const struct compare_point *p,
 
 /*
  * Returns the largest probability of loss over the bursts, at least 1e-15: smaller ones do not
- * matter. A burst that could not be counted makes it infinite.
+ * matter. If a burst could not be counted, the result is infinite.
  */
 static double worst_pdl(const struct advise_choice *c)
 {
@@ -78,9 +79,9 @@ static int faster(const void *a, const void *b)
 }
 
 /*
- * Moves the best codes of `all` to a->best, best first. Each is the one with the most nines among
- * the codes about as fast as the fastest remaining one: throughput is measured, so differences of a
- * tenth are ignored.
+ * Moves the best codes of `all` to a->best, best first. Each step takes, among the remaining codes
+ * that are about as fast as the fastest one, the code with the most nines: throughput is measured,
+ * so differences of a tenth are ignored.
  */
 static void pick_best(struct advise *a, struct advise_choice *all, size_t n)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Recommends a code for given constraints: section 3.6.1 of the MLEC study, with computed numbers
- * in place of its examples.
+ * Recommends a code for given constraints: section 3.6.1 of the MLEC dissertation (README.md), with
+ * computed numbers in place of its examples.
  *
- * Candidates are the codes of about the wanted overhead (compare.h) that reach the nines, survive
- * the loss of so many racks and stay within the repair traffic. The choice among them:
+ * Candidates are the codes of about the wanted overhead (compare.h) that reach the wanted nines,
+ * survive the loss of the wanted number of racks and stay within the wanted repair traffic. The
+ * choice among them:
  *
  *   bursts rare      the code that encodes fastest; within a tenth, the one with more nines
  *   bursts frequent  the same choice among the codes whose probability of loss in typical bursts is
@@ -24,9 +25,10 @@
 struct advise_wants {
 	double nines;
 	bool bursts_frequent;
-	bool closed_pools;      /* enclosures that do not report their failed disks: R_ALL only */
+	/* enclosures do not report their failed disks, so only R_ALL can repair them */
+	bool closed_pools;
 	uint32_t racks_lost;    /* number of lost racks that must be survived */
-	double traffic_per_day; /* most bytes between racks for repairs */
+	double traffic_per_day; /* most bytes between racks that repairs may send in a day */
 };
 
 struct advise_burst {
@@ -35,16 +37,17 @@ struct advise_burst {
 
 struct advise_choice {
 	const struct compare_point *point;
-	double pdl[ADVISE_BURSTS]; /* NAN: not counted */
+	double pdl[ADVISE_BURSTS]; /* probability of loss in each typical burst; NAN: not counted */
 };
 
 struct advise {
-	struct advise_burst bursts[ADVISE_BURSTS]; /* in one rack, in a few, scattered */
+	/* typical bursts: in one rack, in a few racks, scattered over all */
+	struct advise_burst bursts[ADVISE_BURSTS];
 	struct advise_choice best[ADVISE_BEST];
 	size_t n;                         /* entries of `best`; 0: no code fits */
 	size_t enough;                    /* number of codes with enough nines */
-	double most_nines;                /* of all codes */
-	const struct compare_point *most; /* the code that has them */
+	double most_nines;                /* largest number of nines of all codes */
+	const struct compare_point *most; /* the code with most_nines */
 };
 
 /* Chooses codes among the points of c, which must outlive a. Returns 0 or -ENOMEM. */

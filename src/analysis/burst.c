@@ -18,7 +18,10 @@ const char *burst_model_name(enum burst_model model)
 	return names[model];
 }
 
-/* Whether the code is across racks only: columns of one chunk. */
+/*
+ * Returns whether the code has only a network level: each chunk of a stripe is in another rack, and
+ * a column of the layout is one chunk.
+ */
 static bool flat_network(const struct layout *l)
 {
 	return l->rows == 1 && l->columns > 1;
@@ -111,8 +114,8 @@ static int count_pools(const struct system *sys, const struct work *w, struct bu
 	} else if (rc == 0) {
 		map->exact = false;
 		/*
-		 * PDL rises with the share of broken pools, so the ends of one give those of the
-		 * other.
+		 * PDL rises with the share of broken pools, so the two ends of the share's interval
+		 * give the two ends of the PDL's interval.
 		 */
 		for (uint32_t f = 0; f <= pool.most; f++)
 			pool.intact[f] = 1 - pool.low[f];
@@ -153,8 +156,8 @@ static int count_stripes(const struct system *sys, const struct work *w, bool on
 		return rc;
 	}
 	/*
-	 * PDL rises with the share of fatal patterns, so the ends of one give those of the
-	 * other.
+	 * PDL rises with the share of fatal patterns, so the two ends of the share's interval give
+	 * the two ends of the PDL's interval.
 	 */
 	map->exact = false;
 	s.loss = loss.low;

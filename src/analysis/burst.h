@@ -2,7 +2,8 @@
 /*
  * Failure bursts: the probability of data loss (PDL) when `failed` disks fail at once, spread over
  * exactly `racks` racks, each of which has at least one; all such layouts of failures are equally
- * likely. Figures 3.5, 3.14 and 3.18 of the MLEC study.
+ * likely. They are figures 3.5, 3.14 and 3.18 of the MLEC dissertation
+ * (README.md).
  *
  * The model decides what is data loss:
  *
@@ -11,13 +12,14 @@
  *                  many stripes any combination of disks shares one), more than pl in one stripe set
  *                  when single-overlap. Data is lost when more than pn catastrophic pools could share
  *                  a network stripe: pools at the same place of a group of racks under a clustered
- *                  network, pools of different racks under a declustered one. The study counts MLEC
- *                  and local codes this way. It is an upper bound, because the shared stripe may not
- *                  exist.
- *   BURST_STRIPES  A finite number of stripes is placed independently at random. The study counts
- *                  declustered network codes this way, because BURST_POOLS would take any p+1 failed
- *                  disks in different racks for a loss. For MLEC it is the probability that a network
- *                  stripe with more than pn lost columns exists.
+ *                  network, pools of different racks under a declustered one. The
+ *                  MLEC dissertation counts MLEC and local codes this way. The result is an
+ *                  upper bound, because the shared stripe may not exist.
+ *   BURST_STRIPES  A finite number of stripes is placed independently at random. The MLEC
+ *                  dissertation counts declustered network codes this way, because BURST_POOLS
+ *                  would take any p+1 failed disks in different racks for a loss. For MLEC the
+ *                  result is the probability that a network stripe with more than pn lost columns
+ *                  exists.
  *   BURST_LAYOUT   The layout of src/code, stripe by stripe: small systems only.
  *
  *                     burst_exact()                                burst_sample()
@@ -40,25 +42,26 @@
 #include "analysis/work.h"
 
 #define BURST_FAILED_MAX 2000
-#define BURST_FAILED_STRIPES_MAX 80 /* BURST_STRIPES visits all partitions of the number */
+/* most failed disks under BURST_STRIPES, which visits all partitions of that number */
+#define BURST_FAILED_STRIPES_MAX 80
 
 enum burst_model { BURST_POOLS, BURST_STRIPES, BURST_LAYOUT };
 
 /* Returns "pools", "stripes" or "layout". */
 const char *burst_model_name(enum burst_model model);
 
-/* Returns the model that the study uses for this system. */
+/* Returns the model that the MLEC dissertation uses for codes of this kind. */
 enum burst_model burst_model_default(const struct system *sys);
 
 /*
- * PDL for each number of failed disks from 1 and of racks from 1: at [(failed - 1) * racks +
- * racks_hit
- * - 1]. NAN where no layout exists.
+ * PDL by number of failed disks and of affected racks, both from 1, at index (failed - 1) * racks +
+ * affected
+ * - 1. NAN where no layout exists.
  */
 struct burst_map {
-	uint32_t failed, racks; /* largest */
+	uint32_t failed, racks; /* largest number of failed disks, and of racks, in the map */
 	double *pdl;
-	double *low, *high; /* ends of the interval; equal to pdl where it is exact */
+	double *low, *high; /* ends of the interval of pdl; equal to pdl where pdl is exact */
 	bool exact;         /* low, pdl and high are equal everywhere */
 	bool bound;         /* pdl is an upper bound */
 };
@@ -89,18 +92,21 @@ int burst_exact(const struct system *sys, const struct burst_ask *ask, const str
 int burst_exact_one(const struct system *sys, const struct burst_ask *ask, const struct work *w,
 		    struct burst_map *map, char *why, size_t why_size);
 void burst_map_fini(struct burst_map *map);
-/* Returns the PDL of exactly so many failed disks and racks, which must be within the map. */
+/*
+ * Returns the PDL of exactly `failed` disks in exactly `racks` racks; both must be within the map.
+ */
 double burst_map_at(const struct burst_map *map, uint32_t failed, uint32_t racks);
 
 struct burst_estimate {
 	double pdl;
-	struct interval interval; /* 95% */
+	struct interval interval; /* 95% interval of the PDL */
 	uint64_t trials;
 };
 
 /*
  * Estimates the PDL by drawing layouts of failures. BURST_POOLS and BURST_LAYOUT count losses;
- * BURST_STRIPES averages the probability of loss given the layout. Errors as burst_exact().
+ * BURST_STRIPES averages the probability of loss given the layout. Returns 0 or the errors of
+ * burst_exact().
  */
 int burst_sample(const struct system *sys, const struct burst_ask *ask, const struct work *w,
 		 struct burst_estimate *out, char *why, size_t why_size);

@@ -3,11 +3,12 @@
  * Counting the layouts of failures that lose data, for systems in which data is lost when too many
  * pools that belong together break.
  *
- * Weights. A pool of D disks has C(D, f) layouts of f failures. Every layout of y failures in the
- * system is equally likely, so each weight may be multiplied by t^f: both the layouts that lose
- * data and all layouts get t^y, and their ratio stays. We take the binomial distribution's C(D, f)
- * p^f (1-p)^(D-f) with p = y / disks, so that the terms that dominate the sums stay near 1; long
- * double covers the range of the others. No step subtracts.
+ * Weights. A pool of D disks has C(D, f) layouts of f failures. Let y disks fail in x racks. All
+ * these layouts are equally likely, so each weight may be multiplied by t^f with any number t: the
+ * sum over the layouts that lose data and the sum over all layouts are both multiplied by t^y, and
+ * their ratio stays. We take the binomial distribution's C(D, f) p^f (1-p)^(D-f) with p = y /
+ * disks, so that the terms that dominate the sums stay near 1; long double covers the range of the
+ * others. No step subtracts.
  *
  * Declustered network: data is lost when more than pn racks have a broken pool.
  *   rack     over its pools: weight of f failures with no pool broken, and with some
@@ -23,7 +24,8 @@
  *                  parts A and B of a group hit exactly r given racks together when A hits h of
  *                  them, and B the other r - h and any v of the h:
  *                      AB[r] = sum over h, v of  C(r, h) C(h, v) A[h] * B[r - h + v]
- *                  (* adds failures). Associative, so n network pools take about 2 log2 n of these.
+ *                  (* adds failures). Joining is associative, so n network pools take about
+ *                  2 log2 n joins.
  *   system         groups combined: by failures and racks hit, C(n, r) ways to choose the racks.
  *
  * Worked example: 3 racks of 1 pool of 2 disks, 1+0 local, 2+1 clustered network, y = 2, x = 2:
@@ -38,7 +40,7 @@
 
 #include "base/base.h"
 
-#define WORK_MAX 6e10 /* multiplications */
+#define WORK_MAX 6e10 /* most multiplications: some minutes of work */
 
 typedef long double weight;
 
@@ -81,7 +83,10 @@ static weight burst_share(uint32_t failed, uint32_t racks, const struct burst_sh
 
 /* ---- declustered network ---- */
 
-/* Computes the weights of a rack, by number of failures: with no broken pool, and with some. */
+/*
+ * Computes the weights of a rack, by number of failures: fine with no broken pool, lost with at
+ * least one.
+ */
 static int count_rack(const struct burst_shape *s, const struct pool_weights *pool, uint32_t most,
 		      weight *fine, weight *lost)
 {
@@ -141,7 +146,7 @@ static int count_declustered(const struct burst_shape *s, const struct pool_weig
 
 /* Weights of layouts that hit exactly r given racks with f failures: at [r * (failed + 1) + f]. */
 struct part {
-	uint32_t racks, failed; /* largest */
+	uint32_t racks, failed; /* largest r, and largest f */
 	weight *fine, *lost;
 };
 
@@ -210,8 +215,9 @@ static int part_network_pool(struct part *p, const struct burst_shape *s,
 	weight *now = room, *next = now + states * n, *fine = next + states * n, *lost = fine + n;
 	memcpy(fine + 1, pool->fine + 1, (n - 1) * sizeof(*fine));
 	memcpy(lost + 1, pool->lost + 1, (n - 1) * sizeof(*lost));
-	/* A pool without failures has the weight `idle`. Instead of multiplying by it once per pool
-	 * without failures, each pool with failures is divided by it: the ratio is the same. */
+	/* A pool without failures has the weight `idle`. Instead of multiplying by `idle` once
+	 * for each pool without failures, divide each pool with failures by `idle`: the ratio is
+	 * the same. */
 	weight idle = pool->fine[0] + pool->lost[0];
 	assert(idle > 0);
 	now[0] = 1;
@@ -333,7 +339,7 @@ static int count_clustered(const struct burst_shape *s, const struct pool_weight
 
 /* ---- */
 
-/* Returns the approximate number of multiplications. */
+/* Returns the approximate number of multiplications that the counting takes. */
 static double effort(const struct burst_shape *s, uint32_t failed, uint32_t racks)
 {
 	double y = failed, square = y * y / 2;

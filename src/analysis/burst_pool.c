@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "base/rng.h"
 
-#define NODES_MAX 400000.0 /* most layouts to visit when counting */
+#define NODES_MAX 400000.0 /* most layouts that are counted one by one; more are sampled */
 #define TASKS 64
 #define TASK_SAMPLES 8000
 
@@ -38,7 +38,7 @@ struct counter {
 	const struct layout *l;
 	uint32_t tolerance, failed;
 	uint16_t hits[LAYOUT_POOL_DISKS_MAX];
-	double broken; /* layouts with disk 0 */
+	double broken; /* number of layouts with disk 0 failed that break the pool */
 };
 
 static uint32_t turn(uint32_t a, uint32_t b, uint32_t n)
@@ -47,8 +47,8 @@ static uint32_t turn(uint32_t a, uint32_t b, uint32_t n)
 }
 
 /*
- * Returns how many disks after `last` break the pool when they fail next, given that it is not
- * broken.
+ * Returns how many disks after `last` break the pool when they fail next, given that the pool
+ * is not broken yet.
  */
 static double count_last(const struct counter *c, uint32_t last)
 {
@@ -89,7 +89,7 @@ static void count_from(struct counter *c, uint32_t last, uint32_t n)
 		return;
 	}
 	for (uint32_t d = last + 1; d < disks; d++) {
-		if (add_disk(c, d, 1)) /* broken, wherever the other disks fail */
+		if (add_disk(c, d, 1)) /* the pool is broken, whichever other disks fail */
 			c->broken += exp(stats_log_choose(disks - 1 - d, c->failed - n - 1));
 		else
 			count_from(c, d, n + 1);
@@ -118,7 +118,8 @@ static double count_broken(const struct layout *l, uint32_t tolerance, uint32_t 
 struct sampler {
 	const struct layout *l;
 	uint32_t tolerance, most;
-	uint32_t *died; /* of task t: died[t * (most + 2) + f], pools that broke at failure f */
+	/* died[t * (most + 2) + f]: number of pools of task t that broke at failure f */
+	uint32_t *died;
 };
 
 static int sample_task(void *arg, uint64_t task, struct rng *rng)

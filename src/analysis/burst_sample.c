@@ -2,8 +2,8 @@
 /*
  * Bursts by Monte Carlo. A trial draws a layout of failures uniformly: which racks, how many disks
  * in each (in proportion to the number of layouts), which disks. Then it applies the loss condition
- * of the model. It shares no code with the counting in burst_count.c and burst_stripes.c but that
- * condition, so each checks the other.
+ * of the model. Except for that condition, sampling shares no code with the counting in
+ * burst_count.c and burst_stripes.c, so each checks the other.
  *
  * For BURST_STRIPES a trial gives the probability of loss given the failures, since stripes are
  * placed independently: a column is lost with the share q of its pool's local stripes that are
@@ -35,18 +35,18 @@ struct sampler {
 	struct task_sum {
 		struct stats_sum loss;
 		double most;
-	} * sums; /* by task */
+	} * sums; /* results of each task */
 };
 
 /* The working memory of a task. */
 struct trial {
-	uint32_t *rack_order; /* all racks */
-	uint32_t *failed;     /* disks, rack by rack */
+	uint32_t *rack_order; /* all racks, in random order */
+	uint32_t *failed;     /* numbers of the failed disks, rack by rack */
 	double *share;        /* by pool: share of lost local stripes */
-	uint32_t *set;        /* s/-: stripe sets of the failed disks */
-	uint8_t *taken;       /* by disk of a rack */
-	uint32_t *in_pool;    /* failed disks of the pool that is being judged */
-	double *rack_share;   /* of racks that lost local stripes */
+	uint32_t *set;        /* single-overlap network (s/-): stripe sets of the failed disks */
+	uint8_t *taken;       /* by disk of a rack: whether the disk was drawn */
+	uint32_t *in_pool;    /* failed disks of one pool, numbered in the pool */
+	double *rack_share;   /* shares of lost local stripes of the racks that lost any */
 };
 
 static double log_sum(double a, double b)
@@ -74,7 +74,7 @@ static void fill_ways(struct sampler *s)
 		}
 }
 
-/* Draws how many of `left` failures the next of x racks has. */
+/* Draws how many of the `left` remaining failures the next of the x remaining racks has. */
 static uint32_t draw_count(const struct sampler *s, struct rng *rng, uint32_t x, uint32_t left)
 {
 	size_t n = (size_t)s->failed + 1;
@@ -150,7 +150,7 @@ static void clear_shares(const struct sampler *s, struct trial *t)
 		t->share[t->failed[i] / s->sys->layout.pool_disks] = 0;
 }
 
-/* Whether more than net_tolerance broken pools could share a network stripe. */
+/* Returns whether more than net_tolerance broken pools could share a network stripe. */
 static bool pools_lose(const struct sampler *s, const struct trial *t)
 {
 	const struct layout *l = &s->sys->layout;
@@ -176,7 +176,10 @@ static bool pools_lose(const struct sampler *s, const struct trial *t)
 	return !clustered && racks_broken > s->net_tolerance;
 }
 
-/* s/-: whether some stripe set has more failed disks than it survives. */
+/*
+ * Returns whether, in a single-overlap network (s/-), some stripe set has more failed disks than a
+ * stripe survives.
+ */
 static bool sets_lose(const struct sampler *s, struct trial *t)
 {
 	const struct layout *l = &s->sys->layout;
@@ -204,7 +207,8 @@ static double pool_survives(const struct sampler *s, const struct trial *t, uint
 			    uint32_t p)
 {
 	const struct layout *l = &s->sys->layout;
-	double state[ENCODING_STRIPE_MAX + 2] = {1}; /* by lost columns, up to net_tolerance + 1 */
+	/* probabilities by number of lost columns, up to net_tolerance + 1 */
+	double state[ENCODING_STRIPE_MAX + 2] = {1};
 	uint32_t top = s->net_tolerance + 1;
 	for (uint32_t c = 0; c < l->columns; c++) {
 		double q = t->share[(first + c) * l->rack_pools + p];

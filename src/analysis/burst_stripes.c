@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Declustered over racks: each of N stripes takes `width` different racks at random and one disk in
- * each. Given how many disks failed in each rack, f1 >= f2 >= ... >= fx (a partition of y), a
- * stripe is lost with some probability q(f), and data is lost with 1 - (1 - q)^N. So
+ * The probability of data loss (PDL) when y disks fail in exactly x racks, for stripes that are
+ * declustered over racks: each of N stripes takes `width` different racks at random and one of the
+ * d disks of each. Let f1 >= f2 >= ... >= fx be the numbers of failed disks in the x racks, a
+ * partition f of y. Given f, a stripe is lost with some probability q(f), and data is lost with
+ * probability
+ * 1 - (1 - q)^N. So
  *
  *   PDL(y, x) = sum over partitions f of y into x parts:  weight(f) (1 - (1 - q(f))^N) / sum of weights
  *
  * with weight(f) = C(d, f1) ... C(d, fx) times the number of ways to assign the parts to x racks.
- * The study takes the mean of q first, which is the same while N q is small.
+ * The MLEC dissertation (README.md) takes the mean of q over all f first, which gives the same PDL
+ * while N q is small.
  *
- * q: racks are added one after the other. s[a][j] is the sum, over all ways to choose a of the
- * racks so far, of the probability that j of the a chunks failed; a rack with share z of its disks
- * failed gives s'[a][j] = s[a][j] + z s[a-1][j-1] + (1-z) s[a-1][j]. The other width - a racks come
- * from those without failures. j stops at the first number of losses that is always fatal.
+ * To compute q, racks are added one after the other. s[a][j] is the sum, over all ways to choose a
+ * of the racks so far, of the probability that j of the a chunks failed; a rack with share z of its
+ * disks failed gives s'[a][j] = s[a][j] + z s[a-1][j-1] + (1-z) s[a-1][j]. The other width - a
+ * racks come from those without failures. j stops at the first number of losses that is always
+ * fatal.
  *
  * All partitions of all y are the nodes of one tree (append a part that is not larger), so one walk
  * gives the whole map: 60 disks have 6 million nodes below them. The walk is cut by the first part
@@ -31,11 +36,19 @@ struct table {
 	const struct burst_stripes *s;
 	uint32_t failed, racks;
 	bool one;
-	uint32_t fatal; /* losses that always lose the stripe; larger numbers are counted here */
-	size_t state;   /* numbers in s[a][j] */
-	double *others; /* [x * (width + 1) + a]: ways to take width - a of racks - x, of all ways */
-	double *layouts; /* C(d, f) t^f */
-	double *sums;    /* of task t: all weights, then those that lose data */
+	/*
+	 * number of lost chunks that always loses the stripe; larger numbers are counted as this
+	 * one
+	 */
+	uint32_t fatal;
+	size_t state; /* number of entries of s[a][j] */
+	/*
+	 * [x * (width + 1) + a]: ways to take width - a of racks - x racks, divided by the ways to
+	 * take width of all racks
+	 */
+	double *others;
+	double *layouts; /* [f]: C(d, f) t^f, see fill_layouts */
+	double *sums;    /* two sums of each task: all weights, and the weights that lose data */
 };
 
 static double choose(double n, double k)
@@ -48,7 +61,10 @@ static size_t at(const struct table *t, uint32_t a, uint32_t j)
 	return (size_t)a * (t->fatal + 1) + j;
 }
 
-/* Adds an affected rack with share z of its disks failed: computes s' (now) from s (was). */
+/*
+ * Adds to the sums s an affected rack of which the share z of the disks failed: computes s' (`now`)
+ * from s (`was`).
+ */
 static void add_rack(const struct table *t, const double *was, double z, uint32_t hit, double *now)
 {
 	assert(z >= 0 && z <= 1);
@@ -79,7 +95,7 @@ static double stripe_loss(const struct table *t, const double *state, uint32_t h
 
 struct walk {
 	const struct table *t;
-	double *states; /* one for each depth */
+	double *states; /* the sums s at each depth of the tree */
 	double *all, *lost;
 };
 
@@ -110,7 +126,7 @@ static void walk(struct walk *w, uint32_t failed, uint32_t hit, uint32_t part, u
 		if (t->one && (room - f < left - 1 || (uint64_t)f * left < room))
 			continue; /* no partition below has the wanted sum and number of parts */
 		if (t->layouts[f] <= 0)
-			continue; /* more than a rack has disks */
+			continue; /* the part is more than a rack has disks */
 		uint32_t times = f == part ? same + 1 : 1;
 		add_rack(t, state, (double)f / t->s->rack_disks, hit + 1,
 			 w->states + (hit + 1) * t->state);
@@ -136,7 +152,7 @@ static int walk_task(void *arg, uint64_t task, struct rng *rng)
 	return 0;
 }
 
-/* Computes C(d, f) t^f with a t that keeps products near 1. */
+/* Computes t->layouts, C(d, f) t^f for each f, with a t that keeps products near 1. */
 static void fill_layouts(struct table *t)
 {
 	double d = t->s->rack_disks, scale = log((double)t->failed / t->racks / d);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside burst: stripes that take random racks, counted over all partitions. See
- * burst_stripes.c.
+ * Private to the burst files: the probability of data loss for stripes that take random racks,
+ * summed over all ways to spread the failures over racks. See burst_stripes.c.
  */
 #ifndef ANALYSIS_BURST_STRIPES_H
 #define ANALYSIS_BURST_STRIPES_H
@@ -12,12 +12,16 @@
 struct burst_stripes {
 	uint32_t racks, rack_disks, width;
 	double stripes;
-	bool mean; /* compute min(1, stripes x q), an upper bound, instead of 1 - (1 - q)^N */
+	/*
+	 * compute min(1, stripes * q), an upper bound, instead of 1 - (1 - q)^stripes; q:
+	 * probability that one stripe is lost
+	 */
+	bool mean;
 	const double *loss; /* loss[j]: probability that a stripe with j failed chunks is lost */
 };
 
 /*
- * Fills pdl as in struct burst_map; with `one` only its last entry. Returns 0, -ENOMEM or
+ * Fills pdl as in struct burst_map; with `one` fills only its last entry. Returns 0, -ENOMEM or
  * -EAGAIN.
  */
 int burst_stripes_count(const struct burst_stripes *s, const struct work *w, uint32_t failed,

@@ -17,8 +17,9 @@
 #define LOCAL_PARITY_MAX 4
 #define FLAT_PARITY_MAX 12
 #define LRC_GLOBAL_MAX 8
-#define OVERLAP_STATES 16 /* splitting states for each loss that a stripe survives */
-#define ROUNDS_MAX 4      /* of splitting; the interval may still be wider than asked for then */
+#define OVERLAP_STATES 16 /* number of splitting states for each loss that a stripe survives */
+/* most rounds of splitting; after that the interval may be wider than asked for */
+#define ROUNDS_MAX 4
 
 struct family {
 	const char *name, *scheme;
@@ -53,7 +54,11 @@ struct search {
 	struct compare *out;
 	enum compare_family family;
 	struct encoding best;
-	double distance; /* of the best code from the wanted overhead; infinite: none found */
+	/*
+	 * difference between the overheads of the best code so far and the wanted one; infinite: no
+	 * code found
+	 */
+	double distance;
 };
 
 static void consider(struct search *s, const struct encoding *e)
@@ -111,7 +116,7 @@ static bool divides(int part, uint32_t whole)
 
 /*
  * Searches codes of two levels whose widths divide the racks and disks. Declustered schemes do
- * not need that, but so all schemes are compared with the same codes.
+ * not need such widths, but with them all schemes are compared with the same codes.
  */
 static void search_mlec(struct search *s)
 {
@@ -217,7 +222,10 @@ static int judge_task(void *arg, uint64_t task, struct rng *rng)
 	o.precision = j->o->precision;
 	o.as_paper = j->o->as_paper;
 	o.rounds = ROUNDS_MAX;
-	if (overlapping(p->family)) /* a state keeps a row for each stripe set: large and slow */
+	/*
+	 * a state of a single-overlap code keeps a row for each stripe set, so it is large and slow
+	 */
+	if (overlapping(p->family))
 		o.states = (uint32_t)min_u64(o.states,
 					     (uint64_t)OVERLAP_STATES * lost_at_most(&p->encoding));
 	rc = nines_estimate(sys, &o, &nines, why, sizeof(why));

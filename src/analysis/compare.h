@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Codes of about the same capacity overhead side by side (figures 3.12, 3.13, 3.16 and 3.17 of the
- * MLEC study): yearly durability against encoding throughput, the cost of an update, and repair
- * traffic between racks.
+ * MLEC dissertation, README.md): yearly durability against encoding throughput, the cost of an
+ * update, and repair traffic between racks.
  *
  * A family is a kind of code with a placement. From each family there is one code for each choice
  * of parities (pn and pl; p; groups and global parities): the one whose overhead is nearest to the
@@ -18,19 +18,19 @@
 #define COMPARE_POINTS_MAX 400
 
 enum compare_family {
-	COMPARE_CC, /* MLEC */
+	COMPARE_CC, /* the six MLEC schemes */
 	COMPARE_CD,
 	COMPARE_CS,
 	COMPARE_DC,
 	COMPARE_DD,
 	COMPARE_DS,
-	COMPARE_LOCAL_C, /* one level, inside an enclosure */
+	COMPARE_LOCAL_C, /* codes on one level, inside an enclosure */
 	COMPARE_LOCAL_D,
 	COMPARE_LOCAL_S,
-	COMPARE_NET_C, /* one level, over racks */
+	COMPARE_NET_C, /* codes on one level, over racks */
 	COMPARE_NET_D,
 	COMPARE_NET_S,
-	COMPARE_LRC, /* over racks, declustered */
+	COMPARE_LRC, /* LRC over racks, declustered */
 	COMPARE_FAMILIES,
 };
 
@@ -42,10 +42,12 @@ struct compare_point {
 	enum compare_family family;
 	struct encoding encoding;
 	char code[ENCODING_TEXT_MAX];
-	double overhead; /* redundant part of the stored bytes */
+	double overhead; /* redundant share of the stored bytes */
 	struct nines_value nines;
-	struct encode_speed encode;   /* one core of this machine; 0 when not measured */
-	int update_io, update_cross;  /* chunks read and written on disks, sent between racks */
+	/* encoding throughput of one core of this machine; 0 when not measured */
+	struct encode_speed encode;
+	/* for one changed chunk: chunks read and written on disks, and chunks sent between racks */
+	int update_io, update_cross;
 	double repair_cross_per_year; /* bytes between racks for repairs, in the whole system */
 	uint32_t racks_survived;      /* racks that may be lost without data loss */
 	bool front;                   /* no code has more nines and encodes faster */
@@ -58,11 +60,12 @@ void compare_point_spec(const struct compare_point *p, const struct system_spec 
 
 struct compare_options {
 	double overhead, tolerance;
-	uint32_t families;                   /* bits, 1 << family */
-	enum nines_by by;                    /* NINES_AUTO, or NINES_MARKOV for an answer at once
+	uint32_t families; /* families to compare: a set of bits 1 << family */
+	enum nines_by by;  /* NINES_AUTO, or NINES_MARKOV for an answer at once
 					    * (without single-overlap, which has no chain) */
-	double precision;                    /* of the durability: relative error of the loss */
-	bool as_paper;                       /* nines.h */
+	double precision;  /* wanted relative error of the probability of loss */
+	/* use the assumptions of the MLEC dissertation, see nines.h */
+	bool as_paper;
 	const struct encode_options *encode; /* NULL: throughput is not measured */
 	struct work work;
 };

@@ -47,7 +47,10 @@ static double move_up(struct damage *d, uint32_t i, uint32_t u, double moved)
 	return lost;
 }
 
-/* Hits a nested level: the failing member loses the stripes that already have the most losses. */
+/*
+ * Applies a failure to a nested level: the failing member loses the stripes that already have the
+ * most losses.
+ */
 static double hit_nested(struct damage *d, double part)
 {
 	uint32_t max_losses = d->level->max_losses;
@@ -62,7 +65,7 @@ static double hit_nested(struct damage *d, double part)
 	return lost;
 }
 
-/* The number of failed members of one rack (here), and of each other rack that has some. */
+/* The number of failed members of one rack (here), and of each other rack with failed members. */
 struct rack_counts {
 	uint32_t n, here;
 	uint32_t rack[2 * DAMAGE_UNKNOWN_MAX], count[2 * DAMAGE_UNKNOWN_MAX];
@@ -86,9 +89,9 @@ static void count_member(const struct level *l, struct rack_counts *c, uint32_t 
 }
 
 /*
- * Computes other[j], the part of the stripes with j losses that has none in this member's rack. The
- * losses of a stripe are in different racks and all choices of j such members are equally likely:
- * the part is the number of choices without that rack divided by the number of all choices.
+ * Computes other[j], the part of the stripes with j losses that has no loss in this member's rack.
+ * The losses of a stripe are in different racks and all choices of j such members are equally
+ * likely: the part is the number of choices without that rack divided by the number of all choices.
  */
 static void find_other(const struct damage *d, uint32_t member, double *other)
 {
@@ -205,7 +208,7 @@ static double table_missing(const struct damage *d)
 	return sum;
 }
 
-/* Draws a member that has not failed. Failed ones must not be drawn: their racks would be hit too
+/* Draws a member that has not failed. Drawing failed members, too, would hit their racks too
  * often. */
 static uint32_t table_draw(const struct damage *d, struct rng *rng)
 {
@@ -296,8 +299,10 @@ double damage_draw_both(const struct damage *d, struct rng *rng, uint32_t *worse
 	return damage_ops_of(d->level)->draw_both(d, rng, worse, other);
 }
 
-/* Chooses the stripes that repair works on next. When none is left, the known failed members are
- * repaired and alive again. */
+/*
+ * Chooses the stripes that repair works on next. When no such stripe is left, the known failed
+ * members are repaired and alive again.
+ */
 static void choose_work(struct damage *d)
 {
 	const struct damage_ops *ops = damage_ops_of(d->level);
@@ -341,8 +346,8 @@ double damage_fail(struct damage *d, uint32_t member, const struct damage_hit *h
 	if (d->unknown == DAMAGE_UNKNOWN_MAX)
 		detect_oldest(d);
 	/*
-	 * The mean cost: of the stripes that wait and of those that are hit now, by their
-	 * shares.
+	 * The mean cost of repairing a stripe: the costs of the waiting stripes and of the stripes
+	 * hit now, weighted by their shares.
 	 */
 	double waits = d->known + d->unknown;
 	d->cost = (d->cost * waits + hit->cost) / (waits + 1);
@@ -366,7 +371,7 @@ double damage_next(const struct damage *d)
 	return next;
 }
 
-/* Advances to the next change. False when `limit` comes first: then it advances to `limit`. */
+/* Advances to the next change. When `limit` comes first, advances to `limit` and returns false. */
 static bool step(struct damage *d, double limit)
 {
 	const struct damage_ops *ops = damage_ops_of(d->level);

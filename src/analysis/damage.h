@@ -21,8 +21,8 @@
  * which members failed.
  *
  * Example, clustered 2+1 disks, repair takes 10 h, detection none. Disk A fails at 0 h, disk B at
- * 4 h: 6/10 of the stripes have two losses and are lost; had the code been 2+2 they would be
- * repaired by 10 h, in one go with those of A, and the rest of B's by 14 h.
+ * 4 h: 6/10 of the stripes have two losses and are lost; with a 2+2 code these stripes would be
+ * repaired by 10 h, together with the other stripes of A, and the rest of B's stripes by 14 h.
  *
  * Between failures the table changes deterministically: damage_walk() computes it.
  */
@@ -33,12 +33,14 @@
 
 struct rng;
 
-#define DAMAGE_UNKNOWN_MAX 64 /* one more failure makes the oldest unknown member known */
+/* most unknown members; one more failure makes the oldest unknown member known */
+#define DAMAGE_UNKNOWN_MAX 64
 
-/* What a failing member loses. For a disk it is {1, 1}. */
+/* What a failing member loses; {1, 1} for a disk. */
 struct damage_hit {
-	double part; /* of its chunks */
-	double cost; /* of repairing one stripe, in units of level->rate */
+	double part; /* part of its chunks that the member loses */
+	/* cost of repairing one stripe; divides level->rate */
+	double cost;
 };
 
 struct damage {
@@ -49,17 +51,23 @@ struct damage {
 	double detect_at[DAMAGE_UNKNOWN_MAX];
 	uint32_t member_at[DAMAGE_UNKNOWN_MAX];
 	double cost;
-	double share; /* of the repair bandwidth: below 1 while other levels use it, too */
+	/*
+	 * share of the repair bandwidth that this level gets; below 1 while other levels use the
+	 * bandwidth, too
+	 */
+	double share;
 
 	/* The stripes that are being repaired. */
-	uint32_t busy;     /* their known losses; 0: no repair is running */
-	double busy_count; /* stripes */
+	/* number of known losses of the stripes under repair; 0: no repair is running */
+	uint32_t busy;
+	double busy_count; /* number of stripes under repair */
 	double busy_rate;
 
 	uint32_t known_named; /* entries of known_member, which may not hold all known members */
 	uint32_t known_member[DAMAGE_UNKNOWN_MAX];
-	uint32_t sets;  /* single-overlap: stripe sets with losses */
-	double table[]; /* see damage.c and damage_sets.c */
+	uint32_t sets; /* number of stripe sets with losses, in a single-overlap level */
+	/* numbers of stripes by losses; damage.c and damage_sets.c describe the two forms */
+	double table[];
 };
 
 /* Returns the size in bytes of a struct damage for this level. */
@@ -83,15 +91,15 @@ static inline bool damage_idle(const struct damage *d)
 }
 
 /*
- * Whether the damage depends on which members failed, because of their stripe sets or racks.
- * Only then members have numbers; else their number is 0.
+ * Returns whether the damage depends on which members failed, because of their stripe sets or
+ * racks. Only then do members have numbers; otherwise the number of each member is 0.
  */
 static inline bool damage_named(const struct level *level)
 {
 	return level->base != NULL || level->racks > 0;
 }
 
-/* Whether this member is recorded as out; always false when members have no numbers. */
+/* Returns whether this member is recorded as out; always false when members have no numbers. */
 bool damage_is_out(const struct damage *d, uint32_t member);
 
 /* Returns the most losses, known and unknown together, of a stripe in the table. */
@@ -106,12 +114,15 @@ uint32_t damage_draw(const struct damage *d, struct rng *rng);
 /*
  * Draws two members that are not out: *worse, whose failure would add a loss to stripes that have
  * the most losses, and *other, whose failure would not. Returns the part of the members that are of
- * the first kind; when it is 0 only *other is set, when it is 1 only *worse. Without single-overlap
- * it is always 1.
+ * the first kind; when that part is 0 only *other is set, when it is 1 only *worse. Without
+ * single-overlap the part is always 1.
  */
 double damage_draw_both(const struct damage *d, struct rng *rng, uint32_t *worse, uint32_t *other);
 
-/* Fails a member. Returns the expected number of stripes that this loses and removes them. */
+/*
+ * Applies the failure of a member. Returns the expected number of stripes that the failure loses,
+ * and removes these stripes.
+ */
 double damage_fail(struct damage *d, uint32_t member, const struct damage_hit *hit);
 
 /* Sets the share of its bandwidth that repair has from now on, above 0 and up to 1. */

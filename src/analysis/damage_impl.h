@@ -6,15 +6,21 @@
 #include "analysis/damage.h"
 
 struct damage_ops {
-	size_t (*doubles)(const struct level *level); /* returns the size of the table */
-	size_t (*used)(const struct damage *d);       /* returns how many of them are in use */
-	void (*clear)(struct damage *d);              /* removes all losses */
-	double (*hit)(struct damage *d, uint32_t member, double part); /* returns lost stripes */
-	void (*detect)(struct damage *d, uint32_t member);             /* called before unknown-- */
-	/* Returns the most known losses of a stripe, 0 for none; *count: stripes that have them. */
+	size_t (*doubles)(const struct level *level); /* returns the size of the table in doubles */
+	/* returns how many doubles of the table are in use */
+	size_t (*used)(const struct damage *d);
+	void (*clear)(struct damage *d); /* removes all losses */
+	/* applies the failure of a member; returns the expected number of lost stripes */
+	double (*hit)(struct damage *d, uint32_t member, double part);
+	/* makes the unknown losses of a member known; called before d->unknown is lowered */
+	void (*detect)(struct damage *d, uint32_t member);
+	/*
+	 * Returns the largest number of known losses of a stripe, and in *count the number of
+	 * stripes with so many.
+	 */
 	uint32_t (*most)(const struct damage *d, double *count);
 	double (*rate)(const struct damage *d, uint32_t losses);
-	/* Repairs this part of the stripes with so many known losses. */
+	/* Repairs `part` of the stripes that have `losses` known losses. */
 	void (*repair)(struct damage *d, uint32_t losses, double part);
 	uint32_t (*top)(const struct damage *d);
 	double (*missing)(const struct damage *d);

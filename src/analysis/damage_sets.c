@@ -17,7 +17,10 @@
 #include "analysis/damage_impl.h"
 #include "base/rng.h"
 
-#define ROWS_PER_WIDTH 32u /* failed members whose sets fit; sets of further ones are ignored */
+/*
+ * number of failed members whose sets fit in the table; sets of further failed members are ignored
+ */
+#define ROWS_PER_WIDTH 32u
 #define ROW_SET 0
 #define ROW_UNKNOWN 1
 #define ROW_PARTS 2
@@ -157,8 +160,8 @@ static uint32_t sets_most(const struct damage *d, double *count)
 }
 
 /*
- * Returns the repair rate. The members of the sets under repair are read, and the one in most of
- * these sets limits the rate; writes spread over all members.
+ * Returns the repair rate. The members of the sets under repair are read, and the member that is in
+ * most of these sets limits the rate; writes spread over all members.
  */
 static double sets_rate(const struct damage *d, uint32_t losses)
 {
@@ -255,9 +258,12 @@ static uint32_t sets_draw(const struct damage *d, struct rng *rng)
 }
 
 #define MARKS_MAX \
-	65536u /* members; in larger levels damage_draw_both() does not distinguish them */
+	65536u /* most members of a level in which damage_draw_both() distinguishes the two kinds */
 
-/* Marks the members that are not out of the sets with the most losses. Returns how many. */
+/*
+ * Marks the members of the sets with the most losses, except members that are out. Returns the
+ * number of marked members.
+ */
 static uint32_t mark_worse(const struct damage *d, uint64_t *marks)
 {
 	const struct level *l = d->level;
@@ -279,7 +285,7 @@ static uint32_t mark_worse(const struct damage *d, uint64_t *marks)
 	return n;
 }
 
-/* Draws a member that is not out and has this mark. */
+/* Draws a member that is not out and whose mark is `marked`. */
 static uint32_t draw_marked(const struct damage *d, struct rng *rng, const uint64_t *marks,
 			    bool marked)
 {

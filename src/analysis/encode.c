@@ -39,7 +39,7 @@ static int stripe_init(struct stripe *s, const struct encoding *e, size_t chunk_
 	rng_init(&rng, SEED);
 	rng_fill(&rng, s->memory, stride);
 	for (size_t i = 0; i < n; i++) {
-		if (i > 0) /* the throughput does not depend on the bytes */
+		if (i > 0) /* any bytes will do: the throughput does not depend on them */
 			memcpy(s->memory + i * stride, s->memory, stride);
 		s->iov[i] = (struct iovec){s->memory + i * stride, s->len};
 		s->sg[i] = (struct sg){&s->iov[i], 1};
@@ -68,7 +68,8 @@ int encode_measure(const struct encoding *e, const struct encode_options *o,
 	struct stripe s;
 	double slice[ENCODE_SLICES], user = encoding_data_chunks(e);
 	int rc = stripe_init(&s, e, o->chunk_bytes);
-	if (rc == 0) /* once untimed: maps pages, fills caches, raises the clock rate */
+	/* the first run is not timed: it maps pages, fills caches and raises the clock rate */
+	if (rc == 0)
 		rc = codec_encode(s.codec, s.len, s.sg);
 	for (int i = 0; i < ENCODE_SLICES && rc == 0; i++) {
 		double began = o->cpu_s(), took = 0;

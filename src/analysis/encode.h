@@ -12,19 +12,26 @@
 #define ENCODE_SLICES 5
 
 struct encode_speed {
-	double bytes_per_s;    /* the median of the slices */
+	double bytes_per_s;    /* encoded user bytes a second: the median of the slices */
 	struct interval range; /* the slowest and the fastest */
 };
 
 struct encode_options {
-	double (*cpu_s)(void); /* processor time of this thread, less affected by other processes */
+	/*
+	 * returns the processor time of this thread in s, which other processes affect less than
+	 * the time of day
+	 */
+	double (*cpu_s)(void);
 	double slice_s;
-	size_t chunk_bytes; /* less when a stripe would not fit ENCODE_MEMORY_MAX */
+	/* size of a chunk; made smaller when a stripe would not fit ENCODE_MEMORY_MAX */
+	size_t chunk_bytes;
 };
 
 #define ENCODE_MEMORY_MAX ((size_t)256 << 20)
 
-/* Returns 0, -EINVAL as encoding_check(), or -ENOMEM. */
+/*
+ * Measures the encoding throughput. Returns 0, -EINVAL when encoding_check() refuses e, or -ENOMEM.
+ */
 int encode_measure(const struct encoding *e, const struct encode_options *o,
 		   struct encode_speed *speed);
 

@@ -200,7 +200,8 @@ static void add_family(struct drawn *d, const struct compare *c, enum compare_fa
  */
 static void mark_front(struct drawn *d, enum figure_against against)
 {
-	double sign = against == FIGURE_ENCODE ? 1 : -1; /* throughput: more is better */
+	/* more throughput is better; for the other axes less is better */
+	double sign = against == FIGURE_ENCODE ? 1 : -1;
 	for (size_t i = 0; i < d->n; i++) {
 		d->marked[i] = true;
 		for (size_t j = 0; j < d->n && d->marked[i]; j++) {

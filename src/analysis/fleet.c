@@ -13,7 +13,7 @@
 /*
  * The states of all groups of one level; the changed ones are reset after a mission. Groups in the
  * same racks (`sharing` of them, numbered consecutively) with members that are out are advanced
- * together, because they share bandwidth.
+ * together, because these groups share bandwidth.
  */
 struct groups {
 	struct level level;
@@ -23,7 +23,8 @@ struct groups {
 	bool *is_touched;
 	uint32_t n, touched_n;
 	uint32_t sharing;
-	uint32_t *at_work, *at_work_n; /* by racks: groups under repair (up to `sharing`), number */
+	/* groups under repair of each set of racks (up to `sharing`), and their number */
+	uint32_t *at_work, *at_work_n;
 };
 
 struct failure_at {
@@ -37,7 +38,8 @@ struct fleet {
 	double mission_s, shape, scale_s;
 	const struct trace *trace;
 	struct groups disks, pools;
-	bool *catastrophic; /* by pool: failed at the network level and not yet repaired */
+	/* by pool: the pool failed at the network level and is not yet repaired */
+	bool *catastrophic;
 	struct failure_at *due;
 	size_t due_n, due_cap;
 };
@@ -118,7 +120,7 @@ static void work_add(struct groups *g, uint32_t i)
 	work[g->at_work_n[racks]++] = i;
 }
 
-/* Returns the state of a group, advanced to `now`, so that a member of it can fail. */
+/* Returns the state of a group, advanced to `now`, so that one of its members can fail. */
 static struct damage *group_now(struct groups *g, uint32_t i, double now)
 {
 	struct damage *d = group_at(g, i);
@@ -302,12 +304,14 @@ static bool happens(struct rng *rng, double mean)
 	return mean > 0 && rng_chance(rng, -expm1(-mean));
 }
 
-/* Fails a pool that has lost local stripes at the network level. True when that loses data. */
+/*
+ * Fails a pool that has lost local stripes at the network level. Returns true when that loses data.
+ */
 static bool pool_lost(struct fleet *f, struct rng *rng, uint32_t pool, double lost,
 		      struct damage *local)
 {
 	struct damage *net = group_now(&f->pools, group_of_pool(f, pool), local->now);
-	if (damage_idle(net)) { /* all of its pools are repaired */
+	if (damage_idle(net)) { /* all pools of this network group are repaired */
 		for (uint32_t p = 0; p < f->sys->layout.pools; p++)
 			if (f->pools.n == 1 || group_of_pool(f, p) == group_of_pool(f, pool))
 				f->catastrophic[p] = false;
@@ -327,10 +331,10 @@ static bool pool_lost(struct fleet *f, struct rng *rng, uint32_t pool, double lo
 }
 
 /*
- * Whether the failing disk is already out: then the failure is ignored. When members have no
- * numbers, it is out with the probability of the share of members that are out. A trace lists only
- * failures of working disks; they are ignored only when a single-overlap level records the disk as
- * out.
+ * Returns whether the failing disk is already out: then the failure is ignored. When members have
+ * no numbers, it is out with the probability of the share of members that are out. A trace lists
+ * only failures of working disks; they are ignored only when a single-overlap level records the
+ * disk as out.
  */
 static bool is_out(const struct fleet *f, struct rng *rng, const struct damage *d, uint32_t member)
 {

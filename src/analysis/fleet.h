@@ -23,8 +23,9 @@
 #include "analysis/trace.h"
 
 struct fleet_failures {
-	double shape;              /* of Weibull lifetimes; 1: exponential */
-	const struct trace *trace; /* or NULL */
+	/* shape of the Weibull distribution of lifetimes; 1: exponential */
+	double shape;
+	const struct trace *trace; /* failures to apply instead of random ones, or NULL */
 };
 
 struct fleet_mission {
@@ -36,9 +37,10 @@ struct fleet_mission {
 struct fleet;
 
 /*
- * Opens a simulation for one thread. `failures` may be NULL: exponential. A disk's hazard over its
- * first year sums to the system's AFR whatever the shape. The system and the trace must outlive the
- * simulation; disks of the trace must be in the system. Errors as level_of_disks(); -ENOMEM.
+ * Opens a simulation for one thread. `failures` may be NULL, for exponential lifetimes. A disk's
+ * hazard over its first year sums to the system's AFR whatever the shape. The system and the trace
+ * must outlive the simulation; disks of the trace must be in the system. Returns 0, the errors of
+ * level_of_disks() or -ENOMEM.
  */
 int fleet_open(struct fleet **fleet, const struct system *sys, bool as_paper,
 	       const struct fleet_failures *failures, double mission_s);

@@ -52,7 +52,9 @@ uint32_t level_sharing(const struct level *level, const struct system *sys)
 	return level->load > 0 ? sys->layout.rack_pools : 1;
 }
 
-/* Sets the tolerance of an MDS code: it survives all losses of up to p chunks and no others. */
+/*
+ * Sets the tolerance of an MDS code: the code survives all losses of up to p chunks and no others.
+ */
 static int set_bearable(struct level *level, int p)
 {
 	if (p < 1)
@@ -104,14 +106,20 @@ static void set_local_pace(struct level *level, const struct system *sys, const 
 					    : LEVEL_PACE_SPREAD;
 }
 
-/* Returns the chunks that cross racks to repair a stripe with j losses. */
+/*
+ * Returns how many chunks cross racks to repair a stripe with j losses, of which `reads` chunks are
+ * read.
+ */
 static double crossing(const struct system *sys, double reads, uint32_t j)
 {
 	assert(j >= 1);
 	return sys->policy.site == REPAIR_AT_SERVER ? reads + j : 2 * reads + 2.0 * (j - 1);
 }
 
-/* Sets the repair rates over the network, in stripes a second: racks or disks limit them. */
+/*
+ * Sets the repair rates of disks over the network, in stripes a second; racks or disks limit the
+ * rates.
+ */
 static void set_network_pace(struct level *level, const struct system *sys, const double *reads)
 {
 	const struct layout *l = &sys->layout;

@@ -13,7 +13,7 @@
 #include "code/health.h"
 
 #define PATTERNS_MAX 60000
-#define COUNTED_MAX 63 /* most losses for which patterns are counted */
+#define COUNTED_MAX 63 /* most losses of a stripe whose patterns are counted */
 #define SEED 1
 
 static double choose(int n, int k)
@@ -24,7 +24,10 @@ static double choose(int n, int k)
 	return c;
 }
 
-/* ways[j][x]: patterns of j losses, x of which need a global parity; the last x means too many. */
+/*
+ * ways[j][x]: number of patterns of j losses, x of which need a global parity; the last x stands
+ * for all that are too many.
+ */
 struct ways {
 	double at[COUNTED_MAX + 1][COUNTED_MAX + 2];
 };
@@ -65,7 +68,10 @@ static int count_patterns(struct lrc_loss *out, const struct lrc_shape *s, int m
 	return 0;
 }
 
-/* Advances `set` to the next j-subset of 0..n-1 in lexicographic order. False after the last. */
+/*
+ * Advances `set` to the next j-subset of 0..n-1 in lexicographic order. Returns false after the
+ * last.
+ */
 static bool next_subset(int *set, int j, int n)
 {
 	assert(j >= 1 && j <= n);
@@ -133,7 +139,8 @@ static int ask_all(struct lrc_loss *out, const struct encoding *e, int max_losse
 int lrc_loss_find(struct lrc_loss *out, const struct encoding *e)
 {
 	int n = encoding_total_chunks(e), max_losses = encoding_tolerance(e);
-	int most = n - encoding_data_chunks(e); /* no code survives more */
+	/* no code survives the loss of more chunks than it has parities */
+	int most = n - encoding_data_chunks(e);
 	out->exact = true;
 	for (int j = 0; j <= n; j++) {
 		out->share[j] = out->low[j] = out->high[j] = j > max_losses;

@@ -4,8 +4,8 @@
  * When the code is maximally recoverable (gf_lrc_is_maximally_recoverable()), patterns are counted:
  * a pattern is survived when the losses of each group beyond its first, and those of the global
  * parities, are at most R together. For other codes code_health() judges the patterns: all of them
- * when there are up to 60,000, else 60,000 drawn with a fixed seed, and then the share has an
- * interval.
+ * when there are up to 60,000, else 60,000 patterns drawn with a fixed seed, and then the share has
+ * an interval.
  */
 #ifndef ANALYSIS_LRC_LOSS_H
 #define ANALYSIS_LRC_LOSS_H
@@ -21,8 +21,9 @@
 struct lrc_loss {
 	double share[ENCODING_STRIPE_MAX + 1];
 	double low[ENCODING_STRIPE_MAX + 1], high[ENCODING_STRIPE_MAX + 1];
-	double survived[ENCODING_STRIPE_MAX + 1]; /* 1 - share, summed by itself for precision */
-	bool exact;                               /* share, low and high are equal everywhere */
+	/* 1 - share, summed separately so that small values stay precise */
+	double survived[ENCODING_STRIPE_MAX + 1];
+	bool exact; /* share, low and high are equal everywhere */
 };
 
 /* Computes the shares. For codes other than LRC the share is 0 up to the tolerance and 1 above it.

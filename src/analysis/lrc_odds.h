@@ -13,14 +13,15 @@
 #define LRC_ODDS_MAX 63
 
 struct lrc_odds {
-	uint32_t max_losses; /* most losses that may be survived: groups + globals */
+	uint32_t max_losses; /* most losses that the code may survive: groups + globals */
 	double fatal[LRC_ODDS_MAX +
 		     2]; /* [j]: probability that loss j is fatal if j - 1 were not */
 	double reads[LRC_ODDS_MAX + 1]; /* [j]: mean number of chunks read to rebuild j losses */
 };
 
 /*
- * Returns 0, -EOPNOTSUPP when the code may survive more than LRC_ODDS_MAX losses, or -EINVAL or
+ * Computes the odds. Returns 0, -EOPNOTSUPP when the code may survive more than LRC_ODDS_MAX
+ * losses, or -EINVAL or
  * -ENOMEM as codec_open().
  */
 int lrc_odds_find(struct lrc_odds *odds, const struct lrc_shape *s);

@@ -22,7 +22,7 @@ double markov_mean_time(double *rate, double *loss, uint32_t n)
 		double out = loss[s];
 		for (uint32_t j = 0; j < s; j++)
 			out += rate[s * n + j];
-		if (out <= 0) { /* an absorbing state: from it no loss follows */
+		if (out <= 0) { /* the state is absorbing: no loss follows from it */
 			for (uint32_t i = 0; i < s; i++)
 				if (rate[i * n + s] > 0)
 					time[i] = INFINITY;
@@ -43,7 +43,10 @@ double markov_mean_time(double *rate, double *loss, uint32_t n)
 double markov_device_time(uint32_t n, uint32_t p, double fail, double repair)
 {
 	assert(p < n && fail > 0);
-	/* The time from j to j + 1 down: 1/up + down/up * the time from j - 1. */
+	/*
+	 * The mean time from j to j + 1 devices down is 1/up + down/up * the mean time from j - 1
+	 * to j.
+	 */
 	double step = 0, sum = 0;
 	for (uint32_t j = 0; j <= p && j < n; j++) {
 		double up = (n - j) * fail;
@@ -72,13 +75,14 @@ static void count_stripes(const struct level *l, double part, double *stripes)
 			     (j <= l->max_losses ? 1 - l->fatal[j] : 1);
 }
 
-/* Returns the rate at which repair leaves state j. */
+/* Returns the rate at which repair ends state j. */
 static double way_down(const struct level *l, const struct damage_hit *hit, double stripes,
 		       uint32_t j)
 {
 	assert(j >= 1);
 	double rate = level_rate(l, j, j, l->members - j);
-	if (l->pace == LEVEL_PACE_SETS) /* only the members of one set are read */
+	/* in a single-overlap level only the members of one set are read */
+	if (l->pace == LEVEL_PACE_SETS)
 		rate = l->member_rate * (l->width - j) / l->k;
 	/* Each of the j members, disks or pools, is rebuilt independently. */
 	if (l->clustered && hit->part >= 1)
@@ -113,8 +117,8 @@ void markov_level_loss(const struct level *level, double *lost, double *missing)
 	       chunks = failed * level->stripes * level->width / level->members;
 	count_stripes(level, 1, stripes);
 	/*
-	 * Clustered: when p + 1 members are down, the oldest is repaired to p / (p + 1) on
-	 * average, the next to (p - 1) / (p + 1), and so on.
+	 * Clustered: when p + 1 members are down, the repair of the oldest one is p / (p + 1)
+	 * complete on average, that of the next one (p - 1) / (p + 1), and so on.
 	 */
 	if (level->clustered) {
 		*lost = level->stripes / failed;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Markov chains of section 3.3.4: mean times to a loss, exact for the chain. The elimination of
- * Grassmann, Taksar and Heyman never subtracts, so 10^-40 is computed as precisely as 0.1.
+ * Markov chains of section 3.3.4 of the MLEC dissertation (README.md): mean times to a loss, exact
+ * for the chain. The elimination of Grassmann, Taksar and Heyman never subtracts, so 10^-40 is
+ * computed as precisely as 0.1.
  *
  * markov_level_rate() is the chain of one level: state j means that stripes with j losses exist.
  *
@@ -13,8 +14,8 @@
  *
  * The chain is exact in clustered levels: members are down independently, and the time between
  * losses then depends on the mean down time alone, whatever its distribution. In declustered levels
- * it ignores partial repairs, and that the repair of a stripe begins before all its losses are
- * known: there it is a rough check, a nine or two too low.
+ * the chain ignores partial repairs, and that the repair of a stripe begins before all its losses
+ * are known: there the chain is a rough check: its result is a nine or two too low.
  */
 #ifndef ANALYSIS_MARKOV_H
 #define ANALYSIS_MARKOV_H
@@ -30,8 +31,8 @@ double markov_mean_time(double *rate, double *loss, uint32_t n);
 
 /*
  * Returns the mean time until p + 1 of n devices are down at once; each fails at rate `fail`, and
- * one repair at a time runs at rate `repair`: equation 3.2 without its approximation that repair is
- * much faster than failure.
+ * one repair at a time runs at rate `repair`: equation 3.2 of the MLEC dissertation without its
+ * approximation that repair is much faster than failure.
  */
 double markov_device_time(uint32_t n, uint32_t p, double fail, double repair);
 

@@ -13,7 +13,8 @@
 #include "base/base.h"
 
 #define RUN_STATES 250 /* default number of states of a splitting stage */
-#define ROUNDS_MAX 64  /* gives up reaching the precision after so many rounds */
+/* most rounds of splitting; then the estimate keeps a larger error than was asked for */
+#define ROUNDS_MAX 64
 
 static const char *const by_names[] = {"auto", "markov", "split", "simulate"};
 
@@ -54,7 +55,7 @@ static double in_mission(const struct nines_options *o, double rate)
 
 static void set_nines(struct nines_answer *out)
 {
-	out->nines.value = 0 - log10(out->loss.value); /* 0 for certain loss, not -0 */
+	out->nines.value = 0 - log10(out->loss.value); /* avoids -0 when loss is certain */
 	out->nines.interval = stats_nines(&out->loss.interval);
 }
 
@@ -141,7 +142,7 @@ struct campaign {
 	const struct nines_options *o;
 	struct nines_tally {
 		uint64_t lossy, catastrophic;
-	} * tally; /* of each task */
+	} * tally; /* counts of each task */
 };
 
 static int missions_task(void *arg, uint64_t task, struct rng *rng)
@@ -210,7 +211,7 @@ int nines_estimate(const struct system *sys, const struct nines_options *o,
 	if (rc == -EOPNOTSUPP)
 		return system_refuse(why, why_size, rc,
 				     "--code %s: may survive more than %d losses of a stripe, the "
-				     "most that this study supports",
+				     "most that durability estimates support",
 				     sys->code, LEVEL_LOSSES_MAX);
 	if (rc != 0)
 		return rc;

@@ -4,12 +4,12 @@
  * -log10(probability).
  *
  *   by          how                                            where it applies
- *   markov      chains of section 3.3.4 (markov.h), fast       not single-overlap; exact where
+ *   markov      Markov chains (markov.h), fast                 not single-overlap; exact where
  *                                                              all levels are clustered, under
  *                                                              R_ALL; else a rough check
  *   split       rare events by splitting (split.h): of a       failures at a constant rate
- *               pool, then of the network with the pool's
- *               catastrophic moments as failures
+ *               pool, then of the network, where moments at
+ *               which a pool becomes catastrophic are failures
  *               (nines_split.h)
  *   simulate    years of the whole system, event by event      losses that are not rare; failures
  *               (fleet.h)                                      of any distribution, or a trace
@@ -26,26 +26,31 @@
 
 enum nines_by { NINES_AUTO, NINES_MARKOV, NINES_SPLIT, NINES_SIMULATE };
 
-struct fleet_failures; /* fleet.h */
+struct fleet_failures; /* defined in fleet.h */
 
 struct nines_options {
 	enum nines_by by;
 	double years;     /* mission time */
 	double precision; /* split: relative error to reach, by default 0.05 */
-	uint32_t states;  /* split: of a stage in one run, by default 250; fewer are less precise */
-	uint32_t rounds;  /* split: most rounds of 32 runs to reach the precision, by default 64 */
+	/* split: number of states of a stage in one run, by default 250; fewer are less precise */
+	uint32_t states;
+	uint32_t rounds;   /* split: most rounds of 32 runs to reach the precision, by default 64 */
 	uint64_t missions; /* simulate: number of missions */
 	struct work work;
-	const struct fleet_failures *failures; /* simulate: NULL for exponential */
+	/* simulate: how disks fail; NULL: exponential lifetimes */
+	const struct fleet_failures *failures;
 
 	/*
-	 * Uses the paper's assumptions instead of the behaviour of code/repair.h. Paper: R_FCO
-	 * fetches chunks in any order, so a pool is catastrophic until all are rebuilt. Under a
-	 * declustered network rebuilt chunks go to any rack. Under a clustered network data is lost
-	 * when pn + 1 pools are catastrophic, whichever stripes they lost, and rebuilt chunks are
-	 * written as fast as the rack allows. Planners: lost stripes come first, rebuilt chunks
-	 * stay in their pool (except for R_ALL), and data is lost only when lost local stripes
-	 * belong to one network stripe.
+	 * Uses the assumptions of the MLEC dissertation (README.md) instead of the behaviour of the
+	 * repair plans of code/repair.h.
+	 *   dissertation  R_FCO rebuilds chunks in any order, so a pool is catastrophic until all of
+	 *                 its chunks are rebuilt. Under a declustered network rebuilt chunks go to
+	 *                 any rack. Under a clustered network data is lost when pn + 1 pools are
+	 *                 catastrophic, whichever stripes they lost, and rebuilt chunks are written
+	 *                 as fast as the rack allows.
+	 *   repair plans  Lost stripes are rebuilt first. Rebuilt chunks stay in their pool (except
+	 *                 for R_ALL). Data is lost only when lost local stripes of more than pn
+	 *                 pools belong to one network stripe.
 	 */
 	bool as_paper;
 };
@@ -58,19 +63,21 @@ struct nines_value {
 
 struct nines_answer {
 	enum nines_by by;
-	struct nines_value loss;  /* probability of losing data during the mission */
-	struct nines_value nines; /* INFINITY: no mission lost data, or loss is impossible */
-	double error;             /* relative standard error of the rate of loss */
+	struct nines_value loss; /* probability of losing data during the mission */
+	/* -log10(loss); INFINITY when no mission lost data, or loss is impossible */
+	struct nines_value nines;
+	double error; /* relative standard error of the rate of loss */
 
-	/* Codes of two levels only: */
+	/* The code has two levels. Only then the following three fields are set. */
 	bool two_levels;
 	struct nines_value pool; /* probability that any pool becomes catastrophic in the mission */
-	double lost_part;        /* of such a pool's local stripes, on average */
-	double missing_bytes;    /* of its failed chunks in other local stripes */
+	double lost_part;        /* mean lost part of the local stripes of a catastrophic pool */
+	/* mean bytes of failed chunks in the other local stripes of such a pool */
+	double missing_bytes;
 
-	bool missed_precision; /* split: the error is still above the precision */
-	uint64_t runs;         /* splitting runs, or missions */
-	uint64_t lossy_runs;   /* simulate: missions that lost data */
+	bool missed_precision; /* split: the error is larger than the wanted precision */
+	uint64_t runs;         /* number of splitting runs, or of simulated missions */
+	uint64_t lossy_runs;   /* simulate: number of missions that lost data */
 };
 
 void nines_options_default(struct nines_options *o);

@@ -18,10 +18,13 @@ struct nines_figure {
 	const struct nines_answer *answers;
 };
 
-/* Plots nines with their intervals: figure 3.10. */
+/* Plots nines with their intervals, as figure 3.10 of the MLEC dissertation (README.md). */
 void figure_nines(struct svg *doc, int panel, const struct nines_figure *f);
 
-/* Plots the probability of a catastrophic local pool, the same for all methods: figure 3.7. */
+/*
+ * Plots the probability of a catastrophic local pool, which is the same for all methods, as figure
+ * 3.7 of the MLEC dissertation.
+ */
 void figure_catastrophic(struct svg *doc, int panel, const struct nines_figure *f);
 
 #endif

@@ -11,11 +11,11 @@
 #include "base/base.h"
 #include "base/rng.h"
 
-#define ROUND_TASKS 32      /* runs or batches between two checks of the error */
+#define ROUND_TASKS 32      /* number of runs or batches between two checks of the error */
 #define BATCH_POOL_RUNS 8   /* fewest pool runs of a batch */
 #define BATCH_RUNS_MAX 128  /* most pool runs of a batch */
-#define BATCH_PRECISION 0.2 /* pool runs of a batch x precision */
-#define NET_SHARE 8         /* pool runs for each network run */
+#define BATCH_PRECISION 0.2 /* number of pool runs of a batch times the wanted precision */
+#define NET_SHARE 8         /* number of pool runs for each network run */
 
 double nines_split_error(const struct stats_sum *s)
 {
@@ -73,7 +73,7 @@ int nines_split_one(const struct nines_options *o, const struct level *disks,
 struct batch {
 	double loss;
 	struct stats_sum pool;
-	double lost, missing; /* weighted with the rates */
+	double lost, missing; /* sums over the runs, weighted with their rates */
 };
 
 struct batches {
@@ -84,11 +84,11 @@ struct batches {
 	struct batch done[ROUND_TASKS];
 };
 
-/* The results of the pool runs of a batch. */
+/* The summed results of the pool runs of a batch. */
 struct found {
 	struct split_result *runs;
 	uint32_t n;
-	double rate; /* sum */
+	double rate; /* sum of the rates of the runs */
 	struct damage_hit *hits;
 	size_t hits_n;
 };

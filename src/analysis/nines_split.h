@@ -2,10 +2,11 @@
 /*
  * Rates of loss by splitting (split.h), repeated until the precision is reached.
  *
- * One level: independent runs; the mean, and the spread of the runs as its error.
+ * One level: independent runs. The answer is their mean, and the error comes from the spread of the
+ * runs.
  *
  * Two levels: the failures of the network level come from the results of the pool level: how often
- * pools become catastrophic, and what they lose then. Both are estimates, and a loss needs pn + 1
+ * pools become catastrophic, and what they lose. Both are estimates, and a loss needs pn + 1
  * such pools, so their errors enter the result several times. To measure the total error, both
  * levels are run in independent *batches*,
  *
@@ -25,8 +26,10 @@
 struct nines_split {
 	struct stats_sum
 		loss; /* losses a second of one network pool, or of one level: see level.h */
-	struct stats_sum pool; /* two levels: catastrophes a second of one local pool */
-	double lost, missing;  /* of such a pool, as in split_sample, on average */
+	/* two levels: how often one local pool becomes catastrophic, in a second */
+	struct stats_sum pool;
+	/* mean lost stripes and missing chunks of a catastrophic pool, as in split_sample */
+	double lost, missing;
 	uint64_t runs;
 	bool reached; /* the wanted precision is reached */
 };
@@ -35,8 +38,8 @@ struct nines_split {
 double nines_split_error(const struct stats_sum *s);
 
 /*
- * Estimate the rates of one level, and of two. Return 0, -ERANGE as split_run(), -ENOMEM or
- * -EAGAIN.
+ * Estimate the rates of a system of one level, and of two levels. Return 0, -ERANGE when repair
+ * does not keep up with failures, -ENOMEM or -EAGAIN.
  */
 int nines_split_one(const struct nines_options *o, const struct level *disks,
 		    struct nines_split *out);

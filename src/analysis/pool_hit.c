@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-/* Returns the chunks over the network for each lost local stripe. */
+/* Returns how many chunks go over the network for each lost local stripe. */
 static double chunks_each(const struct system *sys, bool as_paper, const struct split_sample *at)
 {
 	double rows = sys->layout.rows, failed = sys->layout.spec.local.p + 1.0;
@@ -28,7 +28,7 @@ struct damage_hit pool_hit(const struct system *sys, bool as_paper, const struct
 	double part = at->lost < stripes ? at->lost / stripes : 1;
 	if (sys->policy.method == REPAIR_ALL)
 		return (struct damage_hit){1, cost};
-	/* All stripes count as lost until the bytes of the lost ones are rebuilt. */
+	/* All stripes of the pool count as lost until the bytes of the lost stripes are rebuilt. */
 	if (as_paper && sys->layout.spec.net_place == PLACE_CLUSTERED)
 		return (struct damage_hit){1, cost * part};
 	return (struct damage_hit){part, cost};

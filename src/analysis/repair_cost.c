@@ -20,7 +20,10 @@ double repair_reads_per_chunk(const struct encoding *e)
 	case ENCODING_LRC:
 		break;
 	}
-	/* Data and local parities read their group, global parities all data. */
+	/*
+	 * A data chunk or local parity is rebuilt from its group, a global parity from all data
+	 * chunks.
+	 */
 	const struct lrc_shape *c = &e->lrc;
 	int group = c->k / c->groups;
 	double reads = (double)(c->k + c->groups) * group + (double)c->globals * c->k;
@@ -28,7 +31,7 @@ double repair_reads_per_chunk(const struct encoding *e)
 }
 
 /*
- * Returns the repair bandwidth of an LRC that reads so many chunks for each rebuilt one; loads
+ * Returns the repair bandwidth of an LRC that reads `reads` chunks for each rebuilt chunk; loads
  * spread over all racks, or over the pool.
  */
 static double lrc_speed(const struct system *sys, double reads)
@@ -81,7 +84,7 @@ static double local_seconds(const struct system *sys, const struct repair_estima
 		double reads = e->local_reads / (l->pool_disks - failed);
 		return (writes > reads ? writes : reads) * chunk / bw;
 	}
-	/* The load is taken to be as uneven as in the rebuild of one disk. */
+	/* Assume a load that is as uneven as in the rebuild of one disk. */
 	double even = bw * (l->pool_disks - 1) / (l->spec.local.k + 1);
 	double evenness = disk_bytes_per_s / even;
 	double moved = (e->local_reads + e->local_writes) * chunk;

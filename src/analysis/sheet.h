@@ -20,8 +20,8 @@ enum sheet_kind {
 };
 
 struct sheet_column {
-	const char *name; /* in CSV and JSON */
-	const char *head; /* in the table; NULL: not in the table */
+	const char *name; /* name of the column in CSV and JSON */
+	const char *head; /* heading of the column in the table; NULL: the table omits the column */
 	enum sheet_kind kind;
 	int digits; /* SHEET_NUMBER in the table: significant digits */
 };
@@ -38,7 +38,7 @@ union sheet_cell {
 	int64_t count;
 };
 
-/* The columns are borrowed; columns_n <= SHEET_COLUMNS_MAX. */
+/* Sets up an empty sheet. The columns are borrowed; columns_n <= SHEET_COLUMNS_MAX. */
 void sheet_init(struct sheet *s, const struct sheet_column *columns, size_t columns_n);
 void sheet_fini(struct sheet *s);
 

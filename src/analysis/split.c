@@ -9,17 +9,20 @@
 #include "base/base.h"
 #include "base/rng.h"
 
-#define CYCLE_FAILURES_MAX 20000 /* of one cycle; with more, repair does not keep up */
-#define BRANCHES_MAX 32          /* most pending states of one start */
-#define ROULETTE 1e-3            /* Russian roulette below this part of the start's weight */
-#define LATER_STAGE 3            /* first stage in which LATER_SHARE applies */
-#define LATER_SHARE 0.1          /* share of the ways without a failure that are continued */
+/* most failures of one cycle; with more, repair does not keep up with failures */
+#define CYCLE_FAILURES_MAX 20000
+#define BRANCHES_MAX 32 /* most pending states that come from one start state */
+/* Russian roulette applies to states below this part of the weight of their start state */
+#define ROULETTE 1e-3
+#define LATER_STAGE 3 /* first stage in which LATER_SHARE applies */
+/* share of the continuations without a failure that are simulated */
+#define LATER_SHARE 0.1
 #define EXTRA_STAGES_MAX 24
-#define EXTRA_WORTH 1e-4 /* a stage that adds a smaller part is the last */
+#define EXTRA_WORTH 1e-4 /* a stage that adds a smaller part to the result is the last stage */
 
 /* States with weights, in one block. */
 struct population {
-	size_t bytes; /* of a state */
+	size_t bytes; /* size of a state */
 	size_t n, cap;
 	char *states;
 	double *weight;
@@ -38,7 +41,7 @@ struct run {
 	struct rng *rng;
 	struct population now, next;
 	struct losses losses;
-	struct population branch; /* pending states of the current start */
+	struct population branch; /* pending states that come from the current start state */
 	struct damage *scratch, *second, *work;
 };
 
@@ -103,8 +106,8 @@ static int losses_add(struct losses *l, const struct split_sample *sample, doubl
 }
 
 /*
- * Systematic sampling: draws `want` indexes to out; index i occurs about want * weight[i] / sum
- * times.
+ * Systematic sampling: draws `want` indexes to out; index i occurs about want * weight[i] / (sum of
+ * the weights) times.
  */
 static void draw_even(struct rng *rng, const double *weight, size_t n, size_t want, size_t *out)
 {
@@ -186,8 +189,9 @@ static int branch_to(struct run *r, struct damage *d, uint32_t member, uint32_t 
 }
 
 /*
- * Splits a state that has stripes with `floor` losses. *d becomes the way without a failure. The
- * way with a failure is split again where the damage depends on which member fails.
+ * Splits a state that has stripes with `floor` losses. *d becomes the continuation without a
+ * failure. The continuation with a failure is split again where the damage depends on which member
+ * fails.
  */
 static int branch(struct run *r, struct damage *d, uint32_t floor, uint32_t stage, double *weight)
 {
@@ -214,7 +218,7 @@ static int branch(struct run *r, struct damage *d, uint32_t floor, uint32_t stag
 
 /*
  * Russian roulette: continues a state of low weight with a low probability, and raises its
- * weight by the inverse. False: the state is dropped.
+ * weight by the inverse. Returns false when the state is dropped.
  */
 static bool survives_roulette(struct run *r, double *weight, double start)
 {
@@ -229,9 +233,10 @@ static bool survives_roulette(struct run *r, double *weight, double start)
 }
 
 /*
- * Whether to simulate the rest of the cycle after the stripes with `floor` losses are repaired. To
- * reach so many losses again takes as many failures. In later stages that adds little and would be
- * most of the work, so only LATER_SHARE of the states are continued, with a higher weight.
+ * Returns whether to simulate the rest of the cycle after the stripes with `floor` losses are
+ * repaired. To reach so many losses again takes as many failures. In later stages that adds little
+ * to the result and would be most of the work, so only LATER_SHARE of the states are continued,
+ * with a higher weight.
  */
 static bool continues_cycle(struct run *r, uint32_t stage, double *weight)
 {
@@ -305,7 +310,7 @@ static int first_stage(struct run *r, double *cycle_s)
 		double sum = r->losses.sum;
 		if (rc == 0)
 			rc = simulate_to(r, r->scratch, level->max_losses + 1, &weight, &there);
-		r->losses.n = before; /* the stages count the losses of this cycle */
+		r->losses.n = before; /* drop the losses of this cycle, which the stages count */
 		r->losses.sum = sum;
 		if (rc != 0)
 			return rc;

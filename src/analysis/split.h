@@ -40,23 +40,24 @@
 
 /* A moment at which data of the level was lost, all of the same weight. */
 struct split_sample {
-	double lost;    /* stripes */
-	double missing; /* chunks, of the stripes that were not lost */
+	double lost;    /* number of lost stripes */
+	double missing; /* number of missing chunks of the stripes that were not lost */
 };
 
 struct split_spec {
 	const struct level *level;
-	const struct damage_hit *hits; /* a failure causes one of these at random; NULL: {1, 1} */
+	/* what a failing member loses: one of these at random; NULL: {1, 1}, as a disk */
+	const struct damage_hit *hits;
 	size_t hits_n;
-	uint32_t states;    /* of a stage */
+	uint32_t states;    /* number of states of a stage */
 	bool survives_loss; /* the cycle continues after a loss, so it may have several */
 };
 
 struct split_result {
-	double rate;        /* losses a second of one such level */
+	double rate;        /* losses of one such level in a second */
 	double cycle_s;     /* mean time from the beginning of a cycle to that of the next */
-	uint32_t stages;    /* run */
-	uint32_t samples_n; /* at most spec->states */
+	uint32_t stages;    /* number of stages that were run */
+	uint32_t samples_n; /* number of samples, at most spec->states */
 	struct split_sample *samples;
 };
 

@@ -163,7 +163,7 @@ struct interval stats_log_mean(const struct stats_sum *s, double confidence)
 
 struct interval stats_nines(const struct interval *loss)
 {
-	return (struct interval){0 - log10(loss->high), 0 - log10(loss->low)}; /* 0, not -0 */
+	return (struct interval){0 - log10(loss->high), 0 - log10(loss->low)}; /* avoids -0 */
 }
 
 double stats_log_choose(double n, double k)

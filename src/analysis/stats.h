@@ -40,25 +40,28 @@ double stats_error(const struct stats_sum *s);
 
 /*
  * Returns an interval for the mean of n values from 0 to `most`, most of which may be 0 and a few
- * large. It assumes the largest variance that is possible: every value is 0 or `most`, with as many
- * hits as give the mean.
+ * of which may be large. It assumes the largest variance that is possible: every value is 0 or
+ * `most`, with as many hits as give the mean.
  */
 struct interval stats_bounded_mean(double mean, double most, uint64_t n, double confidence);
 
 /*
  * Returns an interval for the mean of values >= 0: mean / f to mean * f with f = exp(z * error /
- * mean). 0 to infinity for a mean of 0.
+ * mean), z the quantile of the normal distribution. For a mean of 0 the interval is 0 to infinity.
  */
 struct interval stats_log_mean(const struct stats_sum *s, double confidence);
 
-/* Returns the interval of nines of an interval of losses: -log10 of both ends, exchanged. */
+/*
+ * Returns the interval of nines for an interval of loss probabilities: -log10 of both ends,
+ * exchanged.
+ */
 struct interval stats_nines(const struct interval *loss);
 
 /* Returns the quantile of the normal distribution, 0 < p < 1: 1.96 for 0.975. */
 double stats_normal_quantile(double p);
 
 /*
- * Returns the quantile of Student's distribution with so many degrees of freedom; accurate to
+ * Returns the quantile of Student's distribution with `freedom` degrees of freedom; accurate to
  * 0.1% for 10 or more.
  */
 double stats_student_quantile(double p, double freedom);
@@ -71,8 +74,10 @@ double stats_log_choose(double n, double k);
 
 /* Returns the probability that `drawn` of `all` items contain k of the `marked` ones. */
 double stats_hypergeometric(uint32_t all, uint32_t marked, uint32_t drawn, uint32_t k);
-/* Returns the probability of more than k marked ones, summed from the smallest term, so that small
- * results are precise. */
+/*
+ * Returns the probability that the drawn items contain more than k marked ones, summed from the
+ * smallest term, so that small results are precise.
+ */
 double stats_hypergeometric_above(uint32_t all, uint32_t marked, uint32_t drawn, uint32_t k);
 
 /*

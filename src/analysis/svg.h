@@ -26,13 +26,14 @@
 struct svg {
 	struct strbuf out;
 	int err;          /* the first error */
-	int across, down; /* panels */
-	double top;       /* below the title */
+	int across, down; /* number of panels side by side, and on top of each other */
+	double top;       /* y coordinate of the first panel, below the title, in pixels */
 };
 
 /* Begins a page of across x down panels. `note` is printed below the title; both may be NULL. */
 void svg_begin(struct svg *doc, int across, int down, const char *title, const char *note);
-int svg_end(struct svg *doc); /* 0, -ENOMEM, -EMSGSIZE */
+/* ends the page; returns the first error of any call: 0, -ENOMEM, -EMSGSIZE */
+int svg_end(struct svg *doc);
 void svg_fini(struct svg *doc);
 const char *svg_text(const struct svg *doc);
 
@@ -41,7 +42,7 @@ const char *svg_text(const struct svg *doc);
 struct svg_axis {
 	const char *label;
 	bool log;
-	double min, max; /* both 0: taken from the data */
+	double min, max; /* range of the axis; both 0: the range of the data */
 };
 
 /* A cell for each x = x_min .. x_min + columns - 1, y likewise; value[row * columns + column]. */
@@ -49,11 +50,11 @@ struct svg_heat {
 	const char *title;
 	struct svg_axis x, y; /* only the labels are used */
 	int x_min, y_min, columns, rows;
-	int x_step;          /* from column to column; 0 is 1 */
+	int x_step;          /* difference of x between two columns; 0 means 1 */
 	const double *value; /* NAN: the cell is left white */
-	bool log;            /* colours by the logarithm */
-	double min, max;     /* of the colour scale; smaller values are drawn as min */
-	const char *unit;    /* beside the scale of colours */
+	bool log;            /* colours follow the logarithm of the value */
+	double min, max;     /* range of the colour scale; smaller values are drawn as min */
+	const char *unit;    /* unit that is printed beside the colour scale */
 	bool high_is_good;   /* high values are green and low ones red; else the reverse */
 };
 
@@ -67,8 +68,8 @@ struct svg_series {
 	size_t n;
 	const double *x, *y;
 	const double *low, *high;  /* ends of the error bars in y, or NULL */
-	const bool *marked;        /* a ring around these points (the Pareto front), or NULL */
-	const char *const *labels; /* beside points, or NULL; single labels may be NULL */
+	const bool *marked;        /* points that get a ring (the Pareto front), or NULL */
+	const char *const *labels; /* texts beside the points, or NULL; single labels may be NULL */
 };
 
 struct svg_lines {
@@ -76,7 +77,7 @@ struct svg_lines {
 	struct svg_axis x, y;
 	const struct svg_series *series;
 	size_t series_n;
-	const char *marked_name; /* for the legend, when a point is marked */
+	const char *marked_name; /* text of the legend for marked points */
 };
 
 void svg_lines(struct svg *doc, int panel, const struct svg_lines *l);
@@ -90,11 +91,13 @@ struct svg_bars {
 	size_t groups_n;
 	const char *const *series;
 	size_t series_n;
-	const double *value;                   /* value[group * series_n + series] */
-	const double *on_top;                  /* hatched, or NULL; not with a logarithmic axis */
-	const double *low, *high;              /* error bars, or NULL */
-	const char *solid_name, *hatched_name; /* for the legend when there is on_top */
-	bool values;                           /* print values above the bars */
+	const double *value; /* value[group * series_n + series] */
+	/* heights of the hatched parts, or NULL; not allowed with a logarithmic axis */
+	const double *on_top;
+	const double *low, *high; /* ends of the error bars, or NULL */
+	/* texts of the legend, used when on_top is not NULL */
+	const char *solid_name, *hatched_name;
+	bool values; /* print values above the bars */
 };
 
 void svg_bars(struct svg *doc, int panel, const struct svg_bars *b);

@@ -5,7 +5,7 @@
 
 #include "analysis/svg_draw.h"
 
-#define GROUP_GAP 0.25 /* of a group's width */
+#define GROUP_GAP 0.25 /* gap between two groups, as a part of a group's width */
 
 static double total_of(const struct svg_bars *b, size_t i)
 {
@@ -79,7 +79,7 @@ void svg_bars(struct svg *doc, int panel, const struct svg_bars *b)
 	if (!y.log)
 		svg_widen(&y, 0);
 	else if (y.min <= y.max)
-		y.min /= 2; /* so that the smallest bar has a height */
+		y.min /= 2; /* lowers the axis so that the smallest bar has a height */
 	svg_round(&y, &b->y);
 	bool legend = b->series_n > 1 || b->on_top != NULL;
 	struct svg_frame f = svg_panel(doc, panel, b->title, legend ? 92 : 18);

@@ -17,8 +17,8 @@ struct svg_frame {
 
 struct svg_scale {
 	bool log;
-	double min, max; /* of values */
-	double from, to; /* pixels of min and max */
+	double min, max; /* range of the values */
+	double from, to; /* pixel positions of min and max */
 };
 
 enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
@@ -34,7 +34,10 @@ void svg_label(struct svg *doc, double x, double y, enum svg_anchor anchor, doub
  */
 struct svg_frame svg_panel(struct svg *doc, int panel, const char *title, double right);
 
-/* Widens min and max to hold the value; a first call needs min > max. */
+/*
+ * Widens min and max of the scale to hold the value; before the first call min must be larger than
+ * max.
+ */
 void svg_widen(struct svg_scale *s, double value);
 /* Rounds min and max outwards, and sets default ones when there was no data. */
 void svg_round(struct svg_scale *s, const struct svg_axis *axis);

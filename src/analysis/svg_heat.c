@@ -8,7 +8,7 @@
 #define SCALE_W 14.0
 
 /*
- * Writes the colour of a level, from good to bad: green, yellow, red as in the study, and darker
+ * Writes the colour of a level, from good to bad: green, yellow, red, and darker
  * towards the bad end, so that the order is visible in a grey print.
  */
 static void level_color(int level, char text[8])

@@ -11,7 +11,7 @@
 #define LABEL_CHAR_W 4.9
 #define LABEL_H 9.5
 #define LABELS_MAX 256 /* most labels that are placed without overlaps */
-#define LABEL_ROWS 12  /* rows above and below the point that are tried */
+#define LABEL_ROWS 12  /* rows above and below the point that are tried for a label */
 #define RING_R 6.5
 
 /* The boxes that labels and rings already cover. */

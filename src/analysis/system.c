@@ -48,9 +48,10 @@ static int check_rate(const char *name, double value, double max, char *why, siz
 static int check_numbers(const struct system_spec *s, char *why, size_t why_size)
 {
 	if (s->racks == 0 || s->enclosures == 0 || s->disks == 0)
-		return system_refuse(why, why_size, -EINVAL,
-				     "--racks %u, --enclosures %u, --disks %u: each at least 1",
-				     s->racks, s->enclosures, s->disks);
+		return system_refuse(
+			why, why_size, -EINVAL,
+			"--racks %u, --enclosures %u, --disks %u: each must be at least 1",
+			s->racks, s->enclosures, s->disks);
 	if (s->chunk_bytes == 0 || s->disk_bytes < s->chunk_bytes)
 		return system_refuse(why, why_size, -EINVAL,
 				     "--disk-size %llu is less than --chunk-size %llu: a disk must "

@@ -2,7 +2,8 @@
 /*
  * The system under study: its disks and racks, code, bandwidths and failure rates. struct
  * system_spec holds the values of the options. Its defaults are those of section 3.3.5 of the MLEC
- * study: 60 racks of 8 enclosures of 120 disks of 20 TB, (10+2)/(17+3), chunks of 128 KB, disks of
+ * dissertation (README.md): 60 racks of 8 enclosures of 120 disks of 20 TB, (10+2)/(17+3), chunks
+ * of 128 KB, disks of
  * 200 MB/s and racks of 10 Gbit/s of which repairs may use 20%, 1% of the disks failing in a year,
  * 30 minutes until a failure is detected. struct system is a checked spec with its layout
  * (src/code) and derived numbers in SI units.
@@ -21,14 +22,15 @@
 
 struct system_spec {
 	struct encoding encoding;
-	char scheme[4]; /* "": c/d for mlec, d/- for others */
+	char scheme[4]; /* "" means c/d for mlec and d/- for other codes */
 	uint32_t racks, enclosures, disks;
 	uint32_t pool_disks; /* 0: the stripe width when clustered, else all of the enclosure */
 	uint64_t disk_bytes, chunk_bytes;
 	double disk_rate, rack_rate; /* bytes a second */
-	double repair_share;         /* part of both that repairs may use, above 0 and up to 1 */
-	double afr;                  /* failures of a disk in a year */
-	double detect_s;             /* from a failure until its repair begins */
+	/* part of disk_rate and rack_rate that repairs may use, above 0 and up to 1 */
+	double repair_share;
+	double afr;      /* failures of a disk in a year */
+	double detect_s; /* time from a failure until its repair begins */
 	enum repair_method method;
 	enum repair_site site;
 };
@@ -43,7 +45,7 @@ struct system {
 	double disk_rate_s; /* failures of a disk in a second */
 };
 
-/* Sets the defaults: the paper's setup. */
+/* Sets the defaults: the setup of section 3.3.5 of the MLEC dissertation. */
 void system_spec_default(struct system_spec *spec);
 
 /*
@@ -83,18 +85,21 @@ int system_read_number(const char *name, const char *text, struct system_range r
 		       char *why, size_t why_size);
 
 /*
- * Computes the bandwidth of the network stage of the repair of a catastrophic pool. The paper gives
- * every method the bandwidth of table 3.2; in our planners only R_ALL has it, because the other
- * methods write inside the pool.
+ * Computes the bandwidth of the network stage of the repair of a catastrophic pool. With as_paper
+ * every method has the bandwidth of table 3.2 of the MLEC dissertation; in the repair plans of
+ * src/code only R_ALL has that bandwidth, because the other methods write inside the pool.
  */
 void system_pool_speed(const struct system *sys, enum repair_method method, bool as_paper,
 		       struct repair_speed *speed);
 
-/* Writes a reason and returns err. */
+/* Writes a formatted reason to `why` and returns err. */
 int system_refuse(char *why, size_t why_size, int err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Parses --assume: "own" for repairs as src/code plans them, or "paper" (nines.h). */
+/*
+ * Parses --assume: "own" for repairs as src/code plans them, or "paper" for the assumptions of the
+ * MLEC dissertation (nines.h).
+ */
 int system_read_assume(const char *text, bool *as_paper, char *why, size_t why_size);
 
 /* Parses the name of a method: "R_MIN", "r_min" or "min", in any case. False for other text. */

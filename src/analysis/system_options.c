@@ -28,7 +28,8 @@ const struct system_option system_options[] = {
 	{"afr", "X", "failures of a disk in a year (0.01)"},
 	{"detect", "TIME", "time from a failure to the start of its repair (30m)"},
 	{"method", "M", "repair: R_ALL, R_FCO, R_HYB or R_MIN (default)"},
-	{"decode", "WHERE", "where network repairs decode: server (as in the paper) or rack"},
+	{"decode", "WHERE",
+	 "where network repairs decode: server (as in the MLEC dissertation) or rack"},
 };
 const size_t system_options_n = ARRAY_LEN(system_options);
 

@@ -15,9 +15,9 @@ struct reader {
 	struct trace *trace;
 	const char *text;
 	size_t len, at;
-	uint64_t line; /* from 1 */
+	uint64_t line; /* number of the current line, from 1 */
 	uint32_t disks;
-	uint8_t *down; /* by disk */
+	uint8_t *down; /* by disk: the disk has failed and is not replaced */
 	char *why;
 	size_t why_size;
 };

@@ -9,11 +9,12 @@
  *
  * The first line is always this header. Times are seconds from the beginning, plain decimals, and
  * never decrease. Disks are numbered as in code/layout.h: disks of an enclosure, enclosures of a
- * rack, racks. A disk fails only when it works; "replace" means that a new disk is in its place,
- * and follows only after "fail". Lines end in a newline, optionally after a carriage return; blank
+ * rack, racks. A disk fails only when it works; "replace" means that a new disk is in its place;
+ * it follows only after "fail". Lines end in a newline, optionally after a carriage return; blank
  * lines, spaces and quotes are not allowed. A refusal names the line and the rule that it breaks.
  *
- * A trace does not contain repairs: the study computes when the data of a disk is rebuilt.
+ * A trace does not contain repairs: the simulation (fleet.h) computes when the data of a disk is
+ * rebuilt.
  */
 #ifndef ANALYSIS_TRACE_H
 #define ANALYSIS_TRACE_H
@@ -43,9 +44,9 @@ struct trace {
 };
 
 /*
- * Parses a trace of a system with so many disks. Returns 0, -EILSEQ for a line that is not of the
- * form, -EINVAL for one that breaks a rule, -E2BIG or -ENOMEM. On an error `why` names the line and
- * the rule, and the trace is empty.
+ * Parses a trace of a system with `disks` disks. Returns 0, -EILSEQ for a line that is not of the
+ * form, -EINVAL for a line that breaks a rule, -E2BIG or -ENOMEM. On an error `why` names the line
+ * and the rule, and the trace is empty.
  */
 int trace_parse(struct trace *t, const char *text, size_t len, uint32_t disks, char *why,
 		size_t why_size);
@@ -57,14 +58,15 @@ int trace_print(const struct trace *t, FILE *out);
 
 /* Parameters of a generated trace: single failures at a constant rate, and bursts in some racks. */
 struct trace_burst {
-	uint32_t racks, rack_disks; /* of the system */
+	uint32_t racks, rack_disks; /* racks of the system, and disks of a rack */
 	double seconds;
-	double fail_rate;   /* of a disk, a second; 0: bursts only */
+	double fail_rate;   /* single failures of one disk in a second; 0: bursts only */
 	double burst_rate;  /* bursts a second in the system */
-	uint32_t hit_racks; /* random racks of a burst: 1 to racks */
-	uint32_t hit_disks; /* random disks of a burst in these racks, at least one in each */
-	double window_s;    /* time within which the disks of a burst fail */
-	double replace_s;   /* time from a failure to the replacement */
+	uint32_t hit_racks; /* number of racks that a burst hits, drawn at random: 1 to racks */
+	/* number of disks that a burst hits in these racks, at least one in each */
+	uint32_t hit_disks;
+	double window_s;  /* time within which the disks of a burst fail */
+	double replace_s; /* time from a failure to the replacement */
 };
 
 /*

@@ -2,7 +2,7 @@
 /*
  * Generated traces. First the times of single failures and of the failures of bursts are drawn.
  * Then they are processed in the order of time: a failure of a disk that is down is dropped, every
- * other one gives a failure and, later, a replacement.
+ * other failure adds a failure and, later, a replacement to the trace.
  */
 #include <assert.h>
 #include <errno.h>
@@ -83,7 +83,7 @@ static int add_burst(struct moments *m, const struct trace_burst *b, struct rng 
 	draw(rng, rack, b->racks, b->hit_racks);
 	for (uint32_t i = 0; i < in_them; i++)
 		disk[i] = rack[i % b->hit_racks] * b->rack_disks + i / b->hit_racks;
-	for (uint32_t i = 0; i < b->hit_racks; i++) { /* swap a random disk of rack i to place i */
+	for (uint32_t i = 0; i < b->hit_racks; i++) { /* moves a random disk of rack i to index i */
 		uint32_t other = i + b->hit_racks * (uint32_t)rng_below(rng, b->rack_disks);
 		uint32_t t = disk[i];
 		disk[i] = disk[other];
@@ -129,7 +129,7 @@ static int process(struct moments *out, const struct moments *m, const struct tr
 			continue;
 		rc = add(out, e->time_s, e->disk, TRACE_FAIL);
 		/*
-		 * Two milliseconds more, so that rounded times of replacement and failure
+		 * Adds two milliseconds, so that the rounded times of replacement and failure
 		 * differ.
 		 */
 		back[e->disk] = e->time_s + b->replace_s + 0.002;

@@ -19,11 +19,11 @@ struct thread_pool {
 	void *arg;
 	uint64_t n;
 
-	pthread_mutex_t lock; /* guards all below */
+	pthread_mutex_t lock; /* guards the fields below */
 	pthread_cond_t changed;
 	uint64_t next, done;
 	uint64_t failed; /* the lowest task that failed */
-	int err;         /* its error */
+	int err;         /* the error of that task */
 	uint32_t running;
 };
 
@@ -94,7 +94,8 @@ static void pool_wait(struct thread_pool *c)
 			continue;
 		}
 		struct timespec until;
-		clock_gettime(CLOCK_REALTIME, &until); /* wakes up regularly to report progress */
+		/* ends the wait regularly, to report progress */
+		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_nsec += (long)REPORT_EVERY_NS;
 		if (until.tv_nsec >= (long)NS_PER_S) {
 			until.tv_nsec -= (long)NS_PER_S;

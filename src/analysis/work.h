@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Parallel computation with results that do not depend on the number of threads. The work is cut
- * into numbered tasks. Each task has a random stream of its own, made from the seed and its number,
- * and writes only to the results of its number. The caller adds results afterwards in the order of
- * the tasks, so that sums of floating point numbers are the same, too.
+ * into numbered tasks. Each task has a random stream of its own, made from the seed and the number
+ * of the task, and writes only to the results of its number. The caller adds results afterwards in
+ * the order of the tasks, so that sums of floating point numbers are the same, too.
  */
 #ifndef ANALYSIS_WORK_H
 #define ANALYSIS_WORK_H
@@ -24,8 +24,8 @@ struct work_progress {
 
 struct work {
 	uint64_t seed;
-	uint32_t threads;                     /* 0: as many as cores */
-	const struct work_progress *progress; /* or NULL */
+	uint32_t threads;                     /* number of threads; 0: one for each core */
+	const struct work_progress *progress; /* reports progress; NULL: no reports */
 };
 
 /* Runs one task, in any thread. Returns 0 or -errno. */

@@ -30,7 +30,7 @@ void admit_fini(struct admit *a)
 	a->buckets = NULL;
 }
 
-/* Adds the tokens since the last refill. They also pay off the debt. */
+/* Adds the tokens that the rate gives for the time since the last refill. These tokens also pay off the debt. */
 static void refill(const struct admit *a, struct admit_bucket *b, uint64_t now_ns)
 {
 	if (now_ns <= b->at_ns)

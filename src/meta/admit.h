@@ -28,15 +28,16 @@ struct admit_bucket {
 struct admit {
 	double rate;      /* tokens per second */
 	double burst;     /* tokens that a bucket holds */
-	uint64_t refused; /* queries */
+	uint64_t refused; /* number of refused queries */
 	struct admit_bucket *buckets;
 };
 
-/* rate 0: no limit. burst 0: a quarter of the rate. -ENOMEM. */
+/* Initialises the limit. rate 0: no limit; burst 0: a quarter of the rate. -ENOMEM. */
 int admit_init(struct admit *a, uint64_t rate, uint64_t burst);
 void admit_fini(struct admit *a);
 
-/* Returns 0 if the query is admitted, else the milliseconds after which to retry. A cost above burst counts as burst. */
+/* Returns 0 if the query is admitted, else the number of milliseconds after which to retry. A cost above the burst
+ * takes all tokens of the burst. */
 uint32_t admit_ask(struct admit *a, uint64_t partition, uint64_t cost, uint64_t now_ns);
 
 #endif

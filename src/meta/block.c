@@ -4,10 +4,10 @@
  *
  * A block is pending from its allocation to its commit, then open for appends or sealed. Its record,
  * its owners and the rows of the reverse index for its disks are in one partition, so one transaction keeps them
- * consistent. A pending block has a KEY_PENDING row, and a block that loses an owner gets a KEY_SUSPECT row: so
- * the collector finds blocks of crashed writers and blocks without owners without reading all records.
+ * consistent. A pending block has a KEY_PENDING row, and a block that loses an owner gets a KEY_SUSPECT row: with these
+ * rows the collector finds blocks of crashed writers and blocks without owners, and need not read all records.
  *
- * Every change of a record is one transaction, on condition that the record is as it was read.
+ * Every change of a record is one transaction, which checks that the record is still as it was read.
  */
 #include "meta/block.h"
 
@@ -242,7 +242,7 @@ int block_hold(struct meta *m, uint32_t tenant, uint64_t block, const struct met
 	return meta_block_own(m, &(struct meta_ctx){tenant}, block, again, count);
 }
 
-/* Input of commit_write beside the block that the caller passed. */
+/* Input of commit_write in addition to the block that the caller passed. */
 struct commit {
 	struct kv_bytes raw; /* pending record as stored */
 	rec_block *rec;      /* pending record, decoded */
@@ -251,7 +251,8 @@ struct commit {
 	uint64_t charge; /* random number of the charge for the block */
 };
 
-/* Writes the committed record with its owners and index rows. META_RETRY: the record has changed since it was read. */
+/* Writes the committed record together with its owners and index rows. META_RETRY: the record has changed since it
+ * was read. */
 static int commit_write(struct meta *m, uint32_t tenant, const struct meta_block *b,
 			struct commit *k, struct arena *a)
 {
@@ -308,7 +309,8 @@ static int commit_once(struct meta *m, uint32_t tenant, const struct meta_block 
 	if (rc != 0)
 		return rc;
 	rc = commit_write(m, tenant, b, &k, a);
-	/* If the result is in doubt, the note of the charge stays, and the collector finds out. */
+	/* If the result is in doubt, the note of the charge stays, and the collector finds out whether the block
+	 * has the charge. */
 	if (rc == 0) {
 		account_settled(m, tenant, b->id, charge);
 	} else if (!kv_unknown(rc)) {
@@ -344,7 +346,7 @@ int meta_block_commit(struct meta *m, const struct meta_ctx *ctx, const struct m
 
 #define GET_FIBERS 8 /* number of partitions that are read concurrently */
 
-/* State of one meta_block_get, shared by its fibers. */
+/* State of one meta_block_get, used by all of its fibers. */
 struct getting {
 	struct meta *m;
 	uint32_t tenant;
@@ -352,11 +354,12 @@ struct getting {
 	size_t n;
 	struct arena *arena;
 	struct meta_block *out;
-	uint64_t *partitions; /* of each block; 0: a fiber reads it, or has read it */
-	/* Arrays of n slots, of which each group of blocks in one partition uses a range. */
+	/* partition of each block; 0: a fiber reads the block, or has read it */
+	uint64_t *partitions;
+	/* Arrays of n slots; each group of blocks in one partition uses a range of the slots. */
 	struct schema_key *keys;
 	struct kv_bytes *list;
-	size_t *which; /* index of the block */
+	size_t *which; /* index in `out` of the block of each slot */
 	size_t taken;  /* slots in use */
 	size_t next;   /* index of the next block to consider */
 	int rc;
@@ -431,7 +434,7 @@ int meta_block_get(struct meta *m, const struct meta_ctx *ctx, const uint64_t *b
 	get_groups(&g);
 	while (others > 0)
 		rt_join(fibers[--others]);
-	assert(g.rc != 0 || g.taken == n); /* every block was read once */
+	assert(g.rc != 0 || g.taken == n); /* every block was read exactly once */
 	return g.rc;
 }
 

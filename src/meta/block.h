@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shared by the files of the Block layer. */
+/* Functions that the files of the Block layer use. */
 #ifndef META_BLOCK_H
 #define META_BLOCK_H
 
@@ -12,17 +12,18 @@ int block_read(struct meta *m, uint32_t tenant, uint64_t block, struct arena *a,
 /* Converts a record to the type of the interface; copies chunks and encoding. -ENOMEM. */
 int block_from_record(uint64_t id, const rec_block *rec, struct arena *a, struct meta_block *out);
 
-/* Returns whether the record names a chunk that is on this disk: see meta_chunk_wanted. */
+/* Returns whether the record has this chunk on this disk; see meta_chunk_wanted. */
 bool block_names_chunk(const rec_block *rec, uint64_t chunk_block, uint32_t index, uint64_t disk);
 
-/* Sets the chunk list of a record, allocated from the arena. -ENOMEM. */
+/* Replaces the list of chunks of a record; the new list is in the arena. -ENOMEM. */
 int block_chunks_set(rec_block *rec, const struct meta_chunk *chunks, size_t n, struct arena *a);
 
-/* Adds to t the deletion of a block record and of all its rows but the owners, and a DeadChunks row for its chunks. */
+/* Adds to t the deletion of a block record and of all rows of the block except its owners, and a DeadChunks row
+ * for its chunks. */
 void block_delete(struct txn *t, uint32_t tenant, uint64_t block, struct kv_bytes raw,
 		  const rec_block *rec);
 
-/* Refunds quota for which a KEY_REFUND row exists, and deletes this row. Idempotent. */
+/* Subtracts the bytes of a KEY_REFUND row from the tenant's account, and deletes this row. Idempotent. */
 int block_refund(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes);
 
 #endif

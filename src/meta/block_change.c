@@ -33,7 +33,8 @@ struct change {
 	const struct meta_block *as;
 };
 
-/* Changes c->rec. Returns 0: the record is to be written; META_DONE: there is nothing to write; or an error. */
+/* Callback that changes c->rec. Returns 0: the caller writes the record; META_DONE: there is nothing to write; or
+ * an error. */
 typedef int (*change_fn)(struct change *c);
 
 static int change_once(struct change *c, change_fn fn)
@@ -128,7 +129,7 @@ static int do_fence(struct change *c)
 		return -EROFS;
 	if (c->rec->epoch == c->epoch)
 		return META_DONE;
-	/* A late copy of an old fence: the writer that has fenced since then keeps the block. */
+	/* This is a late copy of an old fence request: the writer that has fenced the block since then keeps it. */
 	if (c->rec->epoch > c->epoch)
 		return -ESTALE;
 	c->rec->epoch = c->epoch;
@@ -183,20 +184,21 @@ int meta_block_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t block, 
 	return change(c, do_seal);
 }
 
-/* --- places ----------------------------------------------------------------------------------- */
+/* --- chunks and disks ------------------------------------------------------------------------- */
 
 static int do_replace(struct change *c)
 {
 	rec_block *b = c->rec;
 	const struct meta_place *p = &c->place;
-	/* A chunk of an old encoding is another chunk, even with the same index on the same disk. */
+	/* The record has another encoding now. A chunk of an old encoding is not the chunk with the same index in
+	 * the record, even on the same disk. */
 	if (b->chunk_block != p->chunk_block)
 		return -ESTALE;
 	if (p->index >= b->n_chunks)
 		return -EINVAL;
 	rec_chunk *chunk = b->chunks[p->index];
-	/* The record names `to` already. Another worker may have done this, and only one worker may delete the chunk on
-	 * `from`: so this request succeeds only if nothing is to be deleted. */
+	/* The record has disk `to` for this chunk already. Another worker may have moved the chunk, and only one
+	 * worker may delete the chunk on disk `from`: so this request succeeds only if there is nothing to delete. */
 	if (chunk->disk == p->to && !chunk->damaged)
 		return p->from == 0 || p->from == p->to ? META_DONE : -ESTALE;
 	if (chunk->disk != p->from || b->release_count != p->release_count)
@@ -208,8 +210,8 @@ static int do_replace(struct change *c)
 	chunk->crc = p->crc;
 	chunk->damaged = false;
 	b->layout++;
-	/* With from == 0 the writer of the block adds a chunk that it could not store before the commit: no chunk is
-	 * released. */
+	/* If from is 0, the writer of the block adds a chunk that it could not store before the commit: no chunk
+	 * is released. */
 	if (p->from != 0)
 		b->release_count++;
 	rec_on_disk row = TERRANE__REC__ON_DISK__INIT;
@@ -278,12 +280,12 @@ int meta_chunk_give_up(struct meta *m, const struct meta_ctx *ctx, uint64_t bloc
 	struct kv_bytes raw;
 	rec_block *rec;
 	rc = block_read(m, ctx->tenant, block, &a, &raw, &rec);
-	/* The block is pending, or was committed during this call: its chunk is wanted. */
+	/* Either the block is pending, or it was committed during this call: in both cases its chunk is wanted. */
 	*wanted = rc == 0 && rec != NULL;
 	return rc;
 }
 
-/* Replaces encoding and chunks by those of c->as, and turns the old chunks into dead chunks. */
+/* Replaces encoding and chunks of the record by those of c->as, and turns the old chunks into dead chunks. */
 static int do_relayout(struct change *c)
 {
 	rec_block *b = c->rec;
@@ -294,7 +296,7 @@ static int do_relayout(struct change *c)
 		return -EBUSY;
 	if (b->release_count != as->release_count)
 		return -ESTALE;
-	/* chunk_block must be new: dead chunks of this name are still being deleted. */
+	/* chunk_block must be new: chunks with the same chunk_block may still be waiting for their deletion. */
 	struct schema_key dead = key_ids(KEY_DEAD_CHUNKS, c->tenant, c->block, as->chunk_block);
 	struct reads r;
 	int rc = meta_read(c->m, part_of(c->m, META_LAYER_BLOCK, c->tenant, c->block), &dead, 1,

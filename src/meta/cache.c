@@ -3,8 +3,8 @@
  * Cache of sealed metadata: stored values by partition and key; the least recently used are evicted first.
  *
  * Why it is correct: only values of sealed files and of sealed directories are cached, and their contents do
- * not change. A sealed object can be removed; then it may be served for ttl_ns more. The collector's grace period
- * is longer than that, so the blocks and files that it leads to still exist.
+ * not change. A sealed object can be removed; the cache may serve a removed object for ttl_ns more. The collector's
+ * grace period is longer than that, so the blocks and files that the object leads to still exist.
  */
 #include <assert.h>
 #include <errno.h>
@@ -87,7 +87,7 @@ static uint64_t hash_of(uint64_t partition, struct kv_bytes key)
 	return hash64(key.data, key.len, partition);
 }
 
-/* Finds the entry of this key. Another key with the same hash may be in its place. */
+/* Returns the entry of a key, or NULL. The table may have an entry of another key with the same hash. */
 static struct cache_entry *find(struct cache *c, uint64_t partition, struct kv_bytes key)
 {
 	struct cache_entry *e = map_get(&c->by_hash, hash_of(partition, key));
@@ -145,5 +145,6 @@ void cache_put(struct cache *c, uint64_t partition, struct kv_bytes key, struct 
 	c->bytes += entry_bytes(e);
 	while (c->bytes > c->bytes_max)
 		evict(c, list_entry(list_last(&c->lru), struct cache_entry, link));
-	assert(map_get(&c->by_hash, hash) == e); /* it fits, so it was not evicted */
+	/* the entry fits into the cache, so it was not evicted */
+	assert(map_get(&c->by_hash, hash) == e);
 }

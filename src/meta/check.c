@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * meta_check: compares all stored rows, layer by layer. First it walks the trees from the roots and notes each
- * object that has a name. Then it reads every partition, where an object without a name must be garbage of
- * a kind that the collector finds.
+ * meta_check: compares all stored rows, layer by layer. First meta_check walks the trees from the roots and remembers
+ * each object that has a name. Then it reads every partition: an object without a name must be garbage of a kind that
+ * the collector finds.
  */
 #include <assert.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "meta/file.h"
 #include "meta/gc.h"
 
-#define SEEN_MAX (1U << 28) /* 8 GiB of memory */
+#define SEEN_MAX (1U << 28) /* largest number of remembered objects: 8 GiB of memory */
 
 struct check {
 	struct meta *m;
@@ -27,7 +27,7 @@ struct check {
 	struct dir_todo *todo;
 };
 
-/* The account of a tenant, and what it should be by the tenant's blocks and notes. */
+/* The account of a tenant, and the account that the tenant's blocks and notes add up to. */
 struct account_sum {
 	int64_t expected_bytes;
 	uint64_t used_bytes; /* of the stored account */
@@ -79,7 +79,7 @@ static int push(struct check *c, uint32_t tenant, uint64_t dir)
 
 /* --- trees ------------------------------------------------------------------------------------ */
 
-/* Checks that the name is the only one of its object, and that the object exists and agrees with its entry. */
+/* Checks that an object has no other name, that the object exists, and that its record agrees with its entry. */
 static int check_named(struct check *c, uint32_t tenant, uint64_t dir, const struct meta_entry *e,
 		       struct arena *a)
 {
@@ -187,7 +187,7 @@ static int check_trees(struct check *c)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* Checks one stored row; -EBADMSG: it cannot be decoded. */
+/* Callback that checks one stored row. -EBADMSG: the row cannot be decoded. */
 typedef int (*check_fn)(struct check *c, uint64_t partition, const struct kv_row *row,
 			struct arena *a);
 
@@ -317,7 +317,7 @@ struct holder {
 	struct arena *a;
 };
 
-/* Checks that an extent is within a committed block that has the file as an owner. */
+/* Callback that checks that an extent is within a committed block that has the file as an owner. */
 static int extent_held(void *ctx, uint64_t offset, const struct meta_extent *e)
 {
 	struct holder *h = ctx;
@@ -534,8 +534,8 @@ static int block_row(struct check *c, uint64_t partition, const struct kv_row *r
 	}
 }
 
-/* A charge note is expected in the account when no record of the block has the charge; a refund note when the row that
- * caused the refund still exists. */
+/* Adds the note of a charge or refund to the expected account. The account should have a charge with a note if no
+ * record of the block has this charge, and a refund with a note if the row that caused the refund still exists. */
 static int note_row(struct check *c, const struct kv_row *row, struct arena *a)
 {
 	uint32_t tenant;
@@ -616,7 +616,7 @@ static void check_accounts(struct check *c)
 	}
 }
 
-/* --- all -------------------------------------------------------------------------------------- */
+/* --- the complete check ----------------------------------------------------------------------- */
 
 static int check_rows(struct check *c)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Copies the extents of a file that is moved: the new file owns the same blocks and has the same extents.
+ * Copies the extents of a file that is moved to another directory: the new file is an owner of the same blocks and has
+ * the same extents.
  *
- * Each batch first gets an owner row for each of its blocks, several at once, and then its extents. So an extent
- * that exists has its owner row, and an interrupted copy can be continued: extents that exist are only
- * read. For a file whose extents are in its record only owner rows are written.
+ * The copy writes batches of extents: first an owner row for each block of the batch, several at once, then the
+ * extents. So an extent that exists has its owner row, and an interrupted copy can be continued: extents that exist are
+ * only read. For a file with its extents in its record, only owner rows are written.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,18 +24,18 @@ struct copy {
 	uint32_t tenant;
 	uint64_t to;
 	bool by_key;
-	struct map bytes; /* block -> bytes of it that the new file has so far */
+	struct map bytes; /* block id -> bytes of the block that the new file has so far */
 	size_t count;
 	struct meta_extent extents[COPY_BATCH];
-	uint64_t ends[COPY_BATCH]; /* end of each in the file, which is its key */
+	uint64_t ends[COPY_BATCH]; /* end of each extent in the file, which is the key of its row */
 	/* blocks of the batch whose owner rows are written */
 	uint64_t blocks[COPY_BATCH];
 	size_t block_count, next;
 	uint64_t deadline_ns;
-	int rc; /* the first error of an owner */
+	int rc; /* first error of writing an owner row */
 };
 
-/* Fiber: writes owner rows until the batch has none left or one failed. */
+/* Fiber: writes owner rows until the batch has no blocks left or a write has failed. */
 static void own_blocks_fiber(void *arg)
 {
 	struct copy *c = arg;
@@ -77,10 +78,10 @@ static void add_block(struct copy *c, uint64_t block)
 	c->blocks[c->block_count++] = block;
 }
 
-/* Adds to t the extents of the batch that the new file does not have yet, and notes their blocks. */
+/* Adds to t the extents of the batch that the new file does not have yet, and adds their bytes to c->bytes. */
 static int missing_extents(struct copy *c, struct txn *t)
 {
-	/* Too large for the stack of a fiber. */
+	/* The array is too large for the stack of a fiber. */
 	AUTO_FREE struct schema_key *keys = calloc(c->count, sizeof(*keys));
 	AUTO_FREE struct kv_bytes *list = calloc(c->count, sizeof(*list));
 	AUTO_KV_ROWS struct kv_rows rows = {0};

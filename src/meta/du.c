@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Usage of directories: counted from the deepest directories up when meta_du_refresh is called, and stored beside
- * each directory with the time of the count. meta_du returns the stored numbers.
+ * Usage of directories: meta_du_refresh counts the usage from the deepest directories up, and stores it beside each
+ * directory with the time of the count. meta_du returns the stored numbers.
  */
 #include <assert.h>
 #include <errno.h>
@@ -11,13 +11,13 @@
 #include "meta/impl.h"
 #include "rt/rt.h"
 
-/* A directory on the path of the walk, with the usage counted in it and below so far. */
+/* A directory on the path of the walk, with the usage of it and of the directories below, as far as counted. */
 struct level {
 	struct level *above;
 	uint64_t dir;
 	struct meta_cursor at;
 	struct meta_usage sum;
-	/* directories of the page that the walk has not entered yet */
+	/* directories of the page that the walk still has to enter */
 	uint64_t *subs;
 	size_t sub_count;
 };
@@ -45,7 +45,7 @@ int meta_du(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct met
 	return rc;
 }
 
-/* Stores the usage, unless the directory was removed. */
+/* Stores the usage of a directory, unless the directory was removed. */
 static int usage_put(struct meta *m, uint32_t tenant, const struct level *l)
 {
 	AUTO_ARENA struct arena a;
@@ -81,7 +81,7 @@ static int level_push(struct level **top, uint64_t dir)
 	return 0;
 }
 
-/* Reads one page: counts its files, notes its directories in subs. */
+/* Reads one page of a directory: adds its files to the usage, and its directories to l->subs. */
 static int level_page(struct meta *m, const struct meta_ctx *ctx, struct level *l)
 {
 	AUTO_ARENA struct arena a;
@@ -124,7 +124,7 @@ int meta_du_refresh(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
 				     : level_push(&top, top->subs[--top->sub_count]);
 		} else if (!top->at.end) {
 			rc = level_page(m, ctx, top);
-			/* Removed since its parent was listed. */
+			/* The directory was removed after its parent was listed. */
 			if (rc == -ENOENT) {
 				top->at.end = true;
 				rc = 0;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The File layer: file records and extents, read.
+ * The File layer: reads file records and extents.
  *
  * A file that was created sealed has its extents in its record. Other files have a row for each extent; its key
  * is the end of the extent in the file, so the extent that holds a byte is the first row after that byte. The
- * open extent of a file under append is in the record. A removed file is a DeadFile until its blocks have
- * dropped it as an owner, and can be read until then.
+ * open extent of a file under append is in the record. A removed file has a DeadFile record until it is no owner of a
+ * block any more, and can be read until then.
  *
- * A change replaces the whole record, if it is still the one that was read: the record counts its changes, so
- * no two states of a file have the same bytes.
+ * A change replaces the complete record, on condition that the record is still as it was read. The record counts its
+ * changes, so no two states of a file have the same bytes.
  */
 #include "meta/file.h"
 
@@ -77,7 +77,7 @@ int file_remove(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a)
 
 /* --- extents ---------------------------------------------------------------------------------- */
 
-/* Calls fn for the extents in the record, from the extent that holds offset on. */
+/* Calls fn for the extents in the record, beginning with the extent that holds byte `offset`. */
 static int inline_extents(const rec_file *rec, uint64_t offset, extent_fn fn, void *ctx)
 {
 	uint64_t at = 0;
@@ -92,7 +92,7 @@ static int inline_extents(const rec_file *rec, uint64_t offset, extent_fn fn, vo
 	return rc;
 }
 
-/* Decodes a stored extent; *at is its offset in the file. */
+/* Decodes a stored extent, and sets *at to its offset in the file. */
 static int row_extent(const struct kv_row *row, struct arena *a, uint64_t *at,
 		      struct meta_extent *e)
 {
@@ -122,8 +122,8 @@ int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 	struct schema_key prefix = key_id(KEY_EXTENT, tenant, file);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	while (offset < rec->size) {
-		AUTO_ARENA struct arena
-			of_page; /* one for each page: all extents of a file may not fit into one */
+		/* arena of one page, because the extents of all pages may not fit into one arena */
+		AUTO_ARENA struct arena of_page;
 		arena_init(&of_page, META_OP_BYTES);
 		struct schema_key after = key_ids(KEY_EXTENT, tenant, file, offset);
 		struct kv_range range = {.prefix = key_bytes(&prefix),
@@ -134,7 +134,8 @@ int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 			uint64_t at = 0;
 			struct meta_extent e = {0};
 			rc = row_extent(&rows.row[i], &of_page, &at, &e);
-			/* Added after the record was read: leave it out, the result is of one instant. */
+			/* This extent was added after the record was read. Leave it out, because the result is the
+			 * state at one instant. */
 			if (rc == 0 && at >= rec->size)
 				return 0;
 			if (rc == 0)
@@ -163,7 +164,7 @@ int file_extents(struct meta *m, uint32_t tenant, uint64_t file, const rec_file 
 	return rc;
 }
 
-/* --- open by id ------------------------------------------------------------------------------- */
+/* --- opening by id ---------------------------------------------------------------------------- */
 
 struct gather {
 	struct meta_extent *list;
@@ -196,8 +197,8 @@ void file_from_record(uint64_t id, const rec_file *f, bool dead, struct meta_fil
 				  .removed = dead};
 }
 
-/* Reads a file record, from the cache if it is there; puts sealed files with their extents in the record into it.
- * -ENOENT. */
+/* Reads a file record, from the cache if the cache has it. Adds sealed files with their extents in the record to
+ * the cache. -ENOENT. */
 static int read_cached(struct meta *m, uint32_t tenant, uint64_t file, struct arena *a,
 		       rec_file **out, bool *dead)
 {
@@ -271,7 +272,7 @@ int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, str
 
 /* --- open by name ----------------------------------------------------------------------------- */
 
-/* Writes the record of an empty sealed file from its name. */
+/* Writes the missing record of an empty sealed file; all fields follow from the entry of its name. */
 static int record_restore(struct meta *m, const struct row *r, struct arena *a)
 {
 	assert(r->entry->sealed && r->entry->size == 0);
@@ -311,7 +312,7 @@ int meta_file_open(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, str
 		rc = meta_file_get(m, ctx, e.id, part, arena, out);
 		if (rc != -ENOENT)
 			return rc;
-		/* The file was removed since, or a crash kept its record from being written. */
+		/* The file was removed since its name was read, or a crash kept its record from being written. */
 		AUTO_ARENA struct arena a;
 		arena_init(&a, META_OP_BYTES);
 		struct row r;

@@ -131,7 +131,8 @@ static int compare_one(void *ctx, uint64_t offset, const struct meta_extent *e)
 	return 0;
 }
 
-/* META_DONE: the file has these extents at c->offset already, so an earlier copy of the request added them. Else 0. */
+/* Returns META_DONE if the file has these extents at c->offset already, because an earlier copy of the request
+ * added them; else 0. */
 static int added_before(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *f,
 			struct compare *c, struct arena *a)
 {
@@ -149,7 +150,7 @@ static int added_before(struct meta *m, uint32_t tenant, uint64_t file, const re
 	return c->same == c->n ? META_DONE : 0;
 }
 
-/* Adds the extents to t and to the record; an open one is stored in *last. */
+/* Adds the extents to t and to the record; stores an open extent in *last. */
 static void add_extents(struct txn *t, uint32_t tenant, uint64_t file, rec_file *f,
 			const struct meta_extent *e, size_t n, rec_extent *last)
 {
@@ -213,7 +214,8 @@ static int file_add_once(struct meta *m, const struct meta_ctx *ctx, uint64_t fi
 			return rc == META_DONE ? 0 : rc;
 		return f->last != NULL ? -EBUSY : -ERANGE;
 	}
-	/* The collector keeps the blocks of a file under write, which it stays until the record changes. */
+	/* Check the blocks before the record changes: the collector keeps the blocks of a file under write as long
+	 * as its record is as it was read. */
 	rc = extents_hold(m, ctx->tenant, file, extents, n, &a);
 	if (rc != 0)
 		return rc;
@@ -287,7 +289,8 @@ int meta_file_close_extent(struct meta *m, const struct meta_ctx *ctx, uint64_t 
 
 /* --- closing ---------------------------------------------------------------------------------- */
 
-/* Updates size and seal in the entry of a file. A failure is harmless: meta_file_get does not read the entry. */
+/* Updates size and seal in the entry of a file. A failure is harmless, because meta_file_get does not read the
+ * entry. */
 static int entry_update(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *f,
 			struct meta_name name, struct arena *a)
 {
@@ -376,7 +379,7 @@ static int remap_inline(struct txn *t, rec_file *f, uint64_t offset,
 	return -ESTALE;
 }
 
-/* key is that of the expected extent. */
+/* Adds to t the replacement of the extent row under this key. -ESTALE: the stored extent is not the expected one. */
 static int remap_key(struct meta *m, struct txn *t, uint64_t partition, struct schema_key key,
 		     const struct meta_extent *expect, const struct meta_extent *now,
 		     struct arena *a)
@@ -452,10 +455,13 @@ static int file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file,
 	}
 }
 
-/* If this process was suspended between the check of the new block and the change of the file, the new block may have
- * been collected in between. So it is checked again after the change, and the change is undone if it is missing: the old
- * block was the file's until the change and exists for another grace period. The undo must not be cancelled with the
- * request, which may have timed out by now. */
+/*
+ * This process may have been suspended between the check of the new block and the change of the file, and the
+ * collector may have deleted the new block in that time. So the new block is checked again after the change, and
+ * the change is undone if the block is missing: the file was an owner of the old block until the change, so the
+ * old block exists for another grace period. The undo must not be cancelled together with the request, whose time
+ * may be over by now.
+ */
 int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t offset,
 		    const struct meta_extent *expect, const struct meta_extent *now)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * meta_link: giving a file that was written its name. The record gets the name first, then the directory: a crash
- * between them leaves a file that the collector deletes, or that the same request names later.
+ * meta_link: gives a file that was written its name. The file record gets the name first, then the directory: a crash
+ * between these two steps leaves a file that the collector deletes, or that gets its name when the same request is sent
+ * again.
  */
 #include <errno.h>
 
@@ -11,22 +12,23 @@
 #include "meta/gc_impl.h"
 #include "rt/rt.h"
 
-/* Whether the record has this name. */
+/* Returns whether the record has this name. */
 static bool same_name(const rec_file *f, struct meta_name name)
 {
 	return f->name.len == name.len && memcmp(f->name.data, name.text, name.len) == 0;
 }
 
-/* The request number of linking the file to this name; all copies of the request have the same. */
+/* Returns the request number of linking the file to this name; all copies of the request have the same number. */
 static uint64_t link_request(uint64_t file, struct meta_name name)
 {
 	return hash64(name.text, name.len, file) | 1;
 }
 
 /*
- * The record has another name than the request. Either the file has or had that name: -EPERM. Or that name was refused,
- * and the file may get the new one (0). In that case a delayed copy of the first request must not store the first name
- * later: so it is fenced (row_forbid) before the directory is searched for a name of the file.
+ * Called if the record has another name than the request. Either the file has or had the name of the record:
+ * -EPERM. Or the name of the record was refused, and the file may get the new name: 0. In this case a delayed copy
+ * of the first request must not store the first name later: so that request is fenced (row_forbid) before the
+ * directory is searched for a name of the file.
  */
 static int other_name(struct meta *m, uint32_t tenant, uint64_t file, const rec_file *f,
 		      struct arena *a)
@@ -40,7 +42,8 @@ static int other_name(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 	return rc != 0 ? rc : s.found || s.pending ? -EPERM : 0;
 }
 
-/* Writes name and seal to the record, whose stored bytes are raw, before the name is stored. */
+/* Writes name and seal to the file record, before the name is stored in the directory. raw: the stored bytes of
+ * the record. */
 static int mark_linked(struct meta *m, uint32_t tenant, const struct meta_naming *as,
 		       struct meta_name name, rec_file *f, struct kv_bytes raw, struct arena *a)
 {
@@ -86,7 +89,8 @@ static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	e.mtime_ns = as->mtime_ns;
 	if (rt_now_ns() - began_ns > META_NAMING_NS)
 		return -ETIMEDOUT;
-	/* When this fails the record keeps the name: a copy of this request may still store it. */
+	/* If storing the name fails, the record keeps the name: a copy of this request may still store it in the
+	 * directory. */
 	struct row row = {.tenant = ctx->tenant,
 			  .dir = dir,
 			  .name = name,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Collection: the epoch, walks of a partition, leases. gc_name.c, gc_file.c and gc_block.c have the collectors. */
+/* Parts that all collectors use: the epoch, walks of a partition, leases. The collectors are in gc_name.c, gc_file.c
+ * and gc_block.c. */
 #include "meta/gc.h"
 
 #include <errno.h>
@@ -131,7 +132,7 @@ static int page_row(struct gc *g, const struct kv_row *row, gc_row_fn fn)
 	g->a = &g->scratch;
 	g->counts->seen++;
 	int rc = fn(g, row);
-	assert(g->a == &g->scratch); /* fn has put back the arena if it used another one */
+	assert(g->a == &g->scratch); /* fn must restore g->a if it has replaced it */
 	arena_fini(&g->scratch);
 	if (!gc_unreadable(g->partition, row, rc))
 		return rc;
@@ -139,7 +140,8 @@ static int page_row(struct gc *g, const struct kv_row *row, gc_row_fn fn)
 	return 0;
 }
 
-/* The cursor is at the last key seen, or at a letter alone: nothing of it was seen yet. */
+/* Reads a page of rows. The cursor holds the last key seen, or only the letter of a kind, of which no row was read
+ * yet. */
 int gc_page(struct gc *g, const char *key_kinds, struct meta_gc_cursor *at, gc_row_fn fn)
 {
 	uint64_t begun_ns = rt_now_ns();
@@ -157,7 +159,7 @@ int gc_page(struct gc *g, const char *key_kinds, struct meta_gc_cursor *at, gc_r
 		range.after = kv_bytes(at->key, at->len);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	int rc = kv_scan(g->m->kv, g->partition, &range, &rows);
-	/* Read the epoch after the rows: a mark with an older epoch would shorten the grace period. */
+	/* The epoch is read after the rows: a mark with an older epoch would shorten the grace period. */
 	if (rc == 0 && rows.count > 0) {
 		rc = meta_gc_epoch(g->m, &g->now);
 		g->epoch = min_u64(g->epoch, g->now);
@@ -169,7 +171,8 @@ int gc_page(struct gc *g, const char *key_kinds, struct meta_gc_cursor *at, gc_r
 			break;
 		at->len = (uint16_t)min_u64(rows.row[i].key.len, sizeof(at->key));
 		memcpy(at->key, rows.row[i].key.data, at->len);
-		/* Return before the caller's time is up, so that the cursor keeps the progress. */
+		/* The step ends before the caller's time is up, so that the caller gets the cursor and need not
+		 * repeat the step. */
 		if (i + 1 < rows.count && rt_now_ns() - begun_ns >= META_GC_STEP_NS)
 			return 0;
 	}
@@ -244,8 +247,8 @@ static int lease_read(struct meta *m, const struct meta_lease *l, struct arena *
 	return rc == 0 && raw->data != NULL ? rec_read_lease(a, *raw, out) : rc;
 }
 
-/* Returns whether the holder has not renewed the lease for its duration on this process's clock. Notes a new turn in
- * *l, with the time. */
+/* Returns whether the holder has not renewed the lease for the lease's duration, measured on this process's clock.
+ * If the stored turn is new, stores it in *l with the present time. */
 static bool lease_over(struct meta_lease *l, const rec_lease *there)
 {
 	if (l->seen_turn != there->turn || l->seen_ns == 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Collection in the Block layer and of accounts; dead chunks; the reverse index. */
+/* Collectors of blocks, owners and accounts; the lists of dead chunks and of the reverse index. */
 #include <assert.h>
 #include <errno.h>
 
@@ -9,7 +9,7 @@
 #include "meta/file.h"
 #include "meta/gc_impl.h"
 
-#define OWNER_EXTENTS_MAX 65536 /* extents of a file that are looked at for one owner */
+#define OWNER_EXTENTS_MAX 65536 /* largest number of extents that a search for one owner reads */
 
 static uint64_t part_block(const struct meta *m, uint32_t tenant, uint64_t block)
 {
@@ -18,7 +18,7 @@ static uint64_t part_block(const struct meta *m, uint32_t tenant, uint64_t block
 
 /* --- blocks without commit, blocks without owner ---------------------------------------------- */
 
-/* Turns a block into dead chunks, unless it or the row of the collector has changed. */
+/* Turns a block into dead chunks, unless the block or the row through which the collector found it has changed. */
 static int delete_block(struct gc *g, uint32_t tenant, uint64_t block, const struct kv_row *row,
 			struct kv_bytes raw, const rec_block *rec)
 {
@@ -101,8 +101,9 @@ static int has_block(void *ctx, uint64_t offset, const struct meta_extent *e)
 }
 
 /*
- * Sets *empty to whether a block is open and has no bytes. The last extent of a log can have such a block before its
- * first append. Other such blocks are left by writers that crashed or were fenced before they added an extent.
+ * Sets *empty to whether a block is open and has no bytes. The last extent of a log can have such a block before
+ * the first append to it. Other empty open blocks remain from writers that crashed or were fenced before they
+ * added an extent.
  */
 static int is_empty_open(struct gc *g, uint32_t tenant, uint64_t block, bool *empty)
 {
@@ -114,9 +115,10 @@ static int is_empty_open(struct gc *g, uint32_t tenant, uint64_t block, bool *em
 }
 
 /*
- * Sets *holds to whether the file has an extent in the block, or may get one. *held is the `held` field of the Owner:
- * for a sealed file with extent rows it notes the state of the file that was searched, so that it is not searched
- * again. A file with more than OWNER_EXTENTS_MAX extents keeps all its owners; they are deleted with the file.
+ * Sets *holds to whether the file has an extent in the block, or may get one. *held is the field `held` of the
+ * Owner: for a sealed file with extent rows, the function stores in it the state of the file that was searched, so
+ * that the same state is not searched again. A file with more than OWNER_EXTENTS_MAX extents keeps all its owner
+ * rows until the file is deleted.
  */
 static int owner_holds(struct gc *g, uint32_t tenant, uint64_t block, uint64_t file, uint64_t *held,
 		       bool *holds)
@@ -270,7 +272,7 @@ static int chunks_from_record(rec_chunk *const *from, size_t n, struct arena *ar
 }
 
 struct dead_walk {
-	struct gc g; /* first: the row function gets a pointer to it */
+	struct gc g; /* declared first, because the row function gets a pointer to it */
 	struct arena *arena;
 	struct meta_dead_chunks *out;
 	size_t count;
@@ -330,8 +332,9 @@ int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_
 	if (rc != 0 || r.value[0].data == NULL)
 		return rc;
 	rc = rec_read_dead_chunks(&a, r.value[0], &z);
-	/* Delete the note of the charge before the dead chunks: without block and dead chunks, the collector would
-	 * take the charge back a second time. This also holds if a seal has refunded all bytes already. */
+	/* Delete the note of the charge before the DeadChunks row: if block and dead chunks did not exist any
+	 * more, the collector would find only the note and subtract the charge a second time. This also holds if a
+	 * seal has refunded all bytes already. */
 	if (rc == 0 && z->charge != 0)
 		rc = account_charged(m, tenant, block, z->charge);
 	if (rc == 0 && z->refund > 0 && !bug_planted(BUG_QUOTA_LEAK))
@@ -383,8 +386,8 @@ static struct kv_bytes cursor_key(const struct meta_gc_cursor *at)
 	return kv_bytes(at->key, min_u64(at->len, sizeof(at->key)));
 }
 
-/* Lists a block even if the value of its row is unreadable: otherwise the disk would look empty, and an operator could
- * remove it. */
+/* Lists a block even if the value of its row is unreadable: otherwise an operator could remove the disk, because
+ * no block would be listed for it. */
 static int on_disk_row(uint64_t partition, const struct kv_row *row, struct meta_on_disk *out)
 {
 	AUTO_ARENA struct arena a;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Collection in the File layer: deletes removed files, and turns files without a name into removed files. */
+/* Collectors of files: delete removed files, and turn files without a name into removed files. */
 #include <assert.h>
 #include <errno.h>
 
@@ -11,7 +11,7 @@
 
 /* --- removed files ---------------------------------------------------------------------------- */
 
-/* Deletes an owner of a block, and marks the block for the collector of blocks without owners. */
+/* Deletes an owner row of a block, and marks the block for the collector of blocks without owners. */
 static int owner_delete(struct gc *g, uint32_t tenant, uint64_t block, uint64_t file)
 {
 	uint64_t partition = part_of(g->m, META_LAYER_BLOCK, tenant, block);
@@ -50,7 +50,7 @@ static int drop_page(struct gc *g, uint32_t tenant, uint64_t file, bool *more)
 	return rc == 0 && rows.count > 0 ? txn_run(g->m, &t, g->partition, NULL) : rc;
 }
 
-/* Deletes the extent rows of a file, page by page: all that are stored, even if the record has another count. */
+/* Deletes all stored extent rows of a file, page by page, even if the record has another number of extents. */
 static int drop_extents(struct gc *g, uint32_t tenant, uint64_t file)
 {
 	bool more = true;
@@ -100,13 +100,13 @@ static int file_named(struct gc *g, uint32_t tenant, uint64_t file, const struct
 		int rc = row_find(g->m, tenant, f->dir, hint, file, g->a, &at);
 		if (rc != 0)
 			return rc;
-		/* A tombstone means that the file may be between two names, as in a search, which would read all
-		 * names of the directory. */
+		/* A tombstone means that the file may be between two names: treat it as named. The alternative, a
+		 * search, would read all names of the directory. */
 		*named = (f->linked && at.tombstone) || (at.entry != NULL && at.entry->id == file);
 	}
 	if (*named || !f->linked)
 		return 0;
-	/* The file was renamed, or has lost its name. */
+	/* The file was renamed, or no name leads to it any more. */
 	struct gc_search s = {.id = file, .until_ns = rt_now_ns() + GC_SEARCH_NS};
 	int rc = gc_search(g->m, tenant, f->dir, &s);
 	*named = s.found || s.pending;
@@ -117,8 +117,8 @@ static int file_named(struct gc *g, uint32_t tenant, uint64_t file, const struct
 	return gc_mark(g, row, &f->base);
 }
 
-/* Called for a file that no name leads to. Stores a suspicion with a mark, unless there is one for the file's present
- * record; turns the file into a removed file if the grace period of that suspicion is over. */
+/* Called for a file that no name leads to. If there is no suspicion (Suspect row) for the present record of the
+ * file, stores one with a mark; if there is one and its grace period is over, turns the file into a removed file. */
 static int orphan_step(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_row *row,
 		       rec_file *f)
 {
@@ -156,8 +156,8 @@ static int orphan_step(struct gc *g, uint32_t tenant, uint64_t file, const struc
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* Deletes a suspicion if its file was deleted, has changed, or has a name. The grace period of the file then starts
- * again with the next suspicion. */
+/* Deletes a suspicion (Suspect row) if its file was deleted, has changed, or has a name. A later suspicion starts
+ * a new grace period. */
 static int file_suspect_row(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_row *row)
 {
 	struct schema_key key = key_id(KEY_FILE, tenant, file);

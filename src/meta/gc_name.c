@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Collection in the Name layer: tombstones, directories that no name leads to, names without a record, and
- * transfers that a crashed server did not finish.
+ * Collectors of the Name layer: they delete tombstones and directories that no name leads to, write missing records of
+ * names, and end transfers that a crashed server did not finish.
  */
 #include <assert.h>
 #include <errno.h>
@@ -43,9 +43,9 @@ static bool row_mentions(const rec_entry *e, uint64_t id)
 }
 
 /*
- * Searches the names of a slice, then its tombstones. An object that leaves a name leaves a tombstone in the slice. So a
- * search finds every object that was in the directory at its begin: under its name, in a transfer, or by its tombstone,
- * even if the object is renamed many times during the search.
+ * Searches the names of a slice, then its tombstones. An object that loses its name in a slice gets a tombstone
+ * there. So a search finds every object that was in the directory when the search began: by its name, in a
+ * transfer, or by its tombstone, even if the object is renamed many times during the search.
  */
 static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
 			void *ctx)
@@ -73,7 +73,7 @@ static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 			rc = rec_read_entry(&a, rows.row[i].value, &e);
 			if (rc != 0)
 				return rc;
-			/* A row in a transfer may still lose its object, or get one. */
+			/* The outcome of the transfer decides whether the object has this name. */
 			s->pending = s->pending || (e->transfer != 0 && row_mentions(e, s->id));
 			after = gc_key(rows.row[i].key);
 			if (e->id != s->id || e->transfer != 0)
@@ -108,8 +108,8 @@ int gc_search(struct meta *m, uint32_t tenant, uint64_t dir, struct gc_search *s
 
 /* --- directories ------------------------------------------------------------------------------ */
 
-/* Called for a slice that no name leads to. Stores a suspicion with a mark, unless there is one for the slice's present
- * record; then sets *over to whether its grace period is over. */
+/* Called for a slice that no name leads to. If there is no suspicion (Suspect row) for the slice's present record,
+ * stores one with a mark; else sets *over to whether the grace period of the suspicion is over. */
 static int dir_suspect(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
 		       const struct kv_row *row, bool *over)
 {
@@ -141,8 +141,8 @@ static int dir_suspect(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t sli
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* Deletes a slice if it has no names. Closes it first, so that no name is added while the names are read: see
- * row_guard_new. */
+/* Deletes a slice if it has no names. Closes the slice first, so that no name is added while its names are read:
+ * see row_guard_new. */
 static int remove_empty(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
 			const struct kv_row *row)
 {
@@ -179,8 +179,8 @@ static int remove_empty(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t sl
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* Sets *named to whether a name leads to the directory. Looks under the name in the record first; if the directory has
- * another name, updates the record. */
+/* Sets *named to whether a name leads to the directory. Looks under the name in the directory's record first; if
+ * the directory has another name, updates the record. */
 static int dir_named(struct gc *g, uint32_t tenant, const struct kv_row *row, rec_dir *d,
 		     bool *named)
 {
@@ -191,7 +191,8 @@ static int dir_named(struct gc *g, uint32_t tenant, const struct kv_row *row, re
 		int rc = row_find(g->m, tenant, d->parent, hint, d->id, g->a, &at);
 		if (rc != 0)
 			return rc;
-		/* A Gone speaks for it as it does in a search, which would read all of the parent. */
+		/* A tombstone means that the directory may be between two names: treat it as named. The
+		 * alternative, a search, would read all names of the parent. */
 		*named = at.tombstone || (at.entry != NULL && at.entry->id == d->id);
 		if (*named)
 			return 0;
@@ -205,7 +206,7 @@ static int dir_named(struct gc *g, uint32_t tenant, const struct kv_row *row, re
 	return gc_mark(g, row, &d->base);
 }
 
-/* Sets *named to whether a slice is in use. A slice below the home slice is in use while the directory exists. */
+/* Sets *named to whether a slice is in use. A slice below the home slice is in use as long as the directory exists. */
 static int slice_named(struct gc *g, uint32_t tenant, uint64_t dir, uint32_t slice,
 		       const struct kv_row *row, rec_dir *d, bool *named)
 {
@@ -245,8 +246,8 @@ static int dir_row(struct gc *g, const struct kv_row *row)
 	return rc == 0 && over ? remove_empty(g, tenant, dir, slice, row) : rc;
 }
 
-/* Settles an entry that names a transfer if the transfer no longer exists: a transfer that was aborted can leave such
- * an entry. */
+/* Restores an entry that has the id of a transfer without a record: a transfer that was aborted can leave such an
+ * entry. */
 static int release_entry(struct gc *g, const struct row *r)
 {
 	assert(r->row != NULL && r->row->transfer != 0);
@@ -259,7 +260,7 @@ static int release_entry(struct gc *g, const struct row *r)
 	return rc == META_RETRY ? 0 : rc;
 }
 
-/* Opens a slice that a transfer closed, if the transfer no longer exists. */
+/* Opens a slice that a transfer closed, if the transfer has no record any more. */
 static int slice_state_row(struct gc *g, const struct kv_row *row)
 {
 	uint32_t tenant;
@@ -279,8 +280,8 @@ static int slice_state_row(struct gc *g, const struct kv_row *row)
 	return s->sealed || s->spread ? gc_mark(g, row, &s->base) : gc_delete(g, row);
 }
 
-/* Creates the missing record of a sealed empty file: it is stored after the name, so a crash can prevent it. Releases an
- * entry of an ended transfer. */
+/* Creates the missing record of a sealed empty file: the record is stored after the name, so a crash can prevent
+ * it. Restores an entry that has the id of an ended transfer. */
 static int entry_row(struct gc *g, const struct kv_row *row)
 {
 	struct row r = {.partition = g->partition};
@@ -306,8 +307,8 @@ static int entry_row(struct gc *g, const struct kv_row *row)
 	return rc;
 }
 
-/* Deletes a suspicion if its directory was deleted, has changed, or has a name. The grace period of the directory then
- * starts again with the next suspicion. */
+/* Deletes a suspicion (Suspect row) if its directory was deleted, has changed, or has a name. A later suspicion
+ * starts a new grace period. */
 static int dir_suspect_row(struct gc *g, const struct kv_row *row)
 {
 	uint32_t tenant;

@@ -43,7 +43,7 @@ int map_unpack(const ProtobufCMessageDescriptor *desc, struct arena *a, struct k
 {
 	arena_init(a, body_limit(value.len));
 	int rc = body_unpack(desc, a, value.data, value.len, out);
-	/* The limit follows from the length, and no server writes a record beyond it. */
+	/* The limit of the arena follows from the length of the record: a correct record never exceeds it. */
 	return rc == -EMSGSIZE ? -EBADMSG : rc;
 }
 
@@ -74,7 +74,7 @@ static const ProtobufCMessageDescriptor *descriptor_of(uint8_t kind)
 	}
 }
 
-/* Returns whether a key is that of the record. A record under another key is refused. */
+/* Returns whether a key is the key of the record with this kind and id. A record under another key is refused. */
 static bool key_is(struct kv_bytes key, uint8_t kind, uint64_t id)
 {
 	struct map_key k = map_key((char)kind, id);
@@ -135,7 +135,8 @@ static int read_kind(struct meta_map *m, struct cluster *c, char kind)
 			return rc;
 		if (rows.count > 0) {
 			struct kv_bytes key = rows.row[rows.count - 1].key;
-			last.len = key.len; /* read_row has checked the key */
+			/* the bytes of last.key follow from the row, whose key read_row has checked */
+			last.len = key.len;
 			assert(last.len <= sizeof(last.bytes));
 			memcpy(last.bytes, key.data, last.len);
 		}
@@ -143,7 +144,8 @@ static int read_kind(struct meta_map *m, struct cluster *c, char kind)
 	return 0;
 }
 
-/* Reads racks before nodes before disks, because cluster_put_* refuses a record before the one it refers to. */
+/* Reads all records: racks before nodes before disks, because cluster_put_* refuses a record before the one it
+ * refers to. */
 static int read_all(struct meta_map *m, struct cluster *c)
 {
 	static const char kinds[] = {MAP_KEY_RACK, MAP_KEY_NODE, MAP_KEY_DISK};
@@ -172,8 +174,9 @@ static int get_head(struct meta_map *m, struct cluster_head *h, uint8_t bytes[MA
 }
 
 /*
- * Checks that no record is newer than the head, and that the racks have the ids 1 to h->racks. A server writes the head
- * and the changed records together. With a wrong number of racks, a new rack would get the id of an existing one.
+ * Checks that no record has a higher version than the head (ClusterRecord), and that the racks have the ids 1 to
+ * h->racks. A server writes the head and the changed records together. With a wrong number of racks, a new rack
+ * would get the id of an existing rack.
  */
 static int check_consistent(const struct cluster *c, const struct cluster_head *h)
 {
@@ -191,7 +194,7 @@ static int check_consistent(const struct cluster *c, const struct cluster_head *
 		       : -EBADMSG;
 }
 
-/* Copies the use of disks, which is not stored in the map, to the new copy of the map. */
+/* Copies the used bytes of disks, which are not stored in the map, to the new copy of the map. */
 static void keep_usage(struct cluster *to, const struct cluster *from)
 {
 	map_for_each(&from->disks, it) {
@@ -215,8 +218,9 @@ static void install(struct meta_map *m, struct cluster *c, const struct cluster_
 }
 
 /*
- * The records are read in several calls, and other servers may change them in between. The result would mix records
- * of several versions, so they are read again until the head is the same before and after.
+ * Reads the map from the store. The records are read in several calls, and other servers may change them in
+ * between. The result would mix records of several versions, so the records are read again until the head is the
+ * same before and after.
  */
 int map_refresh(struct meta_map *m, bool force)
 {
@@ -232,13 +236,13 @@ int map_refresh(struct meta_map *m, bool force)
 		struct cluster c;
 		cluster_init(&c);
 		int all = read_all(m, &c);
-		/* A record that refers to one added during the read gives -EBADMSG, too. */
+		/* -EBADMSG can also mean that a record refers to a record that was added during the read. */
 		rc = all == 0 || all == -EBADMSG ? get_head(m, &after, bytes, &len) : all;
 		bool same = rc == 0 && after.version == before.version && after.edit == before.edit;
 		if (same && all == 0)
 			all = check_consistent(&c, &after);
 		if (same && all == 0) {
-			/* Another fiber may have read a newer version in the meantime. */
+			/* Another fiber may have read a newer version during this read. */
 			if (after.version >= m->head.version) {
 				install(m, &c, &after);
 				memcpy(m->head_bytes, bytes, len);

@@ -12,9 +12,9 @@
  *
  * Changes. Every change of the map is one transaction. It checks that the ClusterRecord is the one from which the
  * change was computed, and puts the next ClusterRecord together with the changed records, which get its version. So
- * all versions are in one order, and every server has the same map of a version. A change is defined by its result:
- * if the map has moved, or the outcome of the transaction is in doubt, the server computes the change again from the
- * new map.
+ * all versions are in one order, and every server has the same map of a version. A change is defined by its result: if
+ * the map has a new version, or the outcome of the transaction is in doubt, the server computes the change again from
+ * the new map.
  *
  * Reading. Each server holds the map in memory. Every watch_ns it reads the version, and if that has changed, all
  * records. A client asks a server for the changes since a version, which the server answers from memory. A server's map
@@ -23,9 +23,9 @@
  * Heartbeats. A node sends its heartbeats to any server. A server collects them, writes those of all nodes together
  * every beat_ns, and reads those that all servers wrote. No clocks are compared: a node becomes suspect when this server
  * has not seen its BeatRecord change for suspect_ns, failed after failed_ns, and online with the next heartbeat. The
- * first server that sees this changes the map, on condition that the BeatRecord is still the one it has read. A server
- * that has just started gives every node the full time. Time in which the server was paused, or could not read the
- * store, does not count as silence of nodes.
+ * first server that sees this changes the map, on condition that the BeatRecord is still the one it has read. After its
+ * own start, a server waits for the full time before it changes the state of a node. Time in which the server was
+ * paused, or could not read the store, does not count as silence of nodes.
  */
 #ifndef META_MAP_H
 #define META_MAP_H
@@ -34,7 +34,7 @@
 
 struct meta_map_node;
 
-#define META_MAP_PAGE 2000 /* records of one response */
+#define META_MAP_PAGE 2000 /* largest number of records in one response */
 
 struct kv;
 struct meta_map;
@@ -52,8 +52,8 @@ int meta_map_format(struct kv *kv, struct cluster_id id, enum place_kind network
 
 /*
  * Reads the map, and starts the fibers that keep it up to date. kv must outlive the map. -ENOENT: the store has no
- * cluster; -EBADMSG: a record is unreadable, has the key of another record or is newer than the ClusterRecord, or the
- * number of racks is wrong; errors of kv_get and kv_scan; -ENOMEM, -EAGAIN.
+ * cluster; -EBADMSG: a record is unreadable, has the key of another record or is newer than the ClusterRecord, or
+ * the number of racks is wrong; errors of kv_get and kv_scan; -ENOMEM, -EAGAIN.
  */
 int meta_map_open(struct meta_map **out, struct kv *kv, const struct meta_map_options *o);
 /* Closes the map. No fiber may be in a call. m may be NULL. */
@@ -69,7 +69,7 @@ uint64_t meta_map_beat_ns(const struct meta_map *m);
  * Registers a node that has started: the node becomes online with these disks; disks that it had before and does not
  * name now become failed. New disks and a new rack are added to the map. A disk that another online node serves stays
  * with that node; once that node is silent, a heartbeat of this node takes the disk over. Does not change the map if
- * it has all of this already.
+ * the map shows this state already.
  *
  * -EINVAL: an empty name, an id of 0, or a disk named twice; -ENAMETOOLONG; -EPERM: an operator has removed the
  * node; -EBUSY: within suspect_ns another process sent heartbeats as this node, with disks that this process does not
@@ -80,7 +80,7 @@ uint64_t meta_map_beat_ns(const struct meta_map *m);
 int meta_map_register(struct meta_map *m, const struct meta_map_node *n);
 
 /*
- * Takes a heartbeat of a node with the states of all its disks, which have the same effect as in meta_map_register.
+ * Processes a heartbeat of a node with the states of all its disks, which have the same effect as in meta_map_register.
  * Waits only if the map changes. -ENOENT: the node is not registered; -ESTALE: a later process has registered as this
  * node; errors of meta_map_register.
  */
@@ -88,8 +88,8 @@ int meta_map_beat(struct meta_map *m, const struct meta_map_node *n);
 
 /* --- operators -------------------------------------------------------------------------------- */
 
-/* Set the wanted state of a node or disk: online, draining or gone, which is final; and the weight of a disk. -ENOENT;
- * -EINVAL; -EPERM: the node or disk is gone; errors of kv_txn. */
+/* These functions set the wanted state of a node or disk (online, draining or gone, which is final), and the
+ * weight of a disk. -ENOENT; -EINVAL; -EPERM: the node or disk is gone; errors of kv_txn. */
 int meta_map_want_node(struct meta_map *m, uint64_t node, enum cluster_state wanted);
 int meta_map_want_disk(struct meta_map *m, uint64_t disk, enum cluster_state wanted);
 int meta_map_weigh_disk(struct meta_map *m, uint64_t disk, uint32_t weight);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Changes of the cluster map. */
+/* Carries out changes of the cluster map. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void edit_clear(struct map_edit *e)
 	e->unless_alive = NULL;
 }
 
-/* Makes room for one more item of size bytes in the array *slot; grows it in steps. */
+/* Makes room for one more item of `size` bytes in the array *slot; grows the array in steps. */
 static int grow(void *slot, size_t count, size_t size)
 {
 	if (count % 64 != 0)
@@ -58,14 +58,14 @@ struct packer {
 	struct map_key *keys;
 	struct kv_write *writes;
 	uint8_t *bytes;
-	size_t count, items; /* records packed so far, and in all */
-	size_t used, size;   /* bytes */
+	size_t count, items; /* number of records packed so far, and in total */
+	size_t used, size;   /* used and allocated bytes of `bytes` */
 };
 
 static void pack(struct packer *p, struct map_key key, const ProtobufCMessage *m)
 {
 	size_t len = protobuf_c_message_get_packed_size(m);
-	assert(p->used <= p->size && len <= p->size - p->used); /* packer_open made room */
+	assert(p->used <= p->size && len <= p->size - p->used); /* packer_open allocated enough */
 	assert(p->count < p->items);
 	protobuf_c_message_pack(m, p->bytes + p->used);
 	p->keys[p->count] = key;
@@ -80,7 +80,8 @@ static void pack(struct packer *p, struct map_key key, const ProtobufCMessage *m
 
 static int packer_open(struct packer *p, const struct map_edit *e)
 {
-	size_t items = p->items = 2 + e->node_count + e->disk_count; /* with head and rack */
+	/* plus the head and at most one rack */
+	size_t items = p->items = 2 + e->node_count + e->disk_count;
 	p->size = MAP_HEAD_MAX + items * 512;
 	p->keys = calloc(items, sizeof(*p->keys));
 	p->writes = calloc(items, sizeof(*p->writes));
@@ -120,7 +121,8 @@ static void pack_records(struct packer *p, struct map_edit *e, const struct clus
 	}
 }
 
-/* Sets *check to the check that the BeatRecord is still the one that this server has read. -ESTALE: it has changed. */
+/* Sets *check to a check that the BeatRecord is still as this server has read it. -ESTALE: the BeatRecord has
+ * changed. */
 static int beat_unchanged(struct meta_map *m, const struct map_heartbeat *heartbeat,
 			  struct kv_rows *rows, struct kv_check *check, struct map_key *key)
 {
@@ -141,17 +143,18 @@ static int beat_unchanged(struct meta_map *m, const struct map_heartbeat *heartb
 	if (rc == 0 && (b->beats != heartbeat->beats || b->incarnation != heartbeat->incarnation))
 		rc = -ESTALE;
 	arena_fini(&a);
-	/* An unreadable BeatRecord is no heartbeat; the node's next heartbeat replaces it. */
+	/* An unreadable BeatRecord is not a heartbeat; the node's next heartbeat replaces it. */
 	return rc == -EBADMSG ? 0 : rc;
 }
 
-/* Applies a change that was written to this server's copy of the map. */
+/* Applies a change, after it was written to the store, to this server's copy of the map. */
 static void apply(struct meta_map *m, const struct map_edit *e, const struct cluster_head *head,
 		  const struct kv_write *head_write)
 {
 	int rc = 0;
 	assert(rt_mutex_held(&m->changing));
-	if (m->head.version + 1 != head->version) /* the watcher has read a newer version already */
+	/* the watcher fiber has read a newer version already */
+	if (m->head.version + 1 != head->version)
 		return;
 	if (e->has_rack)
 		rc = cluster_put_rack(&m->cluster, &e->rack);
@@ -159,7 +162,7 @@ static void apply(struct meta_map *m, const struct map_edit *e, const struct clu
 		rc = cluster_put_node(&m->cluster, &e->nodes[i]);
 	for (size_t i = 0; rc == 0 && i < e->disk_count; i++)
 		rc = cluster_put_disk(&m->cluster, &e->disks[i]);
-	if (rc < 0) { /* out of memory: makes the watcher read the map again */
+	if (rc < 0) { /* out of memory: make the watcher fiber read the map again */
 		m->head_len = 0;
 		return;
 	}
@@ -174,13 +177,13 @@ static int commit(struct meta_map *m, struct map_edit *e)
 {
 	struct packer p = {0};
 	assert(rt_mutex_held(&m->changing));
-	/* A copy, because the watcher may read a newer map during the waits below. */
+	/* A copy of the head, because the watcher fiber may read a newer map during the waits below. */
 	uint8_t before[MAP_HEAD_MAX];
 	size_t before_len = m->head_len;
 	memcpy(before, m->head_bytes, before_len);
 	struct cluster_head head = m->head;
 	if (head.version == UINT64_MAX)
-		return -EOVERFLOW; /* version 0, the next one, means "no map" */
+		return -EOVERFLOW; /* the next version would be 0, which means "no map" */
 	head.version++;
 	head.edit = rt_random_u64();
 	head.racks += e->has_rack && e->rack.id > head.racks;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shared by the files of the cluster map. */
+/* Types and functions that the files of the stored cluster map use. */
 #ifndef META_MAP_IMPL_H
 #define META_MAP_IMPL_H
 
@@ -14,18 +14,18 @@
 
 #define MAP_HEAD_MAX 128 /* bytes of a stored ClusterRecord */
 #define MAP_KEY_MAX 9
-#define MAP_EDIT_TRIES 16 /* tries of a change before it fails with -EAGAIN */
+#define MAP_EDIT_TRIES 16 /* number of attempts of a change before it fails with -EAGAIN */
 
-/* The heartbeats of a node. */
+/* What this server knows about the heartbeats of a node. */
 struct map_heartbeat {
 	uint64_t node;
-	uint64_t incarnation, beats; /* of the BeatRecord that was last read */
-	uint64_t seen_ns;            /* time of the last new heartbeat */
+	uint64_t incarnation, beats; /* values of the BeatRecord that was last read */
+	uint64_t seen_ns;            /* time at which this server saw the last new heartbeat */
 	uint64_t pending_beats; /* number of a heartbeat that is still to be written; 0: none */
 	uint64_t pending_incarnation;
 	struct meta_map_disk *pending_disks;
 	size_t pending_count;
-	/* Hash of the disks in the heartbeat that was last compared with the map; 0: none was */
+	/* Hash of the disks in the heartbeat that was last compared with the map; 0: none was compared yet */
 	uint64_t named_disks;
 };
 
@@ -34,12 +34,13 @@ struct meta_map {
 	struct meta_map_options o;
 	struct cluster cluster;
 	struct cluster_head head;
-	uint8_t head_bytes
-		[MAP_HEAD_MAX]; /* the head as stored; a change checks that it is unchanged */
+	/* stored bytes of the head (ClusterRecord); a change checks that they are unchanged */
+	uint8_t head_bytes[MAP_HEAD_MAX];
 	size_t head_len;
 	struct map heartbeats; /* node id -> struct map_heartbeat */
-	uint64_t watched_ns; /* time when all BeatRecords were last read; the end of any silence */
-	size_t bad_beats;    /* number of unreadable BeatRecords then */
+	/* time when all BeatRecords were last read, up to which the silence of a node is measured */
+	uint64_t watched_ns;
+	size_t bad_beats; /* number of unreadable BeatRecords at that time */
 	struct rt_mutex changing;
 	struct rt_group fibers;
 };
@@ -59,22 +60,23 @@ enum map_key_kind {
 };
 
 uint64_t map_partition(void);
-/* Returns the key of a record; id is 0 for the head. */
+/* Returns the key of a record; id is 0 for the head (ClusterRecord). */
 struct map_key map_key(char kind, uint64_t id);
-/* Returns the key of the head; its bytes are constant. */
+/* Returns the key of the head (ClusterRecord); the bytes of the key are constant. */
 struct kv_bytes map_head_key(void);
 
-/* map.c: decodes a stored record into an arena. Initialises the arena with a limit that follows from the length of the
- * record; the caller must free it, also after an error. -EBADMSG: the value is no such record. */
+/* Decodes a stored record into an arena (map.c). Initialises the arena with a limit that follows from the length
+ * of the record; the caller must free the arena, also after an error. -EBADMSG: the value is not a record of this
+ * type. */
 int map_unpack(const ProtobufCMessageDescriptor *desc, struct arena *a, struct kv_bytes value,
 	       ProtobufCMessage **out);
 
-/* map.c: reads the map if its version has changed; force: in any case. */
+/* Reads the map (map.c) if its version has changed; force: in any case. */
 int map_refresh(struct meta_map *m, bool force);
 
 /*
- * map_edit.c: a change of the map. map_change calls fn, which reads m->cluster and adds the changed records with
- * map_edit_*. It calls fn again if the map has moved. If fn adds no record, nothing is written.
+ * A change of the map (map_edit.c). map_change calls fn, which reads m->cluster and adds the changed records with
+ * map_edit_*. If another change comes first, map_change calls fn again. If fn adds no record, nothing is written.
  */
 struct map_edit {
 	struct meta_map *m;
@@ -85,7 +87,8 @@ struct map_edit {
 	size_t node_count;
 	struct cluster_disk *disks;
 	size_t disk_count;
-	/* If not NULL: write only if the stored BeatRecord is still the one that was read */
+	/* If not NULL, the change is only written if the stored BeatRecord of this node is still the one that was
+	 * read */
 	const struct map_heartbeat *unless_alive;
 };
 
@@ -93,7 +96,7 @@ int map_edit_node(struct map_edit *e, const struct cluster_node *n);
 int map_edit_disk(struct map_edit *e, const struct cluster_disk *d);
 int map_change(struct meta_map *m, int (*fn)(struct map_edit *e), void *arg);
 
-/* map_watch.c */
+/* Starts the two fibers of map_watch.c. */
 int map_watch_start(struct meta_map *m);
 int map_beats_read(struct meta_map *m);
 struct map_heartbeat *map_heartbeat(struct meta_map *m, uint64_t node);

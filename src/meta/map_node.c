@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Registrations and heartbeats of nodes, and the changes of the map that follow from them. */
+/* Handles registrations and heartbeats of nodes, and makes the changes of the map that follow from them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static bool shape_valid(struct rs_shape s)
 		s.k + s.p <= ENCODING_STRIPE_MAX);
 }
 
-/* Checks the disks of a report, which are sorted by id so that duplicates are adjacent. */
+/* Checks the disks of a report. They must be sorted by id, so that duplicates are adjacent. */
 static int check_disks(const struct meta_map_disk *d, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -41,7 +41,7 @@ static int check_disks(const struct meta_map_disk *d, size_t n)
 	return 0;
 }
 
-/* Returns the health of a disk for the map from the state that its node reported. */
+/* Returns the health that the map stores for a disk, from the state that its node reported. */
 static enum cluster_state reported(enum cluster_state s)
 {
 	return s == CLUSTER_ONLINE || s == CLUSTER_FULL || s == CLUSTER_SUSPECT ? s
@@ -50,8 +50,8 @@ static enum cluster_state reported(enum cluster_state s)
 		       : CLUSTER_FAILED;
 }
 
-/* Returns the lowest position in the rack that no pool of this media has. A network pool has one media, so each media has
- * its own positions. */
+/* Returns the lowest position in the rack that no pool of this media has. Each media has its own positions,
+ * because a network pool has one media. */
 static uint32_t free_position(const struct map_edit *e, uint32_t rack, enum cluster_media media)
 {
 	const struct cluster *c = &e->m->cluster;
@@ -72,7 +72,8 @@ static uint32_t free_position(const struct map_edit *e, uint32_t rack, enum clus
 	}
 }
 
-/* Returns whether a disk of the map can be assigned to a node: not while another online node serves it. */
+/* Returns whether a disk of the map can be assigned to a node, which is not possible while another online node
+ * serves the disk. */
 static bool may_have(const struct cluster *c, const struct cluster_disk *d, uint64_t node)
 {
 	const struct cluster_node *owner = cluster_node(c, d->node);
@@ -81,15 +82,15 @@ static bool may_have(const struct cluster *c, const struct cluster_disk *d, uint
 	       d->health == CLUSTER_FAILED;
 }
 
-/* Returns whether a report has a drive of another creation time. A disk that is offline reports no time, which changes
- * nothing. */
+/* Returns whether a report has a drive with another creation time. A report without a creation time, because the
+ * disk is offline, changes nothing. */
 static bool is_new_drive(const struct cluster_disk *now, const struct meta_map_disk *in)
 {
 	return in->created_ns != 0 && (now == NULL || now->created_ns != in->created_ns);
 }
 
-/* Adds a reported disk to the change if the map has it differently. If another online node serves the disk, it is left
- * out, and the node is registered without it. */
+/* Adds a reported disk to the change if the map has other values for it. If another online node serves the disk,
+ * leaves the disk out: the node is registered without it. */
 static int register_disk(struct map_edit *e, const struct meta_map_node *n,
 			 const struct meta_map_disk *in, uint32_t rack)
 {
@@ -127,7 +128,7 @@ static bool names_disk(const struct meta_map_node *n, uint64_t id)
 	       bsearch(&key, n->disks, n->disk_count, sizeof(key), by_disk_id) != NULL;
 }
 
-/* Sets the disks of the node that it does not name any more to failed. */
+/* Sets those disks of the node to failed that the node does not report any more. */
 static int fail_missing(struct map_edit *e, const struct meta_map_node *n)
 {
 	int rc = 0;
@@ -168,9 +169,10 @@ static bool same_node(const struct cluster_node *a, const struct cluster_node *b
 }
 
 /*
- * Returns whether another machine seems to run as this node: the node's last process sent a heartbeat within suspect_ns
- * and has a disk that the new process does not name. A machine with a copied configuration would otherwise set all these
- * disks to failed. A restarted node names all its disks; if it lost one in the meantime, it has to wait for suspect_ns.
+ * Returns whether another machine seems to run as this node: the node's last process sent a heartbeat within
+ * suspect_ns and has a disk that the new process does not report. A machine with a copied configuration would
+ * otherwise set all these disks to failed. A restarted node reports all its disks; if it lost a disk in the
+ * restart, it has to wait for suspect_ns.
  */
 static bool is_other_machine(struct map_edit *e, const struct cluster_node *now,
 			     const struct meta_map_node *in)
@@ -226,7 +228,7 @@ static int check_report(const struct meta_map_node *n)
 	return n->disk_count > META_MAP_NODE_DISKS_MAX ? -ENOSPC : 0;
 }
 
-/* Returns a copy of the node's disks, sorted by id and checked. The caller frees it, also after an error. */
+/* Returns a copy of the node's disks, sorted by id and checked. The caller frees *out, also after an error. */
 static int sorted(const struct meta_map_node *n, struct meta_map_disk **out)
 {
 	*out = malloc((n->disk_count + 1) * sizeof(**out));
@@ -270,7 +272,7 @@ int meta_map_register(struct meta_map *m, const struct meta_map_node *n)
 
 /* --- heartbeats ------------------------------------------------------------------------------- */
 
-/* Returns a hash of the process and of the disks that it names, never 0. The disks are sorted. */
+/* Returns a hash of the process and of the disks that it reports, never 0. The disks must be sorted. */
 static uint64_t names_hash(const struct meta_map_node *n)
 {
 	uint64_t h = n->incarnation;
@@ -279,8 +281,8 @@ static uint64_t names_hash(const struct meta_map_node *n)
 	return h | 1;
 }
 
-/* Returns whether a heartbeat may change the map. Compares the set of disks only with the one of the heartbeat before,
- * because the search for missing disks reads the complete map. */
+/* Returns whether a heartbeat may change the map. Compares the set of disks only with that of the previous
+ * heartbeat, because the search for missing disks reads the complete map. */
 static bool beat_differs(const struct cluster *c, const struct cluster_node *now,
 			 const struct map_heartbeat *heartbeat, const struct meta_map_node *n)
 {
@@ -323,7 +325,7 @@ static int beat(struct meta_map *m, const struct meta_map_node *n)
 {
 	const struct cluster_node *now = cluster_node(&m->cluster, n->id);
 	if (now == NULL || now->incarnation != n->incarnation) {
-		/* The node may have registered with another server since this server read the map. */
+		/* The node may have registered with another server after this server last read the map. */
 		int rc = map_refresh(m, false);
 		if (rc < 0)
 			return rc;

@@ -28,13 +28,14 @@ struct map_heartbeat *map_heartbeat(struct meta_map *m, uint64_t node)
 	return heartbeat;
 }
 
-/* Notes a heartbeat. Without memory for the use of disks, the heartbeat is noted without it. */
+/* Records a heartbeat in memory. If there is no memory for the used bytes of the disks, records the heartbeat
+ * without them. */
 void map_heartbeat_note(struct map_heartbeat *heartbeat, const struct meta_map_node *n)
 {
 	assert(heartbeat->node == n->id && n->disk_count <= META_MAP_NODE_DISKS_MAX);
 	heartbeat->pending_incarnation = n->incarnation;
-	heartbeat->pending_beats =
-		heartbeat->beats + 1 != 0 ? heartbeat->beats + 1 : 1; /* 0: none */
+	/* 0 would mean that no heartbeat is pending */
+	heartbeat->pending_beats = heartbeat->beats + 1 != 0 ? heartbeat->beats + 1 : 1;
 	heartbeat->seen_ns = rt_now_ns();
 	struct meta_map_disk *copy =
 		realloc(heartbeat->pending_disks, (n->disk_count + 1) * sizeof(*copy));
@@ -56,13 +57,13 @@ struct batch {
 	struct map_key keys[BATCH_NODES];
 	struct kv_write writes[BATCH_NODES];
 	size_t count, used;
-	Terrane__Cluster__DiskUse
-		use[META_MAP_NODE_DISKS_MAX]; /* of the record that is being packed */
+	/* used bytes of the disks in the record that is being packed */
+	Terrane__Cluster__DiskUse use[META_MAP_NODE_DISKS_MAX];
 	Terrane__Cluster__DiskUse *list[META_MAP_NODE_DISKS_MAX];
 	uint8_t bytes[BATCH_BYTES];
 };
 
-/* Packs a BeatRecord; returns its length. 0: there is no room. */
+/* Packs a BeatRecord, and returns its length; 0 if the batch has no room for it. */
 static size_t pack_beat(struct batch *to, const struct map_heartbeat *heartbeat)
 {
 	assert(heartbeat->pending_count <= META_MAP_NODE_DISKS_MAX && to->used <= BATCH_BYTES);
@@ -97,7 +98,7 @@ static int flush(struct meta_map *m, struct batch *b)
 	return rc;
 }
 
-/* Adds a heartbeat to the batch. False: the batch is full. */
+/* Adds a heartbeat to the batch. Returns false if the batch is full. */
 static bool add_beat(struct batch *b, struct map_heartbeat *heartbeat)
 {
 	size_t len = b->count < BATCH_NODES ? pack_beat(b, heartbeat) : 0;
@@ -115,7 +116,7 @@ static bool add_beat(struct batch *b, struct map_heartbeat *heartbeat)
 	return true;
 }
 
-/* Returns the ids of nodes with heartbeats to write, in memory that the caller frees. NULL: out of memory. */
+/* Returns the ids of nodes with pending heartbeats, in memory that the caller frees. NULL: out of memory. */
 static uint64_t *pending_nodes(const struct meta_map *m, size_t *count)
 {
 	uint64_t *nodes = malloc((map_count(&m->heartbeats) + 1) * sizeof(*nodes));
@@ -128,9 +129,9 @@ static uint64_t *pending_nodes(const struct meta_map *m, size_t *count)
 	return nodes;
 }
 
-/* Writes all pending heartbeats, in as many transactions as necessary: a limit would make the same nodes look silent each
- * time. There is no retry, because the next heartbeat follows soon. m->heartbeats may grow during the writes, but no
- * entry ever leaves it. */
+/* Writes all pending heartbeats, in as many transactions as necessary: with a limit, the same nodes would look
+ * silent each time. There is no retry, because the next heartbeat follows soon. m->heartbeats may grow during the
+ * writes, but no entry is ever removed. */
 static int write_beats(struct meta_map *m, struct batch *b)
 {
 	size_t count;
@@ -200,8 +201,8 @@ static int read_beat(struct meta_map *m, const struct kv_row *row)
 	return rc;
 }
 
-/* Logs unreadable BeatRecords, which are skipped so that the states of the other nodes are kept up to date. Logs only
- * when their number has grown, not at each read. */
+/* Logs that BeatRecords are unreadable. They are skipped, so that the states of the other nodes are kept up to
+ * date. Logs only when the number of unreadable records has grown, not at each read. */
 static void note_bad(struct meta_map *m, size_t bad)
 {
 	if (bad > m->bad_beats)
@@ -248,7 +249,7 @@ static enum cluster_state observed_health(struct meta_map *m, const struct clust
 	uint64_t silent = m->watched_ns - min_u64(heartbeat->seen_ns, m->watched_ns);
 	if (silent >= m->o.failed_ns)
 		return CLUSTER_FAILED;
-	/* Only a heartbeat makes a node online again (beat_node). */
+	/* Only a heartbeat sets a node online again (beat_node). */
 	return silent >= m->o.suspect_ns && n->health == CLUSTER_ONLINE ? CLUSTER_SUSPECT
 									: n->health;
 }
@@ -289,8 +290,8 @@ static void downgrade_silent(struct meta_map *m)
 }
 
 /*
- * Called after each read of the heartbeats. If the read before is longer ago than watch_ns allows, this server was paused
- * or could not read the store: adds the gap to the time that each node has left.
+ * Called after each read of the heartbeats. If the previous read is longer ago than watch_ns allows, this server
+ * was paused or could not read the store: the function then adds the gap to the time that each node has left.
  */
 static void extend_after_gap(struct meta_map *m, uint64_t now_ns)
 {

@@ -2,16 +2,16 @@
 /*
  * The metadata store: the Name, File and Block layers of the filesystem on a partitioned key-value
  * store. This header has the operations without the network: service.h serves them. Any number of processes may each
- * have a struct meta open on the same distributed store.
+ * have their own struct meta open on the same distributed store.
  *
  * Model. A tenant owns a tree of directories whose root has the id META_ROOT. A directory maps names to
- * entries; an entry is a file or a directory and carries what a listing shows. A file is a list of
+ * entries; an entry leads to a file or a directory and has the fields that a listing shows. A file is a list of
  * extents: (block, offset, length) pieces of blocks, laid end to end. A block is a run of bytes kept as
  * chunks on disks, and records its owners, the files that have extents in it. Many files may share a
- * block; a block dies with its last owner.
+ * block; the collector deletes a block that has lost its last owner.
  *
- * Ids are 64-bit and drawn by the caller at random (meta_id, meta_id_run): so a request that is sent
- * again names the same object, and is recognised. An id that another object has is refused with -EEXIST.
+ * Ids are 64-bit and drawn by the caller at random (meta_id, meta_id_run): so a request that is sent again has the id
+ * of the same object, and the store recognises the repetition. An id that another object has is refused with -EEXIST.
  * Every key begins with the tenant, so a request cannot name an object of another tenant: an id or name that the
  * requesting tenant does not have is -ENOENT.
  *
@@ -68,7 +68,7 @@ struct meta_ctx {
 struct meta_options {
 	/* Fixed at first use; later the stored value takes precedence over the option. */
 	unsigned partition_bits; /* 2^bits partitions for each layer: 0 to 20 */
-	/* Number of names of a directory in one partition above which it is spread, about; 0: never spread. */
+	/* Approximate number of names of a directory in one partition above which the directory is spread; 0: never. */
 	uint64_t spread_entries;
 	/* May differ between processes. */
 	size_t cache_bytes;    /* bytes of memory for sealed metadata; 0: no cache */
@@ -79,13 +79,13 @@ struct meta_options {
 
 #define META_PARTITION_BITS 12
 
-/* Sets the defaults: 2^META_PARTITION_BITS partitions, never spread, no cache. */
+/* Sets the default options: 2^META_PARTITION_BITS partitions, directories are never spread, no cache. */
 void meta_options_init(struct meta_options *o);
 
 /* Opens the store on a kv, which stays the caller's: reads the format record, or writes it when the store is new.
  * -ENOENT the store is new and only_existing is set; -EINVAL bad options; -EOPNOTSUPP a store of another format version. */
 int meta_open(struct meta **out, struct kv *kv, const struct meta_options *options);
-/* Closes the store, which must have no call under way. NULL: does nothing. */
+/* Closes the store. No call may be running. m may be NULL. */
 void meta_close(struct meta *m);
 
 struct meta_stats {
@@ -93,15 +93,15 @@ struct meta_stats {
 	uint64_t cache_misses;
 	uint64_t cache_bytes;
 	uint64_t retries;  /* attempts repeated because of concurrent changes */
-	uint64_t resolved; /* transfers of other requests that were completed or aborted */
+	uint64_t resolved; /* transfers of other requests that this process completed or aborted */
 	uint64_t spreads;  /* slices of directories that were spread */
 };
 
 void meta_stats(const struct meta *m, struct meta_stats *out);
 
 /*
- * Return the kv partition of an object's key, for admission control. For a directory: its home slice; a spread
- * directory has names in other partitions too.
+ * These functions return the kv partition of an object's key, for admission control. For a directory this is the
+ * partition of its home slice; a spread directory has names in other partitions, too.
  */
 uint64_t meta_partition_of_dir(const struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
 uint64_t meta_partition_of_file(const struct meta *m, const struct meta_ctx *ctx, uint64_t file);
@@ -109,22 +109,23 @@ uint64_t meta_partition_of_block(const struct meta *m, const struct meta_ctx *ct
 
 /* --- tenants ---------------------------------------------------------------------------------- */
 
-/* Creates a tenant, its account and its root directory. Again with the same id and name: 0. -EEXIST another tenant has
- * the id or the name, -EINVAL, -EILSEQ, -ENAMETOOLONG. */
+/* Creates a tenant, its account and its root directory. A repeated request with the same id and name returns 0.
+ * -EEXIST: another tenant has the id or the name; -EINVAL, -EILSEQ, -ENAMETOOLONG. */
 int meta_tenant_create(struct meta *m, const struct meta_tenant *t);
-/* Return a tenant with its quota and use. -ENOENT. */
+/* Both return a tenant with its quota and its used bytes. -ENOENT. */
 int meta_tenant_get(struct meta *m, uint32_t id, struct meta_tenant *out);
 int meta_tenant_find(struct meta *m, const char *name, struct meta_tenant *out);
-/* Sets the quota; 0: no limit. With a quota below the bytes used, new blocks are refused (-EDQUOT) until enough was
- * collected. -ENOENT. */
+/* Sets the quota of a tenant; 0: no limit. If the quota is below the bytes used, new blocks are refused (-EDQUOT)
+ * until the collector has freed enough. -ENOENT. */
 int meta_tenant_set_quota(struct meta *m, uint32_t id, uint64_t quota_bytes);
-/* Fills out with at most max tenants whose id is above after, in order of ids; their used_bytes are 0. Returns how
- * many. */
+/* Fills out with at most max tenants whose ids are above `after`, in order of ids; their used_bytes are 0. Returns
+ * the number of tenants. */
 int64_t meta_tenant_list(struct meta *m, uint32_t after, struct meta_tenant *out, size_t max);
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* Returns the entry of a name. -ENOENT no such name, or dir is not a directory's id; bad names as above. */
+/* Returns the entry of a name. -ENOENT: the directory has no such name, or dir is not the id of a directory;
+ * errors of invalid names: see above. */
 int meta_lookup(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
 		struct meta_entry *out);
 
@@ -135,8 +136,8 @@ int meta_lookup(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
  */
 int meta_resolve(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name path,
 		 struct meta_entry *out);
-/* The same, but calls enter (unless NULL) before each step with the directory that is read next; an error of enter ends
- * the walk and is returned. */
+/* Resolves a path like meta_resolve, but calls enter (unless NULL) before each step with the directory that is
+ * read next; an error of enter ends the walk and is returned. */
 int meta_resolve_asking(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 			struct meta_name path, int (*enter)(void *arg, uint64_t dir), void *arg,
 			struct meta_entry *out);
@@ -150,27 +151,26 @@ int meta_list(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	      const struct meta_cursor *from, size_t max, struct arena *arena,
 	      struct meta_page *out);
 
-/* Creates a directory with the id that the caller drew; again with the same id: 0.
- * -EEXIST, -ENOENT, -EROFS dir is sealed. */
+/* Creates a directory with the id that the caller drew. A repeated request with the same id returns 0. -EEXIST,
+ * -ENOENT, -EROFS: dir is sealed. */
 int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
 	       uint64_t id);
 
 /*
- * Creates n files with their names in one directory, 1 to META_BATCH_MAX. Returns 0 when the request was carried out,
- * also when some files were refused: results[i] is 0 for a created file, else -EEXIST (without META_OVERWRITE),
- * -EISDIR (with it), -ENOENT a block of the file was collected, -EOVERFLOW sizes, -EINVAL and errors of names.
- * Errors of the request: -ENOENT, -EROFS dir does not exist or is sealed, no file was created; errors of
- * meta_block_commit, no file was created, but some blocks may have been committed; in doubt (-ETIMEDOUT, -EIO), each
- * file was created or not. Again with the same ids: files that exist have result 0, refused files are refused again.
+ * Creates n files (1 to META_BATCH_MAX) with their names in one directory. Returns 0 if the request was carried out,
+ * even if some files were refused: results[i] is 0 for a created file, else -EEXIST (without META_OVERWRITE), -EISDIR
+ * (with it), -ENOENT a block of the file was collected, -EOVERFLOW sizes, -EINVAL and errors of names. Errors of the
+ * request: -ENOENT, -EROFS dir does not exist or is sealed, no file was created; errors of meta_block_commit, no file
+ * was created, but some blocks may have been committed; in doubt (-ETIMEDOUT, -EIO), each file was created or not.
+ * If the request is repeated with the same ids, files that exist have result 0, and refused files are refused again.
  */
 int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 		const struct meta_create *files, size_t n, unsigned flags, int *results);
 
 /*
- * Gives a file of meta_file_new its name, and seals it if asked: so a file becomes visible when it is
- * closed. token must be the writer's. Again: 0. -ENOENT dir or file; -ESTALE token; -EEXIST,
- * -EISDIR the name; -EROFS dir is sealed; -EPERM the file has a name already; -EINVAL it was created for
- * another directory.
+ * Gives a file of meta_file_new its name, and seals it if asked: so a file becomes visible when it is closed. token
+ * must be the writer's. A repeated request returns 0. -ENOENT dir or file; -ESTALE token; -EEXIST, -EISDIR the name;
+ * -EROFS dir is sealed; -EPERM the file has a name already; -EINVAL it was created for another directory.
  */
 int meta_link(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
 	      const struct meta_naming *as);
@@ -184,9 +184,9 @@ int meta_remove(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
 		uint64_t id, unsigned flags);
 
 /*
- * Renames a file or directory inside one directory, atomically. request is drawn by the caller
- * (meta_id); the same request sent again returns 0. With META_OVERWRITE a file may replace a file.
- * -ENOENT, -EEXIST, -EISDIR, -EROFS sealed. from and to the same: 0, or -ENOENT.
+ * Renames a file or directory inside one directory, atomically. `request` is a number that the caller drew (meta_id);
+ * the same request sent again returns 0. With META_OVERWRITE a file may replace a file. -ENOENT, -EEXIST, -EISDIR,
+ * -EROFS sealed. If from and to are equal, returns 0 or -ENOENT.
  */
 int meta_rename(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name from,
 		struct meta_name to, uint64_t request, unsigned flags);
@@ -201,34 +201,36 @@ int meta_rename(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
 int meta_move(struct meta *m, const struct meta_ctx *ctx, const struct meta_move *move);
 
 /*
- * As meta_rename, but only if the name leads to move->id (0: to any object): else -ESTALE; to_dir is from_dir. The
- * service uses it: a delayed copy of a request, which arrives after another server has answered it, must not move an
- * object that got the name since.
+ * Renames like meta_rename, but only if the name leads to move->id (0: to any object): else -ESTALE. to_dir must
+ * be from_dir. The service uses this function: a delayed copy of a request, which arrives after another server has
+ * answered the request, must not move an object that got the name since.
  */
 int meta_rename_id(struct meta *m, const struct meta_ctx *ctx, const struct meta_move *move);
 
-/* Removes an empty directory; id as in meta_remove. -ENOENT, -ENOTDIR, -ENOTEMPTY, -EROFS the parent is
- * sealed, -ESTALE the name leads to another object, -EBUSY too many concurrent changes. */
+/* Removes an empty directory; id as in meta_remove. -ENOENT, -ENOTDIR, -ENOTEMPTY, -EROFS: the parent is sealed,
+ * -ESTALE: the name leads to another object, -EBUSY: too many concurrent changes. */
 int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
 	       uint64_t id);
 
-/* Seals the directory: no name can be added, renamed or removed any more (but see META_SEALED_TOO). Again: 0.
- * -ENOENT. */
+/* Seals the directory: from now on no name can be added, renamed or removed (except by META_SEALED_TOO). A
+ * repeated request returns 0. -ENOENT. */
 int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* Creates a file without a name, open for writing with the token, which meta_link will name in dir. If it is neither
- * written to nor named for the grace period it is collected. Again: 0. -EEXIST, -EINVAL. */
+/* Creates a file without a name, open for writing with the write token. meta_link will give the file a name in
+ * dir. The collector deletes a file that is neither written to nor given a name for the grace period. A repeated
+ * request returns 0. -EEXIST, -EINVAL. */
 int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint64_t id,
 		  uint64_t token);
 
-/* Returns a file by id and, in *part (NULL: the file alone), at most part->max of its extents, beginning with the extent
- * that holds byte part->offset; all of one instant. -ENOENT. */
+/* Returns a file by id, and in *part (NULL: only the file) at most part->max of its extents, beginning with the
+ * extent that holds byte part->offset. File and extents are of one instant. -ENOENT. */
 int meta_file_get(struct meta *m, const struct meta_ctx *ctx, uint64_t file, struct meta_part *part,
 		  struct arena *arena, struct meta_file *out);
 
-/* The same by name. A file record that a crash kept from being written is written first. -EISDIR. */
+/* Returns a file like meta_file_get, but by its name. If a crash kept the file record from being written, writes
+ * the record first. -EISDIR. */
 int meta_file_open(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
 		   struct meta_part *part, struct arena *arena, struct meta_file *out);
 
@@ -241,102 +243,113 @@ int meta_file_steal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, u
 		    struct meta_file *out, struct meta_extent *open);
 
 /*
- * Adds n extents at byte `offset`, which must be the size of the file, all or none; token must be the file's. Only the
- * last extent may be open; meta_file_close_extent must close it before the next add. Blocks must record the file as an owner already. Again with the same extents: 0.
- * -ENOENT the file or a block, -ESTALE token, -EROFS sealed, -ERANGE offset, -EBUSY the file has an open extent, -EOVERFLOW
- * beyond META_FILE_MAX, -EINVAL.
+ * Adds n extents, all or none, at byte `offset`, which must be the size of the file; token must be the file's. Only the
+ * last extent may be open; meta_file_close_extent must close it before the next add. The blocks must record the file as
+ * an owner already. A repeated request with the same extents returns 0. -ENOENT the file or a block, -ESTALE token,
+ * -EROFS sealed, -ERANGE offset, -EBUSY the file has an open extent, -EOVERFLOW beyond META_FILE_MAX, -EINVAL.
  */
 int meta_file_add(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,
 		  uint64_t offset, const struct meta_extent *extents, size_t n);
 
-/* Closes the open extent at its final length; at length 0 it is removed. Again with the same length: 0. -ENOENT,
- * -ESTALE, -ERANGE the file has no open extent of this block. */
+/* Closes the open extent at its final length; removes the extent if this length is 0. A repeated request with the
+ * same length returns 0. -ENOENT, -ESTALE, -ERANGE: the file has no open extent of this block. */
 int meta_file_close_extent(struct meta *m, const struct meta_ctx *ctx, uint64_t file,
 			   uint64_t token, uint64_t block, uint64_t length);
 
-/* Seals the file. If name has a length, the entry of that name is updated to show size and seal. Again: 0. -ENOENT,
- * -ESTALE token, -EBUSY the file has an open extent. */
+/* Seals the file. If name is not empty, updates the entry of that name to show size and seal. A repeated request
+ * returns 0. -ENOENT, -ESTALE: token; -EBUSY: the file has an open extent. */
 int meta_file_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,
 		   struct meta_name name, uint64_t mtime_ns);
 
-/* Replaces the extent `expect` at `offset` by `now`, which has the same bytes in another block: for compaction. The new
- * block must record the file as an owner already. -ENOENT, -ESTALE the file has another extent there. */
+/* Replaces the extent `expect` at `offset` by the extent `now`, which has the same bytes in another block: for
+ * compaction. The new block must record the file as an owner already. -ENOENT, -ESTALE: the file has another
+ * extent at this offset. */
 int meta_file_remap(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t offset,
 		    const struct meta_extent *expect, const struct meta_extent *now);
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
-/* Records a block as pending, with the disks that its chunks are meant for. Reads id, epoch, capacity, media, encoding
- * and chunks of b, sets alloc_id. Again: 0. -EEXIST, -EINVAL, -EOVERFLOW. Records of blocks of up to 1 MiB are synced
- * only at commit: if the machine fails before that, the commit returns -ENOENT. */
+/*
+ * Records a block as pending, with the disks that are to store its chunks. Reads id, epoch, capacity, media,
+ * encoding and chunks of b, and sets b->alloc_id. A repeated request returns 0. -EEXIST, -EINVAL, -EOVERFLOW.
+ * Records of blocks of up to 1 MiB are synced only at commit: if the machine fails before the commit, the commit
+ * returns -ENOENT.
+ */
 int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_block *b);
 
 /*
  * Commits a pending block: it becomes OPEN or SEALED (b->state), with the disks that accepted the chunks, its
- * length, CRC and first owners; the tenant is charged its length (its capacity while it is open). More
- * owners than META_OWNERS_MAX are added by meta_block_own. Again: 0.
- * -ENOENT it was never allocated, or collected; -ESTALE epoch; -EDQUOT; -EINVAL; -EOVERFLOW.
+ * length, CRC and first owners; the tenant is charged its length (its capacity while it is open). More owners than
+ * META_OWNERS_MAX are added by meta_block_own. A repeated request returns 0. -ENOENT: the block was never allocated, or
+ * the collector deleted it; -ESTALE epoch; -EDQUOT; -EINVAL; -EOVERFLOW.
  */
 int meta_block_commit(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b,
 		      const struct meta_owner *owners, size_t n);
 
-/* Adds owners to a committed block, before their files name it. -ENOENT. */
+/* Adds owners to a committed block, before the records of their files have extents in the block. -ENOENT. */
 int meta_block_own(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		   const struct meta_owner *owners, size_t n);
 
-/* Records an append of bytes [old_length, length) to an open block; crc is of all its bytes. Again: 0. -ENOENT, -ESTALE
- * epoch, -EROFS sealed, -ERANGE the block does not end at old_length, -EFBIG beyond its capacity. */
+/* Records an append of bytes [old_length, length) to an open block; crc is the CRC of all bytes of the block. A
+ * repeated request returns 0. -ENOENT, -ESTALE: epoch; -EROFS: sealed; -ERANGE: the block does not end at
+ * old_length; -EFBIG: length is beyond its capacity. */
 int meta_block_extend(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
 		      uint64_t old_length, uint64_t length, uint32_t crc);
 
 /*
- * Fences an open block: raises its epoch, so that its old writer can extend it no more, and returns the block as it is
- * now (its chunks are the arena's). The caller then fences the chunks, agrees on their length and seals the block.
- * Again with the same epoch: 0. -ESTALE the block has a higher epoch, -ENOENT, -EROFS sealed (out is filled all the
- * same).
+ * Fences an open block: raises its epoch, so that its old writer cannot extend it any more, and returns the present
+ * state of the block (its chunks are in the arena). The caller then fences the chunks, agrees on their length and seals
+ * the block. A repeated request with the same epoch returns 0. -ESTALE: the block has a higher epoch; -ENOENT; -EROFS:
+ * the block is sealed (out is filled in this case, too).
  */
 int meta_block_fence(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
 		     struct arena *arena, struct meta_block *out);
 
-/* Seals a block at length, which may be more than the last extend, never less (-ERANGE). The tenant is charged its
- * length, no longer its capacity. Again: 0. -ENOENT, -ESTALE epoch, -EFBIG beyond its capacity. */
+/* Seals a block at length, which may be above the length of the last extend, but not below (-ERANGE). The tenant
+ * is then charged for the length of the block, not for its capacity. A repeated request returns 0. -ENOENT,
+ * -ESTALE: epoch; -EFBIG: length is beyond the capacity. */
 int meta_block_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t block, uint64_t epoch,
 		    uint64_t length, uint64_t chunk_length, uint32_t crc);
 
-/* Records that a chunk moved from disk p->from (0: it had no disk) to p->to: for repair and rebalance. release_count
- * grows by one, unless from is 0. After 0 the caller, and only this caller, deletes the old chunk, naming the put that
- * was on `from` before. So the request sent again returns 0 only if there is no old chunk (from is 0 or to), else
- * -ESTALE. -ENOENT, -EINVAL; -ESTALE the chunk is on another disk, the block has another layout or release count;
- * -EEXIST another chunk of the block is on that disk. */
+/*
+ * Records that a chunk moved from disk p->from (0: no disk had it) to disk p->to: for repair and rebalance. The
+ * block's release_count grows by one, unless p->from is 0. After 0 the caller, and no other worker, deletes the
+ * old chunk by the put number that the chunk on p->from had before. So a repeated request returns 0 only if there
+ * is no old chunk (p->from is 0 or p->to), else -ESTALE. -ENOENT, -EINVAL; -ESTALE: the chunk is on another disk,
+ * or the block has another layout or release count; -EEXIST: another chunk of the block is on disk p->to.
+ */
 int meta_block_replace(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		       const struct meta_place *p);
 
-/* Marks chunk (chunk_block, index) on this disk as damaged. -ENOENT, -EINVAL, -ESTALE the chunk is on another disk or
- * the block has another layout. */
+/* Marks chunk (chunk_block, index) on this disk as damaged. -ENOENT, -EINVAL, -ESTALE: the chunk is on another
+ * disk, or the block has another layout. */
 int meta_block_report(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 		      uint64_t chunk_block, uint32_t index, uint64_t disk);
 
-/* Gives a sealed block another layout: chunk_block, encoding, media and disks of b. For re-encoding. b->release_count is
- * the count that was read before the new chunks were put; it grows by one. The old chunks become garbage. Again: 0.
- * -ENOENT, -EINVAL, -ESTALE another release count, -EBUSY not sealed, -EEXIST chunks of that chunk_block are still
- * being deleted. */
+/*
+ * Gives a sealed block another layout: chunk_block, encoding, media and disks of b. For re-encoding.
+ * b->release_count is the count that the caller read before the new chunks were put; the call increments it. The
+ * old chunks become garbage. A repeated request returns 0. -ENOENT, -EINVAL, -ESTALE: another release count;
+ * -EBUSY: the block is not sealed; -EEXIST: chunks of that chunk_block are still being deleted.
+ */
 int meta_block_relayout(struct meta *m, const struct meta_ctx *ctx, const struct meta_block *b);
 
-/* Returns n blocks, 1 to META_BATCH_MAX; out[i].state is 0 for a block that does not exist. Chunks are the arena's. */
+/* Returns n blocks (1 to META_BATCH_MAX) in out; out[i].state is 0 for a block that does not exist. The lists of
+ * chunks are in the arena. */
 int meta_block_get(struct meta *m, const struct meta_ctx *ctx, const uint64_t *blocks, size_t n,
 		   struct arena *arena, struct meta_block *out);
 
-/* Fills out with at most max owners whose file id is above after, in order of ids; returns how many. */
+/* Fills out with at most max owners whose file ids are above `after`, in order of ids. Returns the number of owners. */
 int64_t meta_block_owners(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 			  uint64_t after, struct meta_owner *out, size_t max);
 
 /* --- usage of directories --------------------------------------------------------------------- */
 
-/* Returns the usage of the directory and all below it as it was last counted. -ENOENT. */
+/* Returns the usage of the directory and of everything below it as of the last count. -ENOENT. */
 int meta_du(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_usage *out);
 
-/* Counts the usage of the directory and of every directory below it, deepest first, and stores each. -ENOENT, -ELOOP
- * more than 4 * META_DEPTH_MAX levels. */
+/* Counts the usage of the directory and of every directory below it, deepest first, and stores the result of each.
+ * -ENOENT, -ELOOP: more than 4 * META_DEPTH_MAX levels. */
 int meta_du_refresh(struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Moves between directories, removal of a directory, sealing. Moves and removal are transfers; transfer.c has
- * the theory.
+ * Moves between directories, removal of a directory, sealing. Moves and removals are transfers; transfer.c explains the
+ * steps of a transfer by number.
  */
 #include <assert.h>
 #include <errno.h>
@@ -10,11 +10,12 @@
 #include "meta/file.h"
 #include "rt/rt.h"
 
-#define WALK_MAX 4096 /* most levels between a directory and the root */
+#define WALK_MAX 4096 /* largest number of levels between a directory and the root */
 
 /* --- directories ------------------------------------------------------------------------------ */
 
-/* Step 5 of a move: checks that the destination is not the moved directory or below it. -EINVAL, -ELOOP. */
+/* Checks that the destination of a move is neither the moved directory nor below it (step 5 of a transfer). -EINVAL:
+ * it is; -ELOOP: too many levels. */
 static int no_cycle(struct meta *m, struct transfer_plan *p, struct arena *a)
 {
 	assert(p->rec->kind == REC_MOVE_DIR);
@@ -57,7 +58,8 @@ static int move_dir(struct meta *m, const struct row *from, const struct row *to
 	return transfer_rows(m, REC_MOVE_DIR, from, to, &e, no_cycle, a);
 }
 
-/* Closes a slice for the transfer that removes its directory. -ENOTEMPTY it has a name; META_RETRY. */
+/* Closes a slice for the transfer that removes its directory, so that the slice takes no new names. -ENOTEMPTY: the
+ * slice has a name; META_RETRY. */
 static int slice_close(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
 		       void *ctx)
 {
@@ -108,14 +110,14 @@ static int slice_close(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t s
 	return row_settle(m, &held, &a);
 }
 
-/* Step 5 of a removal: closes all slices; -ENOTEMPTY when one has a name. */
+/* Closes all slices of a directory that is to be removed (step 5 of a transfer). -ENOTEMPTY: a slice has a name. */
 static int all_empty(struct meta *m, struct transfer_plan *p, struct arena *a)
 {
 	(void)a;
 	return slices_walk(m, p->tenant, p->rec->was->id, false, slice_close, p);
 }
 
-/* Removes the directory if the row is still as it was found; META_RETRY: find it again. */
+/* Removes the directory if its row is still as it was read. META_RETRY: the row has changed, find it again. */
 static int rmdir_at(struct meta *m, const struct row *r, struct arena *a)
 {
 	int rc = row_settle(m, r, a);
@@ -162,8 +164,8 @@ int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 /* --- sealing ---------------------------------------------------------------------------------- */
 
 /*
- * Brings all transfers that hold rows of a sealed slice to their end: their decision would change what the directory
- * shows. New transfers cannot take a row of a sealed slice.
+ * Completes or aborts all transfers that hold rows of a sealed slice, because their outcome changes which names the
+ * directory shows. New transfers cannot take a row of a sealed slice.
  */
 static int slice_settle(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice)
 {
@@ -195,7 +197,7 @@ static int slice_settle(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 	return 0;
 }
 
-/* Seals one slice. below: the walk found it spread. META_RETRY: it has changed, begin the walk again. */
+/* Seals one slice. below: the walk found the slice spread. META_RETRY: the slice has changed, begin the walk again. */
 static int slice_seal(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
 		      void *ctx)
 {
@@ -214,10 +216,11 @@ static int slice_seal(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sl
 		rc = rec_read_slice_state(&a, r.value[0], &s);
 	if (rc != 0)
 		return rc;
-	/* Sealed by an earlier copy of this request, which may have crashed before it settled the rows. */
+	/* An earlier copy of this request sealed the slice, but may have crashed before it ended the transfers that
+	 * hold its rows. */
 	if (s != NULL && s->sealed)
 		return slice_settle(m, tenant, dir, slice);
-	/* The slice was spread after the walk read it, so slices below were left out. */
+	/* The slice was spread after the walk read it, so the walk missed the slices below. */
 	if ((s != NULL && s->spread) != below)
 		return META_RETRY;
 	if (s != NULL && s->closing != 0) {
@@ -243,7 +246,7 @@ static int slice_seal(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sl
 	return slice_settle(m, tenant, dir, slice);
 }
 
-/* Seals the deepest slices first: so when the home slice is sealed, all are. */
+/* Seals a directory, the deepest slices first: once the home slice is sealed, all slices are. */
 int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
 {
 	for (unsigned try = 0;; try++) {
@@ -260,13 +263,14 @@ int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
 
 /* A copy of a sealed file in another directory, with the same extents. */
 struct copying {
-	uint64_t from, to; /* ids of the files */
-	uint64_t dir;      /* directory of the copy */
-	uint64_t request;  /* number of the move */
+	uint64_t from, to; /* ids of the source file and of the copy */
+	uint64_t dir;      /* directory that gets the copy */
+	uint64_t request;  /* request number of the move */
 };
 
-/* Reads the copy's record: *raw is what an unfinished attempt of this request wrote, or has no data. META_DONE: the copy
- * is complete. -EEXIST another file has the id; -ESTALE the copy is of another file than c->from. */
+/* Reads the record of the copy: *raw is the record that an unfinished attempt of this request wrote, or has no data.
+ * META_DONE: the copy is complete. -EEXIST: another file has the id; -ESTALE: the copy was made from another file
+ * than c->from. */
 static int copy_there(struct meta *m, uint32_t tenant, const struct copying *c,
 		      struct kv_bytes *raw, struct arena *a)
 {
@@ -284,7 +288,7 @@ static int copy_there(struct meta *m, uint32_t tenant, const struct copying *c,
 	if (old->source != c->from)
 		return -ESTALE; /* an earlier copy of the request found another file under the name */
 	if (!old->linked && old->token == c->request)
-		return 0; /* begun by this request and not finished */
+		return 0; /* this request began the copy and did not finish it */
 	return old->sealed && old->linked ? META_DONE : -EEXIST;
 }
 
@@ -307,7 +311,7 @@ static int copy_begin(struct meta *m, uint32_t tenant, const struct copying *c, 
 }
 
 /*
- * Creates a file with the same extents as the sealed file f. First its record as a file under write, which the
+ * Creates a file with the same extents as the sealed file f: first its record as a file under write, which the
  * collector deletes if a crash leaves it; then owners and extents; last the final record.
  */
 static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, const struct copying *c,
@@ -318,7 +322,7 @@ static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, const s
 	int rc = copy_there(m, tenant, c, &raw, a);
 	if (rc == 0 && raw.data == NULL) {
 		rc = copy_begin(m, tenant, c, a);
-		/* A copy of this request on another server may have written it, and even finished. */
+		/* A copy of this request on another server may have written the record, and even finished the file. */
 		if (rc == 0)
 			rc = copy_there(m, tenant, c, &raw, a);
 		if (rc == 0 && raw.data == NULL)
@@ -340,7 +344,8 @@ static int copy_file(struct meta *m, uint32_t tenant, const rec_file *f, const s
 	return file_write(m, tenant, c->to, raw, &n, &t);
 }
 
-/* Copies the file at `from` to new_id, then replaces one name by the other in a transfer. META_RETRY. */
+/* Copies the file at `from` to the id new_id; then a transfer removes the name at `from` and stores the name at
+ * `to`. META_RETRY: find the rows again. */
 static int move_file(struct meta *m, const struct row *from, const struct row *to, uint64_t new_id,
 		     uint64_t request, struct arena *a)
 {
@@ -374,7 +379,7 @@ static int move_file(struct meta *m, const struct row *from, const struct row *t
 
 /* --- move ------------------------------------------------------------------------------------- */
 
-/* META_RETRY: find the rows again. */
+/* Moves a name once its rows were found. META_RETRY: a row has changed, find the rows again. */
 static int move_at(struct meta *m, const struct row *from, const struct row *to,
 		   struct meta_move *v, struct arena *a)
 {
@@ -384,7 +389,8 @@ static int move_at(struct meta *m, const struct row *from, const struct row *to,
 	if (rc != 0)
 		return rc;
 	if (from->request_done || (to->entry != NULL && to->entry->stamp == v->request))
-		return 0; /* an earlier copy of this request moved it; later changes do not matter */
+		/* an earlier copy of this request moved the object; later changes do not matter */
+		return 0;
 	if (from->entry == NULL)
 		return -ENOENT;
 	if (v->id != 0 && from->entry->id != v->id)
@@ -402,7 +408,7 @@ static int move_at(struct meta *m, const struct row *from, const struct row *to,
 		return move_dir(m, from, to, v->request, a);
 	if (v->new_id <= META_ROOT)
 		return -EINVAL;
-	/* The copy belongs to this file: if another file takes the name, the next attempt fails with -ESTALE. */
+	/* The new file is a copy of this file: if another file takes the name, the next attempt fails with -ESTALE. */
 	v->id = from->entry->id;
 	return move_file(m, from, to, v->new_id, v->request, a);
 }

@@ -2,17 +2,17 @@
 /*
  * The Name layer: lookup, directories, creation.
  *
- * A file record and its name are in two partitions, so a create has two steps: C1 writes the file record, C2 the
- * name. C2 follows C1: a crash between them leaves a file without a name, which the collector deletes. Only for an
- * empty sealed file both steps run at once, which saves one sync of the log: its entry has all that its file record
- * will ever have, so when a crash leaves only the name, the first open writes the record (file_restore). That is not
- * possible for a file that is open for writing: its name does not show whether data was added, and a record made from
- * the name would lose that data.
+ * A file record and its name are in two partitions, so a create has two steps: the record step writes the file record,
+ * the name step writes the name. The name step follows the record step: a crash between them leaves a file without a
+ * name, which the collector deletes. Only for an empty sealed file both steps run at once, which saves one sync of the
+ * log: the entry of such a file has everything that its file record will ever have, so when a crash leaves only the
+ * name, the first open writes the record (file_restore). That is not possible for a file that is open for writing: its
+ * name does not show whether data was added, and a record made from the name would lose that data.
  *
- * C1 is not undone when C2 fails. A copy of the request may be running on another server, which finds the record,
- * names it and reports success; deleting the record then would leave a name without an object. The collector deletes
- * records without a name, after it has searched for the name. Only a refused create deletes its record itself, once a
- * tombstone keeps every copy of the request from naming it.
+ * The record step is not undone when the name step fails. A copy of the request may be running on another server: this
+ * copy finds the record, stores the name of the file and reports success; deleting the record then would leave a name
+ * without an object. The collector deletes records without a name, after it has searched for the name. Only a refused
+ * create deletes its record itself, once a tombstone keeps every copy of the request from storing a name of the file.
  */
 #include <assert.h>
 #include <errno.h>
@@ -33,8 +33,8 @@ static void entry_from_record(const rec_entry *e, struct meta_name name, struct 
 
 /* --- lookup ----------------------------------------------------------------------------------- */
 
-/* Looks an entry up in the cache, which has entries of sealed directories only. They do not change; a removal may be
- * seen late (promise 6). */
+/* Looks an entry up in the cache, which has entries of sealed directories only. Such entries do not change; the
+ * removal of one may become visible late (promise 6 of meta.h). */
 static bool lookup_cached(struct meta *m, uint64_t partition, const struct schema_key *key,
 			  struct arena *a, rec_entry **out)
 {
@@ -167,7 +167,7 @@ int meta_dir_get(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struc
 
 /* --- mkdir ------------------------------------------------------------------------------------ */
 
-/* Writes the Dir of a new directory, before its name. -EEXIST another directory has the id. */
+/* Writes the directory record (Dir) of a new directory, before its name. -EEXIST: another directory has the id. */
 static int dir_make(struct meta *m, uint32_t tenant, uint64_t id, uint64_t parent,
 		    struct meta_name name, struct arena *a)
 {
@@ -186,7 +186,7 @@ static int dir_make(struct meta *m, uint32_t tenant, uint64_t id, uint64_t paren
 	int rc = txn_run(m, &t, part_name(m, tenant, id, SLICE_HOME), NULL);
 	if (rc != -ESTALE)
 		return rc;
-	/* Written by an earlier copy of this request, or another directory has the id. */
+	/* The record exists: an earlier copy of this request wrote it, or another directory has the id. */
 	struct kv_bytes raw;
 	rec_dir *there;
 	rc = dir_read(m, tenant, id, a, &raw, &there);
@@ -218,7 +218,8 @@ int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 	e.kind = META_DIR;
 	e.id = id;
 	e.mtime_ns = rt_wall_ns();
-	/* When this fails the Dir is left to the collector: a copy of this request may still name it. */
+	/* If storing the name fails, the Dir stays for the collector: a copy of this request may still store the
+	 * name of this directory. */
 	return row_create(m, &(struct row){.tenant = ctx->tenant, .dir = dir, .name = name}, &e, 0,
 			  &a);
 }

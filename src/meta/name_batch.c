@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Step C2 of a create: the names of many files of one directory, in as few transactions as possible.
+ * The name step of a create (name.c): stores the names of many files of one directory, in as few transactions as
+ * possible.
  *
- * First all in one transaction, which is enough for a directory that is not spread and names that are new. Else slice by
- * slice, each in one transaction. Names that are left, because a row or a transfer is in the way, one by one.
+ * First, one transaction tries to store all names, which is enough for a directory that is not spread and names that
+ * are new. If it fails, the names are stored slice by slice, with one transaction for each slice. The names that are
+ * still not stored, because a row or a transfer prevents it, are stored one by one.
  */
 #include <assert.h>
 #include <errno.h>
@@ -43,8 +45,9 @@ static int names_quick(struct create_op *k)
 	return failed == 0 ? -ENOENT : META_RETRY;
 }
 
-/* Stores the names of files `which` in one slice, in one transaction, and sets named. When a check fails it stores none
- * of them and returns 0: the caller stores them one by one. */
+/* Stores the names of the files with the indexes which[0..n) in one slice, in one transaction, and sets k->named for
+ * them. If a check of the transaction fails, stores none of the names and returns 0: the caller stores them one by
+ * one. */
 static int names_leaf(struct create_op *k, uint32_t slice, const size_t *which, size_t n)
 {
 	struct txn t;
@@ -68,8 +71,8 @@ static int names_leaf(struct create_op *k, uint32_t slice, const size_t *which, 
 	return 0;
 }
 
-/* Keeps in which[0..*n) the files without a row of this kind in the slice; reads the value of one more key into *value,
- * in the same request. */
+/* Keeps in which[0..*n) the files without a row of this kind in the slice. Reads the value of the key `more` into
+ * *value in the same request. */
 static int keys_missing(struct create_op *k, uint32_t slice, enum key_kind kind, size_t *which,
 			size_t *n, struct schema_key more, struct kv_bytes *value)
 {
@@ -102,9 +105,9 @@ static int keys_missing(struct create_op *k, uint32_t slice, enum key_kind kind,
 }
 
 /*
- * Keeps in which[0..*n) the files whose names the slice neither has nor had; *state is the slice's state (NULL: it takes
- * names). A tombstone of the id means that an earlier copy of this request stored the name. Tombstones are read after
- * the names, because a name that goes leaves its tombstone in the same transaction.
+ * Keeps in which[0..*n) the files whose names the slice neither has nor had. Sets *shut to the slice's state (NULL:
+ * the slice takes new names). A tombstone of a file's id means that an earlier copy of this request stored its name.
+ * Tombstones are read after the names, because the transaction that removes a name stores its tombstone.
  */
 static int names_missing(struct create_op *k, uint32_t slice, size_t *which, size_t *n,
 			 rec_slice_state **shut)
@@ -119,8 +122,8 @@ static int names_missing(struct create_op *k, uint32_t slice, size_t *which, siz
 	return rc == 0 && shut_raw.data != NULL ? rec_read_slice_state(k->a, shut_raw, shut) : rc;
 }
 
-/* Stores the names that are new, slice by slice, down to the slices that take names. Names that exist are left to
- * row_create. */
+/* Stores the names that do not exist yet, slice by slice, down to the slices that take new names. Existing names are
+ * left to row_create. */
 static int names_slices(struct create_op *k, uint32_t slice, size_t *which, size_t n)
 {
 	assert(slice_valid(slice));
@@ -133,7 +136,7 @@ static int names_slices(struct create_op *k, uint32_t slice, size_t *which, size
 	if (!shut->spread || slice_level(slice) >= SLICE_LEVELS)
 		return 0;
 	dir_note_spread(k->m, k->tenant, k->dir);
-	/* Each round moves the names of one slice below to the front, and stores them there. */
+	/* Each round moves the names of one slice below to the front of `which`, and stores them there. */
 	while (n > 0 && rc == 0) {
 		uint32_t below = slice_below(slice, slice_name_hash(k->files[which[0]].name));
 		size_t here = 0;

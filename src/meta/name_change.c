@@ -2,9 +2,10 @@
 /*
  * Changes of names inside one directory: remove and rename.
  *
- * The race of the paper (section 3.3): a rename reads f1 -> fid (R1) and then replaces f1 by f2 (R3);
- * between the two a create puts another file at f1 (C2). R3 compares the row with what R1 read, byte
- * by byte, so it is refused, and the rename starts again with R1.
+ * A race that section 3.3 of the Tectonic paper describes: a rename first reads the row of the old name, and then
+ * replaces this row by the row of the new name; between these two steps a create stores another file under the old
+ * name. The second step of the rename compares the row, byte by byte, with the row that the first step read: so the
+ * second step is refused, and the rename starts again with the first step.
  */
 #include <assert.h>
 #include <errno.h>
@@ -14,7 +15,7 @@
 
 /* --- remove ----------------------------------------------------------------------------------- */
 
-/* Removes the name if the row is still as it was found; META_RETRY: find it again. */
+/* Removes the name if its row is still as it was read. META_RETRY: the row has changed, find it again. */
 static int remove_at(struct meta *m, const struct row *r, uint64_t id, unsigned flags,
 		     struct arena *a)
 {
@@ -23,7 +24,7 @@ static int remove_at(struct meta *m, const struct row *r, uint64_t id, unsigned 
 		return rc;
 	if (r->entry == NULL || (id != 0 && r->entry->id != id)) {
 		if (r->removed)
-			return 0; /* an earlier copy of this request removed it */
+			return 0; /* an earlier copy of this request removed the name */
 		return r->entry == NULL ? -ENOENT : -ESTALE;
 	}
 	if (r->entry->kind == META_DIR)
@@ -75,7 +76,7 @@ static int check_replace(const rec_entry *from, const rec_entry *to, unsigned fl
 	return to->kind == META_DIR ? -EISDIR : 0;
 }
 
-/* Renames within one slice, in one transaction. META_RETRY: a row has changed. */
+/* Renames within one slice, in one transaction. META_RETRY: a row has changed, find the rows again. */
 static int rename_here(struct meta *m, const struct row *from, const struct row *to,
 		       uint64_t request, struct arena *a)
 {
@@ -110,7 +111,7 @@ static int rename_across(struct meta *m, const struct row *from, const struct ro
 	return transfer_rows(m, REC_RENAME, from, to, &e, NULL, a);
 }
 
-/* META_RETRY: find the rows again. */
+/* Renames the entry once both rows were found. META_RETRY: a row has changed, find the rows again. */
 static int rename_at(struct meta *m, const struct row *from, const struct row *to, uint64_t id,
 		     uint64_t request, unsigned flags, struct arena *a)
 {
@@ -120,7 +121,8 @@ static int rename_at(struct meta *m, const struct row *from, const struct row *t
 	if (rc != 0)
 		return rc;
 	if (from->request_done || (to->entry != NULL && to->entry->stamp == request))
-		return 0; /* an earlier copy of this request renamed it; later changes do not matter */
+		/* an earlier copy of this request renamed the object; later changes do not matter */
+		return 0;
 	if (from->entry == NULL)
 		return -ENOENT;
 	if (id != 0 && from->entry->id != id)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Creating files with their names, many in one request. name.c explains the order of the steps C1 and C2. */
+/* Creates files with their names, many in one request. name.c explains the order of the two steps: the record step
+ * writes the file records, the name step the names. */
 #include <assert.h>
 #include <errno.h>
 
@@ -30,8 +31,8 @@ static int file_check(const struct meta_create *f, uint64_t *size)
 	return *size > META_FILE_MAX ? -EOVERFLOW : 0;
 }
 
-/* Notes the file's name and id. -EEXIST: another file of the request has the same name or id, or one with the same
- * hash: refusing that is rare and safe. */
+/* Adds the file's name and id to the set `seen`. -EEXIST: another file of the request has the same name or id, or a
+ * name or id with the same hash: refusing such a collision is rare and safe. */
 static int note_name_and_id(struct map *seen, struct create_op *k, size_t i)
 {
 	int rc = map_put(seen, hash64(k->files[i].name.text, k->files[i].name.len, 1), k);
@@ -106,10 +107,10 @@ static int prepare(struct create_op *k)
 	return rc;
 }
 
-/* --- C1: file records ------------------------------------------------------------------------- */
+/* --- record step: file records ---------------------------------------------------------------- */
 
-/* The id has a record already. Sets taken unless an earlier copy of this request wrote it; sets removed when the file
- * was removed since. */
+/* Handles a file id that has a record already: sets taken unless an earlier copy of this request wrote the record;
+ * sets removed if the file was removed since. */
 static int record_recheck(struct create_op *k, size_t i)
 {
 	struct kv_bytes raw;
@@ -120,7 +121,7 @@ static int record_recheck(struct create_op *k, size_t i)
 		return rc;
 	k->removed[i] = f == NULL && dead;
 	if (f == NULL)
-		return dead ? 0 : -EAGAIN; /* C2 finds the tombstone of a removed file */
+		return dead ? 0 : -EAGAIN; /* the name step finds the tombstone of a removed file */
 	const struct meta_create *want = &k->files[i];
 	bool same = f->dir == k->dir && f->linked && f->extent_count == want->extent_count &&
 		    f->name.len == want->name.len &&
@@ -144,7 +145,8 @@ static int records_put(struct create_op *k, const size_t *which, size_t n, uint6
 	return txn_run(k->m, &t, partition, NULL);
 }
 
-/* Writes the records of files of one partition in one transaction; one by one when one of them exists already. */
+/* Writes the records of files of one partition in one transaction; if one of the records exists already, writes them
+ * one by one. */
 static int records_group(struct create_op *k, const size_t *which, size_t n, uint64_t partition)
 {
 	int rc = records_put(k, which, n, partition);
@@ -159,7 +161,7 @@ static int records_group(struct create_op *k, const size_t *which, size_t n, uin
 	return rc;
 }
 
-/* C1 for all files of the request. */
+/* Runs the record step: writes the file records of all files of the request. */
 static int records_make(struct create_op *k)
 {
 	size_t *which = arena_alloc(k->a, k->n * sizeof(*which));
@@ -193,9 +195,9 @@ static void records_fiber(void *arg)
 	k->records_rc = records_make(k);
 }
 
-/* --- between C1 and C2: blocks ---------------------------------------------------------------- */
+/* --- between the two steps: blocks ------------------------------------------------------------ */
 
-/* Whether the file has extents in the block; *bytes is their sum. */
+/* Returns whether the file has extents in the block; sets *bytes to their total length. */
 static bool has_block(const struct meta_create *f, uint64_t block, uint64_t *bytes)
 {
 	bool has = false;
@@ -209,7 +211,8 @@ static bool has_block(const struct meta_create *f, uint64_t block, uint64_t *byt
 	return has;
 }
 
-/* Deletes a file record if it is still as C1 wrote it. Called only when no copy of the request can name it any more. */
+/* Deletes a file record if it is still as the record step wrote it. Called only when no copy of the request can
+ * store a name for the file any more. */
 static int record_unmake(struct create_op *k, size_t i)
 {
 	struct schema_key key = key_id(KEY_FILE, k->tenant, k->files[i].id);
@@ -221,8 +224,8 @@ static int record_unmake(struct create_op *k, size_t i)
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* Checks that the block exists and has all files of the request with extents in it as owners. Without the block these
- * files are refused with -ENOENT. */
+/* Checks that the block exists and that its record has as owners all files of the request with extents in it. Files
+ * with extents in a missing block are refused with -ENOENT. */
 static int block_of_files(struct create_op *k, uint64_t block, struct meta_owner *owners)
 {
 	size_t n = 0;
@@ -233,8 +236,8 @@ static int block_of_files(struct create_op *k, uint64_t block, struct meta_owner
 	int rc = block_hold(k->m, k->tenant, block, owners, n, k->a);
 	if (rc != -ENOENT)
 		return rc;
-	/* No copy of the request has named one of these files: it would have held the block while the record existed,
-	 * and the block would not have been collected. */
+	/* No copy of the request has stored the name of one of these files: that copy would have held the block
+	 * while the file record existed, and the collector would not have deleted the block. */
 	rc = 0;
 	for (size_t i = 0; i < k->n && rc == 0; i++) {
 		if (k->results[i] != 0 || k->removed[i] || !has_block(&k->files[i], block, &bytes))
@@ -246,8 +249,9 @@ static int block_of_files(struct create_op *k, uint64_t block, struct meta_owner
 }
 
 /*
- * Checks the blocks of all files, after C1. From then on the collector deletes no block that a file record names, so a
- * block that exists now stays. A block that was collected before is found missing here.
+ * Checks the blocks of all files, after the file records were written. From then on the collector deletes no block
+ * with an extent of these records, so a block that exists now stays. A block that was collected before is found
+ * missing here.
  */
 static int blocks_hold(struct create_op *k)
 {
@@ -270,9 +274,9 @@ static int blocks_hold(struct create_op *k)
 	return rc;
 }
 
-/* --- C1 and C2 together ----------------------------------------------------------------------- */
+/* --- both steps together ---------------------------------------------------------------------- */
 
-/* Removes a name that C2 stored while C1 found that another file has the id. */
+/* Removes the name of a file that the name step stored while the record step found that another file has the id. */
 static void name_undo(struct create_op *k, size_t i)
 {
 	assert(k->taken[i] && !k->in_order);
@@ -287,7 +291,7 @@ static void name_undo(struct create_op *k, size_t i)
 	txn_run(k->m, &t, r.partition, NULL);
 }
 
-/* Refuses the files whose id another file has; named: C2 has run, so their names are removed. */
+/* Refuses the files whose id belongs to another file. named: the name step has run, so their names are removed. */
 static void refuse_taken(struct create_op *k, bool named)
 {
 	for (size_t i = 0; i < k->n; i++) {
@@ -299,7 +303,7 @@ static void refuse_taken(struct create_op *k, bool named)
 	}
 }
 
-/* Leaves a tombstone of a refused file in the row's slice; META_RETRY: find the row again. */
+/* Stores a tombstone of a refused file in the row's slice. META_RETRY: the row has changed, find it again. */
 static int refuse_at(struct create_op *k, size_t i, const struct row *r)
 {
 	uint64_t id = k->files[i].id;
@@ -311,7 +315,7 @@ static int refuse_at(struct create_op *k, size_t i, const struct row *r)
 		return 0;
 	}
 	if (r->dir_raw.data == NULL || (r->state != NULL && r->state->sealed))
-		return 0; /* no name can be stored there any more */
+		return 0; /* the slice takes no new names any more */
 	struct txn t;
 	txn_init(&t, k->a);
 	txn_same(&t, key_entry(k->tenant, k->dir, r->slice, r->name), r->raw);
@@ -323,13 +327,15 @@ static int refuse_at(struct create_op *k, size_t i, const struct row *r)
 }
 
 /*
- * Another object has the name, so the file record is useless. A delayed copy of the request must not name it when the
- * name becomes free: so a tombstone is stored before the client gets its answer.
+ * Refuses a file whose name another object has. A delayed copy of the request must not store this name when it
+ * becomes free: so a tombstone is stored before the client gets its answer. The file record is deleted, because
+ * nothing leads to it.
  */
 static int name_refuse(struct create_op *k, size_t i)
 {
 	assert(k->results[i] == -EEXIST || k->results[i] == -EISDIR);
-	assert(!k->taken[i]); /* the id would be another file's: its names must not be fenced */
+	/* otherwise the id would be that of another file, whose names must not be fenced */
+	assert(!k->taken[i]);
 	for (unsigned try = 0;; try++) {
 		struct row r;
 		int rc = row_find(k->m, k->tenant, k->dir, k->files[i].name, k->files[i].id, k->a,
@@ -343,8 +349,10 @@ static int name_refuse(struct create_op *k, size_t i)
 		if (rc == META_RETRY)
 			rc = meta_back_off(k->m, try);
 		if (rc != 0)
-			return rc == -EAGAIN ? -ETIMEDOUT
-					     : rc; /* in doubt: other files have their names */
+			return rc == -EAGAIN
+				       ? -ETIMEDOUT
+				       /* in doubt: some files of the request have their names already */
+				       : rc;
 	}
 }
 
@@ -373,7 +381,7 @@ static int blocks_commit(struct create_op *k)
 	return rc;
 }
 
-/* C1, then C2. */
+/* Runs the record step, then the name step. */
 static int make_in_order(struct create_op *k)
 {
 	assert(k->in_order);
@@ -387,7 +395,7 @@ static int make_in_order(struct create_op *k)
 	return rc == 0 ? create_names(k) : rc;
 }
 
-/* C1 and C2 at the same time, for empty sealed files. */
+/* Runs the record step and the name step at the same time, for empty sealed files. */
 static int make_at_once(struct create_op *k)
 {
 	assert(!k->in_order);
@@ -432,7 +440,7 @@ int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	for (size_t i = 0; i < n && rc == 0; i++)
 		if ((results[i] == -EEXIST || results[i] == -EISDIR) && !k.taken[i])
 			rc = name_refuse(&k, i);
-	/* The directory was sealed without the name: no copy of the request can store it. */
+	/* The directory was sealed without the name: no copy of the request can store the name any more. */
 	if (rc == -EROFS && n == 1)
 		record_unmake(&k, 0);
 	return rc;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shared by name_create.c and name_batch.c: a create request while it runs. */
+/* Shared by name_create.c and name_batch.c: the state of a running create request. name.c explains its two steps, the
+ * record step and the name step. */
 #ifndef META_NAME_CREATE_H
 #define META_NAME_CREATE_H
 
@@ -13,19 +14,21 @@ struct create_op {
 	size_t n;
 	unsigned flags;
 	int *results;
-	uint64_t began_ns; /* of this attempt: META_NAMING_NS bounds it */
+	uint64_t began_ns; /* start of this attempt, which may take up to META_NAMING_NS */
 	struct arena *a;
-	rec_entry *entries;       /* by file: the entry that C2 writes */
-	struct kv_bytes *records; /* by file: the encoded file record that C1 writes */
-	bool *removed; /* by file: an earlier copy of the request created it, and it was removed since */
-	bool *taken;    /* by file: another file has the id */
-	bool *named;    /* by file: names_leaf has stored the name */
-	int records_rc; /* result of C1 when it runs beside C2 */
-	bool in_order;  /* C2 runs after C1 */
+	rec_entry *entries;       /* by file: the entry that the name step writes */
+	struct kv_bytes *records; /* by file: the encoded file record that the record step writes */
+	/* by file: an earlier copy of the request created the file, and it was removed since */
+	bool *removed;
+	bool *taken; /* by file: the id belongs to another file */
+	bool *named; /* by file: names_leaf has stored the name */
+	/* result of the record step when it runs at the same time as the name step */
+	int records_rc;
+	bool in_order; /* the name step runs after the record step */
 };
 
-/* name_batch.c: C2, stores the names of all files without an error. Sets results of files whose name another object has
- * (-EEXIST, -EISDIR). Errors concern the whole request: -ENOENT, -EROFS, those of kv. */
+/* Runs the name step (name_batch.c): stores the names of all files without an error. Sets the results of files whose
+ * name belongs to another object (-EEXIST, -EISDIR). Errors concern the whole request: -ENOENT, -EROFS, those of kv. */
 int create_names(struct create_op *k);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Listing: pages of names, slice after slice. A name stays in the slice in which it was created, and a slice is
- * read in order of names: so a name that exists during the whole listing is returned exactly once.
+ * Lists the names of a directory in pages, slice after slice. A name stays in the slice in which it was created, and a
+ * slice is read in order of names: so a name that exists during the complete listing is returned exactly once.
  */
 #include <assert.h>
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include "base/arena.h"
 #include "meta/impl.h"
 
-#define PAGES_MAX \
-	256 /* slices that one call reads, most of them empty, before it returns a short page */
+/* number of slices that one call reads, most of them empty, before it returns a short page */
+#define PAGES_MAX 256
 
 static int cursor_check(const struct meta_cursor *c)
 {
@@ -21,7 +21,7 @@ static int cursor_check(const struct meta_cursor *c)
 	return schema_name_check((struct meta_name){c->name, c->name_len}) == 0 ? 0 : -EINVAL;
 }
 
-/* Reads whether the slice exists and whether it is spread. */
+/* Reads whether the slice exists (*there) and whether it is spread (*spread). */
 static int slice_state(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool *there,
 		       bool *spread)
 {
@@ -39,7 +39,8 @@ static int slice_state(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t s
 	return rc;
 }
 
-/* Adds a stored row to the page, unless a transfer that holds it means that the name does not exist. */
+/* Adds a stored row to the page, unless a transfer holds the row and its outcome so far is that the name does not
+ * exist. */
 static int add_row(struct meta *m, const struct row *at, const struct kv_row *row,
 		   struct arena *scratch, struct arena *arena, struct meta_page *page)
 {
@@ -56,7 +57,7 @@ static int add_row(struct meta *m, const struct row *at, const struct kv_row *ro
 	r.entry = r.row;
 	if (r.row->transfer != 0) {
 		rc = row_view(m, &r, scratch, &r.entry);
-		/* The row has changed since the page was read: look the name up. */
+		/* The row has changed since the page was read: look the name up again. */
 		if (rc == META_RETRY)
 			rc = row_find(m, at->tenant, at->dir, r.name, 0, scratch, &r);
 		if (rc != 0 || r.entry == NULL || r.slice != at->slice)
@@ -78,7 +79,7 @@ static int add_row(struct meta *m, const struct row *at, const struct kv_row *ro
 	return 0;
 }
 
-/* Moves the cursor to a stored entry key. */
+/* Moves the cursor to the key of a stored entry. */
 static void cursor_at(struct meta_cursor *c, struct kv_bytes key)
 {
 	assert(key.len > KEY_ENTRY_PREFIX && key.len <= KEY_ENTRY_PREFIX + META_NAME_MAX);
@@ -86,7 +87,8 @@ static void cursor_at(struct meta_cursor *c, struct kv_bytes key)
 	memcpy(c->name, (const char *)key.data + KEY_ENTRY_PREFIX, c->name_len);
 }
 
-/* Adds entries of the cursor's slice to the page, and moves the cursor: to the next slice at the end of this one. */
+/* Adds entries of the cursor's slice to the page, and moves the cursor. At the end of the slice the cursor moves
+ * to the next slice. */
 static int list_slice(struct meta *m, uint32_t tenant, uint64_t dir, size_t max,
 		      struct arena *arena, struct meta_page *page)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rows of names: finding them, what readers see in them, and storing new ones.
+ * Rows of names: finds them, decides what readers see in them, and stores new ones.
  *
- * The meaning of a row that a transfer (transfer.c) holds depends on the transfer's record. A reader
- * reads that record too; a writer first brings the transfer to its end, so that it changes plain rows only.
+ * The meaning of a row that a transfer (transfer.c) holds depends on the transfer's record. A reader reads that record
+ * too; a writer first completes or aborts the transfer, and so only changes rows that no transfer holds.
  */
 #include <assert.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "meta/impl.h"
 #include "rt/rt.h"
 
-/* Result of find_in_slice: the slice is spread, and a slice below may have the name. */
+/* Result of find_in_slice: the slice is spread, and a slice below it may have the name. */
 #define FIND_BELOW 16
 
 static struct schema_key row_key(const struct row *r)
@@ -23,7 +23,7 @@ static struct schema_key row_key(const struct row *r)
 
 /* --- meaning of a row ------------------------------------------------------------------------- */
 
-/* Sets *out to a copy of the row without its transfer. */
+/* Sets *out to a copy of the row without the fields of its transfer. */
 static int row_plain(const rec_entry *row, struct arena *a, rec_entry **out)
 {
 	*out = arena_alloc(a, sizeof(**out));
@@ -36,7 +36,7 @@ static int row_plain(const rec_entry *row, struct arena *a, rec_entry **out)
 	return 0;
 }
 
-/* What the row means before its transfer is committed. */
+/* Sets *out to the entry that the row had before its transfer; NULL: the name did not exist. */
 static int row_before(const rec_entry *row, struct arena *a, rec_entry **out)
 {
 	if (!row->arriving)
@@ -45,7 +45,7 @@ static int row_before(const rec_entry *row, struct arena *a, rec_entry **out)
 	return 0;
 }
 
-/* What the row means after its transfer is committed. */
+/* Sets *out to the entry that the row has once its transfer is committed; NULL: the name does not exist then. */
 static int row_after(const rec_entry *row, struct arena *a, rec_entry **out)
 {
 	if (row->arriving)
@@ -55,10 +55,11 @@ static int row_after(const rec_entry *row, struct arena *a, rec_entry **out)
 }
 
 /*
- * The row was read first, then the record of its transfer. Record committed: the new state held at the later of two
- * moments, the read of the row and the commit. Record pending or aborted: the old state held when the row was read. No
- * record: either the transfer has just ended, and then the row has changed and is read again; or the transfer was
- * aborted before it took this row (a delayed transaction), and then the row means what it meant before.
+ * The caller read the row first; this function then reads the record of its transfer. If the record is committed,
+ * the new state held at the later of two moments: the read of the row and the commit. If it is pending or aborted,
+ * the old state held when the row was read. If there is no record, there are two cases. Either the transfer has
+ * just ended: then the row has changed and is read again. Or the transfer was aborted before a delayed transaction
+ * marked this row: then the row means what it meant before.
  */
 int row_view(struct meta *m, const struct row *r, struct arena *a, rec_entry **out)
 {
@@ -82,7 +83,7 @@ int row_view(struct meta *m, const struct row *r, struct arena *a, rec_entry **o
 
 /* --- finding ---------------------------------------------------------------------------------- */
 
-/* Reads the name's rows in one slice. FIND_BELOW: the name may be in a slice below. */
+/* Reads the name's rows in one slice. Returns FIND_BELOW if the name may be in a slice below. */
 static int find_in_slice(struct meta *m, struct row *r, uint64_t tombstone_id, struct arena *a)
 {
 	assert(slice_valid(r->slice));
@@ -139,11 +140,11 @@ static void find_fiber(void *arg)
 }
 
 /*
- * Reads the home slice and the slice below it at the same time: nearly all names of a spread directory are below. This
- * is as correct as reading one after the other. A row that was found existed when it was read. If none was found, there
- * was a moment without the name: a name is in one slice at a time and moves to another slice only by being removed, so a
- * name that existed all the time was in one slice all the time and was found. Writers check that the row is still as it
- * was read.
+ * Reads the home slice and the slice below it at the same time: nearly all names of a spread directory are below.
+ * The result is as correct as after reading one slice after the other. A row that was found existed when it was
+ * read. If no row was found, there was a moment without the name: a name is in one slice at a time, and gets into
+ * another slice only after its removal, so a name that existed during both reads was in one slice during both
+ * reads and was found. Writers check that the row is still as it was read.
  */
 static int find_two(struct meta *m, struct row *r, uint64_t hash, uint64_t tombstone_id,
 		    struct arena *a)
@@ -213,7 +214,7 @@ int row_find_from(struct meta *m, uint32_t tenant, uint64_t dir, struct meta_nam
 
 /* --- changing --------------------------------------------------------------------------------- */
 
-/* Restores a row that names a transfer without a record to what it meant before that transfer. */
+/* Restores a row with the id of a transfer without a record to the state before that transfer. */
 static int row_restore(struct meta *m, const struct row *r, struct arena *a)
 {
 	assert(r->row != NULL && r->row->transfer != 0);
@@ -244,7 +245,7 @@ int row_settle(struct meta *m, const struct row *r, struct arena *a)
 
 int row_guard(struct txn *t, const struct row *r, bool sealed_too)
 {
-	/* row_settle was called, and found no transfer. */
+	/* the caller called row_settle, and no transfer holds the row */
 	assert(r->row != NULL && r->row->transfer == 0);
 	assert(r->entry == r->row);
 	if (!sealed_too && r->state != NULL && r->state->sealed)
@@ -255,7 +256,8 @@ int row_guard(struct txn *t, const struct row *r, bool sealed_too)
 	return 0;
 }
 
-/* Clears `closing` of a slice, which names a removal of the directory that has no record any more. */
+/* Clears the field `closing` of a slice, which has the id of a transfer that was to remove the directory and has
+ * no record any more. */
 static int closing_clear(struct meta *m, const struct row *r, struct arena *a)
 {
 	assert(r->state != NULL && r->state->closing != 0);
@@ -285,8 +287,8 @@ int row_guard_new(struct meta *m, struct txn *t, const struct row *r, uint64_t i
 		return rc == 0 ? META_RETRY : rc;
 	}
 	if (r->state != NULL && r->state->sealed) {
-		/* Slices below are sealed before the home slice. Seal that too before -EROFS, so that every
-		 * operation finds the directory sealed from now on. */
+		/* The slices below are sealed before the home slice. Seal the home slice too before -EROFS is
+		 * returned, so that every operation finds the directory sealed from now on. */
 		int rc = r->slice == SLICE_HOME
 				 ? 0
 				 : meta_dir_seal(m, &(struct meta_ctx){r->tenant}, r->dir);
@@ -326,7 +328,7 @@ void row_put_request_done(struct txn *t, const struct row *r, uint64_t request, 
 
 /* --- storing a name --------------------------------------------------------------------------- */
 
-/* Adds to t the checks and the tombstone for replacing the file that has the name. */
+/* Adds to t the checks and the tombstone for the replacement of the file that has the name. */
 static int replace(struct txn *t, const struct row *r, const rec_entry *entry, unsigned flags)
 {
 	assert(r->entry != NULL && r->entry->id != entry->id);
@@ -344,7 +346,7 @@ static int replace(struct txn *t, const struct row *r, const rec_entry *entry, u
 	return 0;
 }
 
-/* Stores the entry if the row is still as it was found; META_RETRY: find it again. */
+/* Stores the entry if the row is still as it was read. META_RETRY: the row has changed, find it again. */
 static int create_at(struct meta *m, const struct row *r, rec_entry *entry, unsigned flags,
 		     struct arena *a)
 {
@@ -353,11 +355,11 @@ static int create_at(struct meta *m, const struct row *r, rec_entry *entry, unsi
 	int rc = row_settle(m, r, a);
 	if (rc != 0)
 		return rc;
-	/* The id has the name, or had it: an earlier copy of this request stored it. */
+	/* The name leads to the id, or led to it: an earlier copy of this request stored the name. */
 	if (r->tombstone || (r->entry != NULL && r->entry->id == entry->id))
 		return r->refused ? -EEXIST : 0;
 	if (r->request_done)
-		return -EEXIST; /* row_forbid was called for this request */
+		return -EEXIST; /* row_forbid has fenced this request */
 	rc = r->entry != NULL ? replace(&t, r, entry, flags)
 			      : row_guard_new(m, &t, r, entry->id, a);
 	if (rc != 0)
@@ -394,13 +396,14 @@ int row_create(struct meta *m, const struct row *at, rec_entry *entry, unsigned 
 	}
 }
 
-/* Stores the fence if the row is still as it was found; META_RETRY: find it again. */
+/* Stores the fence of a request if the row is still as it was read. META_RETRY: the row has changed, find it again. */
 static int forbid_at(struct meta *m, const struct row *r, uint64_t id, struct arena *a)
 {
 	struct txn t;
 	int rc = row_settle(m, r, a);
 	if (rc != 0 || r->request_done || r->dir_raw.data == NULL)
-		return rc; /* a directory that does not exist gets no names */
+		/* nothing to fence: no name can be stored in a directory that does not exist */
+		return rc;
 	if (r->entry != NULL && r->entry->id == id)
 		return -EEXIST;
 	txn_init(&t, a);

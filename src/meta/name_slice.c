@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Slices: directories spread over partitions.
+ * Slices, the parts of a directory that is spread over partitions.
  *
- * A directory begins as slice 0, with all names in one partition. A slice that has grown is spread: it is
- * frozen, and new names go to one of 64 slices below it, by their hash; those may be spread in
- * turn, three levels deep. The names of a frozen slice stay in it.
+ * A directory begins as slice 0, with all names in one partition. A large slice is spread: the slice is frozen, and new
+ * names go to one of 64 slices below it, by their hash; these slices may be spread in turn, three levels deep. The
+ * names of a frozen slice stay in it.
  *
  *   slice 0 (frozen): a b c ...        level 0
  *     slice 1/5:      x y ...          level 1, names whose hash ends in 5
@@ -28,8 +28,8 @@
 
 #define LEVEL_SHIFT 24
 #define FAN (1U << SLICE_FAN_BITS)
-#define SAMPLES \
-	16 /* times, on average, that a slice is counted while it grows to spread_entries names */
+/* average number of times that a slice is counted until it has spread_entries names */
+#define SAMPLES 16
 
 static uint32_t index_mask(unsigned level)
 {
@@ -108,7 +108,7 @@ bool dir_known_spread(const struct meta *m, uint32_t tenant, uint64_t dir)
 	       map_get(&m->known_spread, hash64_u64s(tenant, dir)) != NULL;
 }
 
-/* The map only saves reads, so a full map is simply emptied. */
+/* A full map is emptied: the map only avoids reads. */
 void dir_note_spread(struct meta *m, uint32_t tenant, uint64_t dir)
 {
 	if (map_put(&m->known_spread, hash64_u64s(tenant, dir), m) == -ENOSPC)
@@ -117,7 +117,7 @@ void dir_note_spread(struct meta *m, uint32_t tenant, uint64_t dir)
 
 /* --- spreading -------------------------------------------------------------------------------- */
 
-/* Counts the names of a slice, up to spread_entries and a page. */
+/* Counts the names of a slice, but not more than spread_entries and one page. */
 static int count_names(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice,
 		       uint64_t *count)
 {
@@ -143,7 +143,7 @@ static int count_names(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t s
 	return 0;
 }
 
-/* Creates the slices below, before the slice is frozen: every writer that is sent to one of them must find it. */
+/* Creates the slices below this slice, before it is frozen: a writer that is sent to one of them must find it. */
 static int make_below(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice)
 {
 	for (uint32_t i = 0; i < FAN; i++) {
@@ -165,7 +165,7 @@ static int make_below(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t sl
 	return 0;
 }
 
-/* Creates the slices below and freezes the slice; -ESTALE when it was frozen, sealed or deleted meanwhile. */
+/* Creates the slices below and freezes the slice. -ESTALE: another request has frozen, sealed or deleted the slice. */
 static int spread(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice)
 {
 	assert(m->options.spread_entries > 0 && slice_level(slice) < SLICE_LEVELS);

@@ -46,7 +46,7 @@ static int put_once(struct meta *m, uint64_t part, struct meta_note *note)
 	uint64_t turn = there != NULL ? there->turn : 0;
 	bool same = there != NULL && strcmp(there->text, note->text) == 0;
 	if (turn != note->turn) {
-		/* A copy of this request may have been executed before. */
+		/* An earlier copy of this request may have written the note. */
 		bool again = same && turn == note->turn + 1;
 		note->turn = turn;
 		return again ? 0 : -ESTALE;

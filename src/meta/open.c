@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Opening and closing a store: the format record, options, statistics. */
+/* Opens and closes a store: the format record, options, statistics. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@ static int options_check(const struct meta_options *o)
 		       : 0;
 }
 
-/* Reads the format record into the options. If there is none, writes it first; of processes that open a new store at the
- * same time one succeeds, and all use its record. */
+/* Reads the format record into the options. If there is none, writes it first; if several processes open a new
+ * store at the same time, one of them writes the record, and all use it. */
 static int format_load(struct meta *m)
 {
 	AUTO_ARENA struct arena a;

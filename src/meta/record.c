@@ -27,7 +27,7 @@ static int read_any(const ProtobufCMessageDescriptor *desc, struct arena *a, str
 		    ProtobufCMessage **out)
 {
 	int rc = body_unpack(desc, a, v.data, v.len, out);
-	/* A full arena does not mean that the record is damaged. */
+	/* The arena is full, which does not mean that the record is damaged. */
 	return rc == -EMSGSIZE ? -EFBIG : rc;
 }
 
@@ -56,7 +56,7 @@ static bool entry_ok(const rec_entry *e)
 		return false;
 	if (e->id == 0 || e->size > META_FILE_MAX)
 		return false;
-	/* The entry that an arriving one replaces is held by no transfer, so entries nest only once. */
+	/* The entry that an arriving entry replaces belongs to no transfer, so entries are nested at most once. */
 	if (e->replaced != NULL &&
 	    (!e->arriving || e->replaced->replaced != NULL || !entry_ok(e->replaced)))
 		return false;
@@ -159,7 +159,8 @@ static bool note_ok(const rec_note *n)
 	return n->turn != 0 && n->text != NULL && strlen(n->text) <= META_NOTE_TEXT_MAX;
 }
 
-/* The records below have no impossible values. */
+/* Accepts every usage record, because all values of its fields are valid; the same holds for suspect and account
+ * records. */
 static bool usage_ok(const rec_usage *u)
 {
 	return u != NULL;

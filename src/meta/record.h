@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Stored records, from and to bytes. A record that is read is checked like untrusted input: if it cannot be
- * decoded, or has impossible values, the result is -EBADMSG.
+ * Encodes and decodes stored records. A record that is read is checked like untrusted input: if it cannot be decoded,
+ * or a field has an invalid value, the result is -EBADMSG.
  */
 #ifndef META_RECORD_H
 #define META_RECORD_H
@@ -46,10 +46,12 @@ typedef Terrane__Rec__Note rec_note;
 #define REC_MOVE_FILE TERRANE__REC__TRANSFER__KIND__MOVE_FILE
 #define REC_RMDIR TERRANE__REC__TRANSFER__KIND__RMDIR
 
-/* Encodes a record; the bytes are the arena's. -ENOMEM, -EMSGSIZE the arena is full, -EFBIG beyond KV_VALUE_MAX. */
+/* Encodes a record into bytes in the arena. -ENOMEM; -EMSGSIZE: the arena is full; -EFBIG: more than KV_VALUE_MAX
+ * bytes. */
 int rec_pack(struct arena *a, const ProtobufCMessage *msg, struct kv_bytes *out);
 
-/* Each decodes and checks a record, which is the arena's. -EBADMSG, -ENOMEM, -EFBIG the arena is full. */
+/* Each of these functions decodes and checks a record; *out is in the arena. -EBADMSG: the record is damaged;
+ * -ENOMEM; -EFBIG: the arena is full. */
 int rec_read_format(struct arena *a, struct kv_bytes v, rec_format **out);
 int rec_read_entry(struct arena *a, struct kv_bytes v, rec_entry **out);
 int rec_read_dir(struct arena *a, struct kv_bytes v, rec_dir **out);
@@ -74,7 +76,7 @@ int rec_read_gc_epoch(struct arena *a, struct kv_bytes v, rec_gc_epoch **out);
 int rec_read_lease(struct arena *a, struct kv_bytes v, rec_lease **out);
 int rec_read_note(struct arena *a, struct kv_bytes v, rec_note **out);
 
-/* Checks an extent that a client sent: -EINVAL, -EOVERFLOW. */
+/* Checks an extent that a client sent. -EINVAL, -EOVERFLOW. */
 int meta_extent_check(const struct meta_extent *e);
 
 void rec_extent_set(rec_extent *to, const struct meta_extent *from);

@@ -118,7 +118,7 @@ struct schema_key key_disk_prefix(uint64_t disk)
 
 struct schema_key key_disk(uint64_t disk, uint32_t tenant, uint64_t block)
 {
-	assert(disk != 0); /* chunks without a disk have no row in the reverse index */
+	assert(disk != 0); /* a chunk without a disk has no row in the reverse index */
 	struct schema_key k = key_disk_prefix(disk);
 	add_u32(&k, tenant);
 	add_u64(&k, block);

@@ -71,10 +71,10 @@ enum meta_layer {
 
 #define SCHEMA_PARTITION_BITS_MAX 20
 
-/* Returns the partition of an object. slice is 0 but for names. */
+/* Returns the partition of an object. slice is 0 except for names and directories. */
 uint64_t schema_partition(unsigned bits, enum meta_layer layer, uint32_t tenant, uint64_t id,
 			  uint32_t slice);
-/* Returns the partition of a layer with this index, which is below 2^bits. */
+/* Returns the partition with this index in a layer; the index is below 2^bits. */
 uint64_t schema_partition_at(enum meta_layer layer, uint64_t index);
 
 #define SCHEMA_KEY_MAX 280
@@ -129,7 +129,7 @@ static inline struct kv_bytes key_bytes(const struct schema_key *k)
 	return kv_bytes(k->bytes, k->len);
 }
 
-/* The kind of a stored key, whose length is at least 1. */
+/* Returns the kind of a stored key, whose length is at least 1. */
 static inline enum key_kind key_kind(struct kv_bytes key)
 {
 	assert(key.len > 0);
@@ -137,21 +137,21 @@ static inline enum key_kind key_kind(struct kv_bytes key)
 	return (enum key_kind)bytes[0];
 }
 
-/* Return the key of the kind and what the arguments name, in their order. */
+/* Each of these functions returns the key of this kind for the ids in the other arguments, in their order. */
 struct schema_key key_tenant(enum key_kind kind, uint32_t tenant);
 struct schema_key key_id(enum key_kind kind, uint32_t tenant, uint64_t id);
 struct schema_key key_ids(enum key_kind kind, uint32_t tenant, uint64_t id, uint64_t second);
 struct schema_key key_slice(enum key_kind kind, uint32_t tenant, uint64_t dir, uint32_t slice);
 struct schema_key key_slice_id(enum key_kind kind, uint32_t tenant, uint64_t dir, uint32_t slice,
 			       uint64_t id);
-/* An empty name gives the prefix of all entries of the slice. */
+/* Returns the key of an entry. An empty name gives the prefix of the keys of all entries of the slice. */
 struct schema_key key_entry(uint32_t tenant, uint64_t dir, uint32_t slice, struct meta_name name);
 struct schema_key key_disk(uint64_t disk, uint32_t tenant, uint64_t block);
 struct schema_key key_disk_prefix(uint64_t disk);
-/* text has at most META_NAME_MAX bytes. */
+/* Returns the key of a record that is found by a text of at most META_NAME_MAX bytes. */
 struct schema_key key_text(enum key_kind kind, const char *text);
 
-/* Split a stored key into its parts; false when its length does not fit. */
+/* Each of these functions splits a stored key into its parts; returns false if the length of the key is wrong. */
 bool key_read_id(struct kv_bytes key, uint32_t *tenant, uint64_t *id);
 bool key_read_ids(struct kv_bytes key, uint32_t *tenant, uint64_t *id, uint64_t *second);
 bool key_read_slice(struct kv_bytes key, uint32_t *tenant, uint64_t *dir, uint32_t *slice);

@@ -22,7 +22,7 @@
 
 /* --- the tenant of a request ------------------------------------------------------------------ */
 
-/* Returns whether a name is "system" (*acting_for is 0) or "system:N" (*acting_for is N). */
+/* Returns whether a name is "system" (sets *acting_for to 0) or "system:N" (sets *acting_for to N). */
 static bool is_system(const char *name, uint32_t *acting_for)
 {
 	size_t len = strlen(META_SYSTEM);
@@ -132,7 +132,7 @@ int ms_begin(struct rpc_request *r, struct meta_ctx *ctx, enum service_layer lay
 
 /* --- results ---------------------------------------------------------------------------------- */
 
-/* Ends meta_serve with this result; later calls have no effect. */
+/* Makes meta_serve end with this result; later calls have no effect. */
 static void end_with(struct meta_service *s, int rc)
 {
 	if (s->ending)
@@ -142,7 +142,7 @@ static void end_with(struct meta_service *s, int rc)
 	rt_cond_broadcast(&s->wake);
 }
 
-/* Returns whether the store's engine has failed. Then the service ends, so that its process is restarted. */
+/* Returns whether the engine of the store has failed. If it has, ends the service, so that its process is restarted. */
 static bool store_failed(struct meta_service *s)
 {
 	int rc = kv_health(s->kv);
@@ -174,15 +174,15 @@ int ms_end(struct rpc_request *r, int rc)
 #define METHOD_INDEX(number, lower, in, out) METHOD_##lower,
 enum { META_TYPES(METHOD_INDEX) METHOD_COUNT };
 
-/* Runs a handler, and counts its time and result. */
+/* Runs a handler, and adds its time and result to the metrics of the method. */
 static int timed(struct rpc_request *r, unsigned index, int (*handle)(struct rpc_request *r))
 {
 	assert(index < METHOD_COUNT);
 	struct meta_service *s = r->service;
 	uint64_t begin_ns = rt_now_ns();
 	int rc = handle(r);
-	assert(rc <= 0); /* META_RETRY and the like do not leave src/meta */
-	/* With a failed store no error can be trusted: -EIO makes the client ask another server. */
+	assert(rc <= 0); /* META_RETRY and similar results do not leave src/meta */
+	/* If the store has failed, any error may be wrong: -EIO makes the client ask another server. */
 	if (rc < 0 && store_failed(s))
 		rc = rpc_fail(r, -EIO, "the store of this metadata server has failed");
 	hist_add(&s->methods[index].time, rt_now_ns() - begin_ns);
@@ -316,7 +316,8 @@ int meta_format(struct kv *kv, const struct meta_options *o, struct cluster_id *
 		return -EINVAL;
 	if (id->high == 0 && id->low == 0)
 		*id = (struct cluster_id){.high = rt_random_u64(), .low = rt_random_u64() | 1};
-	/* Create the tenant first, so that a store with a ClusterRecord always has it. */
+	/* Create the tenant before the ClusterRecord, so that a store with a ClusterRecord always has its first
+	 * tenant. */
 	int rc = make_tenant(kv, o, tenant);
 	if (rc == 0)
 		rc = meta_map_format(kv, *id, network_place);
@@ -332,7 +333,7 @@ static void await_shutdown(void *arg)
 	end_with(s, rt_shutdown_wait());
 }
 
-/* Detects a failed store also if no request fails: a background transaction may be the first to notice. */
+/* Fiber: detects a failed store even if no request fails, because a background transaction may be the first to fail. */
 static void watch_store(void *arg)
 {
 	struct meta_service *s = arg;

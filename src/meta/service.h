@@ -4,8 +4,8 @@
  * serve the same store if its engine allows this.
  *
  * The context of a request names its tenant; an unknown name is refused (-EACCES). The name "system" may do operations
- * that belong to no tenant, like creating tenants and changing the cluster map; "system:7" acts for tenant 7. (Signed
- * tokens will decide which caller may use these names.)
+ * that belong to no tenant, like creating tenants and changing the cluster map; "system:7" acts for tenant 7. (The
+ * names are not yet protected: signed tokens will decide which caller may use them.)
  */
 #ifndef META_SERVICE_H
 #define META_SERVICE_H
@@ -23,18 +23,23 @@ struct meta_serve_options {
 	const char *listen;
 	struct meta_options meta;
 	struct meta_map_options map;
-	uint64_t partition_rate;  /* limit of queries per second of one partition; 0: no limit */
-	uint64_t partition_burst; /* queries at once; 0: a quarter of partition_rate */
-	uint64_t usage_ns;        /* interval of counting the usage of directories; 0: never */
-	uint64_t pool_bytes;      /* memory for payloads and bodies of large requests; 0: 64 MiB */
-	size_t connections_max;   /* 0: the default of rpc_server_open */
-	size_t in_flight_max;     /* requests of one connection; 0: 1024 */
-	uint64_t stall_ns;        /* 0: the default of rpc_server_open */
-	uint64_t grace_ns;        /* time for running requests to finish at the end */
-	/* Called once when the server accepts requests; s is valid until `ended` is called. An error ends
-	 * meta_serve, which returns it. May be NULL. */
+	uint64_t partition_rate; /* limit of queries per second of one partition; 0: no limit */
+	/* number of queries of one partition that may come at once; 0: a quarter of partition_rate */
+	uint64_t partition_burst;
+	uint64_t usage_ns;   /* interval of counting the usage of directories; 0: never */
+	uint64_t pool_bytes; /* memory for payloads and bodies of large requests; 0: 64 MiB */
+	/* largest number of connections; 0: the default of rpc_server_open */
+	size_t connections_max;
+	/* largest number of concurrent requests of one connection; 0: 1024 */
+	size_t in_flight_max;
+	/* time after which a stalled connection is closed; 0: the default of rpc_server_open */
+	uint64_t stall_ns;
+	/* time that running requests get to finish after the process was asked to stop */
+	uint64_t grace_ns;
+	/* Called once when the server accepts requests; s is valid until `ended` is called. If it returns an error,
+	 * meta_serve ends and returns this error. May be NULL. */
 	int (*ready)(void *ctx, const char *addr, struct meta_service *s);
-	/* Called at the end, before the server is closed. May be NULL. */
+	/* Called when meta_serve ends, before the server is closed. May be NULL. */
 	void (*ended)(void *ctx);
 	void *ctx;
 };

@@ -8,7 +8,7 @@
 #include "meta/service_impl.h"
 #include "rt/rt.h"
 
-/* A response ends after the block with which it reaches this size, so it has at most one block more. */
+/* A response ends with the block that brings it to this size, so it exceeds this size by at most one block. */
 #define REPLY_ENOUGH ((size_t)(960 * KIB))
 
 static int block_begin(struct rpc_request *r, const meta_msg_block *m, struct meta_ctx *ctx,
@@ -147,7 +147,8 @@ int ms_handle_block_relayout(struct rpc_request *r)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* Puts the first blocks into the response, at least one, and as many as one response carries. */
+/* Puts blocks into the response in the order of the request: at least the first, and as many as one response
+ * carries. */
 static int blocks_reply(struct rpc_request *r, const struct meta_block *blocks, size_t n)
 {
 	Terrane__Meta__BlockGetResponse *p = rpc_reply_body(r);

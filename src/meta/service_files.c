@@ -19,7 +19,7 @@ int ms_handle_file_new(struct rpc_request *r)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* The result of reading a file. */
+/* A file and its extents, as read for a response. */
 struct got_file {
 	struct meta_file file;
 	struct meta_part part;
@@ -78,7 +78,7 @@ static int by_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Stores the ids of the extents' blocks in out, each once; returns their number. */
+/* Stores the ids of the extents' blocks in out, each once. Returns the number of ids. */
 static size_t blocks_of(const struct meta_extent *e, size_t n, uint64_t *out)
 {
 	size_t count = 0;
@@ -92,10 +92,9 @@ static size_t blocks_of(const struct meta_extent *e, size_t n, uint64_t *out)
 	return count;
 }
 
-#define OPEN_BLOCKS_MAX 64 /* blocks in the response to one open */
+#define OPEN_BLOCKS_MAX 64 /* largest number of blocks in the response to one open */
 
-/* Adds blocks of the file to the response. The client reads blocks that are missing in the response by
- * another request. */
+/* Adds blocks of the file to the response. The client requests the missing blocks in another request. */
 static int open_blocks(struct rpc_request *r, const struct meta_ctx *ctx, const struct got_file *g)
 {
 	Terrane__Meta__OpenResponse *p = rpc_reply_body(r);
@@ -125,8 +124,8 @@ static int open_blocks(struct rpc_request *r, const struct meta_ctx *ctx, const 
 	return 0;
 }
 
-/* Opens a file by its name. Called if the name exists but the file record does not, because a crash came between the two
- * writes: meta_file_open creates the record again. */
+/* Opens a file by its name. Called if the name exists but the file record does not, because of a crash between the
+ * two writes: meta_file_open writes the record again. */
 static int open_by_name(struct rpc_request *r, const struct meta_ctx *ctx, struct got_file *g)
 {
 	const Terrane__Meta__OpenRequest *q = rpc_body(r);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Handlers for the background services. One request walks over many partitions, and ends early if they have many rows:
- * so an idle cluster costs few requests, and in a busy cluster each request is short.
+ * Handlers for the background services. One request walks over many partitions, and ends early if these partitions have
+ * many rows: so an idle cluster needs few requests, and in a busy cluster each request is short.
  */
 #include <assert.h>
 #include <errno.h>
@@ -11,20 +11,20 @@
 #include "meta/service_impl.h"
 #include "rt/rt.h"
 
-#define WALK_PARTITIONS 256 /* partitions that one request covers at most */
-#define WALK_ROWS 256       /* rows after which a request ends */
-#define CHUNKS_MAX 128      /* sets of dead chunks in one response */
-#define BLOCKS_MAX 128      /* blocks in one response */
+#define WALK_PARTITIONS 256 /* largest number of partitions that one request covers */
+#define WALK_ROWS 256       /* number of rows after which a request ends */
+#define CHUNKS_MAX 128      /* largest number of sets of dead chunks in one response */
+#define BLOCKS_MAX 128      /* largest number of blocks in one response */
 
 typedef Terrane__Meta__GcCursor msg_cursor;
 
 /* --- walks ------------------------------------------------------------------------------------ */
 
 struct walk {
-	enum meta_gc_kind kind; /* names the layer */
+	enum meta_gc_kind kind; /* kind of garbage; determines the layer */
 	uint64_t index, end;
 	struct meta_gc_cursor at;
-	unsigned partitions; /* completed in this request */
+	unsigned partitions; /* number of partitions completed in this request */
 };
 
 static int walk_begin(struct rpc_request *r, struct walk *w, uint64_t index, uint64_t end,
@@ -48,8 +48,8 @@ static int walk_begin(struct rpc_request *r, struct walk *w, uint64_t index, uin
 	return 0;
 }
 
-/* Goes to the next partition with rows if the present one is complete. Sets *more to whether this request is to read
- * from partition w->index. */
+/* Goes to the next partition with rows if the present partition is complete. Sets *more to whether this request is
+ * to read from partition w->index. */
 static int walk_next(struct rpc_request *r, struct walk *w, bool *more)
 {
 	*more = false;
@@ -211,7 +211,8 @@ int ms_handle_chunks_wanted(struct rpc_request *r)
 		struct meta_ctx ctx = {f->tenant};
 		bool wanted = false;
 		rc = ask(ms_meta(r), &ctx, f->block, f->chunk_block, f->index, q->disk, &wanted);
-		/* All chunks of an unreadable record stay, and the request continues with the other blocks. */
+		/* All chunks of an unreadable record count as wanted, and the request continues with the other
+		 * blocks. */
 		bool unreadable = rc == -EBADMSG || rc == -EFBIG;
 		p->wanted[i] = wanted || unreadable;
 		rc = unreadable ? 0 : rc;
@@ -305,9 +306,9 @@ int ms_handle_blocks(struct rpc_request *r)
 
 /* --- leases ----------------------------------------------------------------------------------- */
 
-/* The request has the time for which the caller has seen the turn of another holder, measured on the caller's clock.
- * It is converted to a time of this server's clock. If this clock began later than that, the time becomes shorter, and
- * the caller waits longer. */
+/* The request tells for how long the caller has seen the turn of another holder, measured on the caller's clock.
+ * This duration is converted to a time of this server's clock. If this server's clock began later than that time,
+ * the duration becomes shorter, and the caller waits longer. */
 int ms_handle_lease(struct rpc_request *r)
 {
 	const Terrane__Meta__LeaseRequest *q = rpc_body(r);

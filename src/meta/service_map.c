@@ -9,7 +9,7 @@
 #include "meta/service_impl.h"
 #include "meta_api/node.h"
 
-#define USAGE_DISKS_MAX 10000 /* disks whose use one response carries */
+#define USAGE_DISKS_MAX 10000 /* largest number of disks with their used bytes in one response */
 
 /* --- changes since a version ------------------------------------------------------------------ */
 
@@ -20,11 +20,11 @@
  */
 struct page {
 	struct cluster *map;
-	uint64_t since, upto; /* versions: above since, up to upto */
+	uint64_t since, upto; /* range of versions: above since, up to upto */
 	bool usage;
 	Terrane__Meta__MapGetResponse *out;
 	struct rpc_request *r;
-	struct map sent; /* ids of the nodes in the page */
+	struct map sent; /* ids of the nodes that the page has already */
 };
 
 static int by_u64(const void *a, const void *b)
@@ -33,7 +33,7 @@ static int by_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Sets the last version of the page: that of its META_MAP_PAGE-th record. */
+/* Sets p->upto to the last version of the page: the version of its META_MAP_PAGE-th record. */
 static int find_end(struct page *p)
 {
 	const struct cluster *c = p->map;

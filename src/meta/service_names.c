@@ -251,7 +251,8 @@ static int new_files(struct rpc_request *r, const Terrane__Meta__CreateRequest *
 	return 0;
 }
 
-/* Puts the results of the single files into the response if a file failed; without results, all succeeded. */
+/* Puts the results of the single files into the response if a file failed. A response without results means that
+ * all files were created. */
 static int create_reply(struct rpc_request *r, const int *results, size_t n)
 {
 	Terrane__Meta__CreateResponse *p = rpc_reply_body(r);
@@ -383,7 +384,8 @@ int ms_handle_du(struct rpc_request *r)
 	Terrane__Meta__DuResponse *p = rpc_reply_body(r);
 	struct meta_ctx ctx;
 	struct meta_usage u = {0};
-	/* A count reads the complete tree, so tenants only read the result of the servers' periodic count. */
+	/* A count reads the complete tree, so tenants may not start one: they get the result of the servers'
+	 * periodic count. */
 	bool own = strncmp(rt_context()->tenant, META_SYSTEM, strlen(META_SYSTEM)) != 0;
 	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
 	if (rc == 0 && q->refresh && own)

@@ -60,7 +60,7 @@ void ms_count_usage(void *arg)
 		} else if (rc != -EBUSY) {
 			log_warn("usage_not_counted", "err=%s", err_name(rc));
 		}
-		/* A server without the lease asks for it more often than it would count. */
+		/* A server without the lease asks for the lease more often than the holder counts. */
 		if (rt_sleep_ns(ours ? s->usage_ns : s->usage_ns / 4 + 1) < 0)
 			break;
 	}

@@ -3,9 +3,9 @@
  * Tenants and their quota.
  *
  * The account of a tenant is one record, and the blocks that it counts are in other partitions, so charging a
- * block has two steps. Each charge and each refund has a random number (charge). The account changes together
- * with a note (Counted) of that number, so it is counted once however often the request is sent. The note is
- * deleted once the block record has the charge, or the row that caused the refund is deleted.
+ * block has two steps. Each charge and each refund has a random number (charge). The account changes in one transaction
+ * with a note (Counted) of that number, so the account has each charge and refund once, however often the request is
+ * sent. The note is deleted once the block record has the charge, or the row that caused the refund is deleted.
  *
  *   commit:  account + charge note  ->  block record with the charge's number  ->  charge note deleted
  *   refund:  Refund or DeadChunks row of the block  ->  account + refund note  ->  that row deleted
@@ -42,10 +42,11 @@ static uint64_t part_account(const struct meta *m, uint32_t tenant)
 
 #define SETTLED_MAX 32
 
-/* Serialises the changes of one account by this process: concurrent transactions on it would refuse each other. */
+/* Lock that serialises the changes of one account by this process: concurrent transactions on the account would
+ * refuse each other. */
 struct account_lock {
 	struct rt_mutex mutex;
-	/* Keys of charge notes that are no longer needed; the next change deletes them. */
+	/* Keys of charge notes that are no longer needed; the next change of the account deletes them. */
 	struct schema_key settled[SETTLED_MAX];
 	size_t settled_count;
 };
@@ -65,8 +66,8 @@ void accounts_fini(struct meta *m)
 	map_fini(&m->accounts);
 }
 
-/* Locks the account. *out is NULL, and nothing is locked, when too many accounts are in use: changes are still correct,
- * with more retries. */
+/* Locks the account of a tenant. Sets *out to NULL, and locks nothing, when too many accounts are in use: changes
+ * are still correct, with more retries. */
 static int account_lock(struct meta *m, uint32_t tenant, struct account_lock **out)
 {
 	struct account_lock *l = map_get(&m->accounts, tenant);
@@ -98,12 +99,13 @@ static void account_unlock(struct account_lock *l)
 void account_settled(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge)
 {
 	struct account_lock *l = map_get(&m->accounts, tenant);
-	/* When the list is full the collector deletes the note. */
+	/* If the list is full, the key is not added, and the collector deletes the charge note later. */
 	if (l != NULL && l->settled_count < SETTLED_MAX)
 		l->settled[l->settled_count++] = key_ids(KEY_CHARGED, tenant, block, charge);
 }
 
-/* Drops the first n keys, which were deleted; others may have been added while the transaction ran. */
+/* Removes the first n keys from l->settled: their notes were deleted. Other keys may have been added while that
+ * transaction ran. */
 static void settled_drop(struct account_lock *l, size_t n)
 {
 	assert(rt_mutex_held(&l->mutex));
@@ -114,8 +116,8 @@ static void settled_drop(struct account_lock *l, size_t n)
 
 enum change { CHARGE, CHARGE_ANYWAY, UNCHARGE, REFUND };
 
-/* Changes the account in memory. *bytes is set to the note's for UNCHARGE. META_DONE: the note shows that the stored
- * account has the change. -EDQUOT. */
+/* Changes the account in memory. For UNCHARGE, sets *bytes to the bytes of the note. META_DONE: the note shows that
+ * the stored account has the change already. -EDQUOT. */
 static int account_apply(enum change what, rec_account *q, const rec_counted *note, uint64_t *bytes)
 {
 	switch (what) {
@@ -142,7 +144,7 @@ static int account_apply(enum change what, rec_account *q, const rec_counted *no
 	return 0;
 }
 
-/* One attempt; -ESTALE: the account has changed since it was read. */
+/* Makes one attempt to change the account. -ESTALE: the account has changed since it was read. */
 static int account_change_once(struct meta *m, uint32_t tenant, enum change what,
 			       struct schema_key note_key, uint64_t bytes, struct account_lock *l)
 {
@@ -171,7 +173,7 @@ static int account_change_once(struct meta *m, uint32_t tenant, enum change what
 	txn_init(&t, &a);
 	txn_equals(&t, keys[0], r.value[0]);
 	txn_same(&t, keys[1], r.value[1]);
-	/* A charge is followed by the commit of the block, which makes it durable, or it is taken back. */
+	/* The commit of the block follows a charge and makes it durable; without a commit the charge is taken back. */
 	t.early = what == CHARGE || what == CHARGE_ANYWAY;
 	txn_put(&t, keys[0], &q->base);
 	if (what == UNCHARGE)
@@ -247,7 +249,7 @@ static int tenant_check(const struct meta_tenant *t)
 	return schema_name_check(meta_name(t->name));
 }
 
-/* Stores a record unless the key has one. */
+/* Stores a record unless the key has one already. */
 static int put_first(struct meta *m, uint64_t partition, struct schema_key key,
 		     const ProtobufCMessage *msg, struct arena *a)
 {

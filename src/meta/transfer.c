@@ -9,7 +9,7 @@
  *
  *   1  the record is written, PENDING, with the whole change
  *   2  the Dir of a directory that is moved or removed gets the transfer's id: the backpointer. A directory
- *      takes part in one transfer at a time
+ *      takes part in at most one transfer at a time
  *   3  the row at `from` becomes "leaving": the same entry, with the transfer's id
  *   4  the row at `to` becomes "arriving": the new entry, with the transfer's id and the entry it replaces
  *   5  checks: no cycle; the directory is empty, and closed in all its slices
@@ -27,9 +27,9 @@
  *      meant before.
  *   2. The record is deleted only when no row and no directory has its id any more.
  *   3. A transfer's id is used once. Another attempt draws a new one.
- *   4. A row that leaves is compared byte by byte when it is taken, and every change of a row gives it
+ *   4. A leaving row is compared byte by byte when the transfer takes it, and every change of a row gives it
  *      a new stamp: a delayed copy of step 3 is refused.
- *   5. A step whose result is in doubt is not repeated: the transfer is aborted.
+ *   5. A step with a result in doubt is not repeated: the transfer is aborted.
  *
  * No cycles. A move sets the backpointer of its directory (2) before it walks from the destination up to the
  * root (5), and brings other transfers that it finds on the way to their end. Of two moves that would
@@ -43,8 +43,10 @@
 #include "meta_api/id.h"
 #include "rt/rt.h"
 
-#define PENDING_WAITS 3                 /* waits for a pending transfer of another request */
-#define PENDING_WAIT_NS (4 * NS_PER_MS) /* upper bound of each, drawn at random */
+/* number of waits for a pending transfer of another request */
+#define PENDING_WAITS 3
+/* upper bound of each of these waits; the duration is random */
+#define PENDING_WAIT_NS (4 * NS_PER_MS)
 
 static uint64_t part_transfer(const struct meta *m, uint32_t tenant, uint64_t id)
 {
@@ -88,14 +90,15 @@ static int decide(struct meta *m, struct transfer *t, int state, struct arena *a
 	return rc;
 }
 
-/* --- step 7 ----------------------------------------------------------------------------------- */
+/* --- step 7: apply the decision --------------------------------------------------------------- */
 
 static struct meta_name place_name(const rec_place *p)
 {
 	return (struct meta_name){(const char *)p->name.data, p->name.len};
 }
 
-/* Adds to x the tombstones of a committed transfer's row: of the id that leaves, or of the id that is replaced. */
+/* Adds to x the tombstone for a row of a committed transfer: the tombstone of the object that the transfer moves or
+ * removes (row at `from`), or of the file that it replaces (row at `to`). */
 static void put_tombstones(struct txn *x, const struct transfer *t, const struct row *r)
 {
 	if (!r->row->arriving) {
@@ -107,7 +110,7 @@ static void put_tombstones(struct txn *x, const struct transfer *t, const struct
 		};
 		assert(t->rec->kind >= REC_RENAME && t->rec->kind <= REC_RMDIR);
 		row_put_tombstone(x, r, r->row->id, r->row->kind, why[t->rec->kind]);
-		/* The stamp of the arriving entry is the number of the request. */
+		/* The stamp of the entry at `to` is the number of the request. */
 		if (t->rec->becomes != NULL)
 			row_put_request_done(x, r, t->rec->becomes->stamp, r->row->id,
 					     r->row->kind);
@@ -117,7 +120,8 @@ static void put_tombstones(struct txn *x, const struct transfer *t, const struct
 	}
 }
 
-/* Changes one row as the transfer was decided; a row that it does not hold any more is left alone. */
+/* Changes one row according to the decision about the transfer; leaves the row alone if the transfer does not hold
+ * it any more. */
 static int apply_row(struct meta *m, const struct transfer *t, const rec_place *place,
 		     struct arena *a)
 {
@@ -187,7 +191,7 @@ static int dir_write(struct meta *m, uint32_t tenant, uint64_t dir, struct kv_by
 	return txn_run(m, &x, part_name(m, tenant, dir, SLICE_HOME), NULL);
 }
 
-/* Clears the backpointer, and sets the new parent of a directory that was moved. */
+/* Step 7: clears the backpointer of the directory, and sets the new parent of a directory that was moved. */
 static int apply_dir(struct meta *m, const struct transfer *t, struct arena *a)
 {
 	for (unsigned try = 0;; try++) {
@@ -241,7 +245,8 @@ static int slice_reopen(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* Deletes a slice of a removed directory, which this transfer closed. Its tombstones are left to the collector. */
+/* Deletes a slice of a removed directory; this transfer has closed the slice. Leaves the tombstones of the slice to
+ * the collector. */
 static int slice_remove(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
 			void *ctx)
 {
@@ -271,7 +276,7 @@ static int slice_remove(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t 
 	return rc == -ESTALE ? 0 : rc;
 }
 
-/* Step 7. */
+/* Carries out step 7 of a decided transfer: makes its rows plain, clears the backpointer and deletes the record. */
 static int finish(struct meta *m, struct transfer *t, struct arena *a)
 {
 	assert(t->rec->state != REC_PENDING);
@@ -328,7 +333,7 @@ int transfer_settle(struct meta *m, uint32_t tenant, uint64_t id, struct arena *
 
 /* --- carrying out a transfer ------------------------------------------------------------------ */
 
-/* Step 1. */
+/* Carries out step 1: writes the record of the transfer. */
 static int begin(struct meta *m, struct transfer *t, struct arena *a)
 {
 	assert(t->id != 0 && t->rec->state == REC_PENDING);
@@ -344,7 +349,8 @@ static int begin(struct meta *m, struct transfer *t, struct arena *a)
 	return txn_run(m, &x, part_transfer(m, t->tenant, t->id), NULL);
 }
 
-/* Step 2. META_RETRY: another transfer had the directory, and has ended. */
+/* Carries out step 2: writes the transfer's id into the directory's Dir. META_RETRY: another transfer held the
+ * directory, and has ended. */
 static int take_dir(struct meta *m, const struct transfer *t, struct arena *a)
 {
 	assert(t->rec->was->kind == META_DIR);
@@ -367,7 +373,7 @@ static int take_dir(struct meta *m, const struct transfer *t, struct arena *a)
 	return rc == -ESTALE ? META_RETRY : rc;
 }
 
-/* Step 3. META_RETRY: the row has changed. */
+/* Carries out step 3: marks the row at `from` as leaving. META_RETRY: the row has changed. */
 static int take_from(struct meta *m, const struct transfer *t, const struct row *from,
 		     struct arena *a)
 {
@@ -383,7 +389,7 @@ static int take_from(struct meta *m, const struct transfer *t, const struct row 
 	return rc == -ESTALE ? META_RETRY : rc;
 }
 
-/* Step 4. META_RETRY: the row has changed. */
+/* Carries out step 4: writes the arriving row at `to`. META_RETRY: the row has changed. */
 static int take_to(struct meta *m, const struct transfer *t, const struct row *to, struct arena *a)
 {
 	struct txn x;
@@ -401,7 +407,7 @@ static int take_to(struct meta *m, const struct transfer *t, const struct row *t
 	return rc == -ESTALE ? META_RETRY : rc;
 }
 
-/* Steps 2 to 5. */
+/* Carries out steps 2 to 5: takes the directory and both rows, and runs the checks. */
 static int take_all(struct meta *m, struct transfer *t, struct transfer_plan *p, struct arena *a)
 {
 	int rc = 0;
@@ -437,7 +443,8 @@ static int undo_own(struct meta *m, struct transfer *t, int why, struct arena *a
 	return why;
 }
 
-/* The commit is in doubt. Aborts the transfer if it is still pending. Returns 0 if it was committed, else why. */
+/* Called if the commit is in doubt: aborts the transfer if it is still pending. Returns 0 if it was committed, else
+ * why. */
 static int resolve_decision(struct meta *m, struct transfer *t, int why, struct arena *a)
 {
 	rt_shield_enter();
@@ -472,7 +479,8 @@ int transfer_do(struct meta *m, struct transfer_plan *p, struct arena *a)
 		return resolve_decision(m, &t, rc, a);
 	if (rc != 0)
 		return undo_own(m, &t, rc == -ESTALE ? META_RETRY : rc, a);
-	/* Committed. If finish fails, the next request or the collector completes it. */
+	/* The transfer is committed. If finish fails, the next request that reads its rows, or the collector,
+	 * completes it. */
 	rt_shield_enter();
 	finish(m, &t, a);
 	rt_shield_leave();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Transactions and reads with their bytes in an arena. */
+/* Builds and runs transactions and reads, with their bytes in an arena. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -35,8 +35,8 @@ void txn_init(struct txn *t, struct arena *a)
 	*t = (struct txn){.arena = a};
 }
 
-/* Returns the list with room for one more item: a full list is copied to one of twice the size. Sets t->rc when that
- * fails. */
+/* Returns the list with room for one more item: copies a full list to a list of twice the size. Sets t->rc if
+ * there is no memory for the copy. */
 static void *grow(struct txn *t, void *items, size_t count, size_t *cap, size_t size)
 {
 	assert(count <= *cap);
@@ -132,7 +132,8 @@ int txn_run(struct meta *m, struct txn *t, uint64_t partition, size_t *failed)
 	assert(t->write_count > 0);
 	struct kv_txn txn = {t->checks, t->check_count, t->writes, t->write_count, t->early};
 	int rc = kv_txn(m->kv, partition, &txn, failed);
-	/* -EROFS from kv means that the engine was closed after an error. Callers of txn_run use -EROFS for sealed. */
+	/* kv returns -EROFS if the engine was closed after an error. Callers of txn_run use -EROFS for sealed
+	 * objects. */
 	return rc == -EROFS ? -EIO : rc;
 }
 

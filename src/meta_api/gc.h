@@ -33,7 +33,7 @@ struct meta_gc_counts {
 	uint64_t seen;
 	uint64_t marked;
 	uint64_t collected;
-	/* Not collected yet: within the grace period, or another row must be collected first. */
+	/* Objects that are not collected yet: they are in the grace period, or another row must be collected first. */
 	uint64_t left;
 	uint64_t damaged; /* rows that cannot be decoded; they are logged and skipped */
 };
@@ -41,7 +41,7 @@ struct meta_gc_counts {
 /* Dead chunks of a block: no record names chunk (chunk_block, i) on chunks[i].disk any more. */
 struct meta_dead_chunks {
 	uint32_t tenant;
-	uint64_t block; /* whose chunks they were */
+	uint64_t block; /* block that the chunks belonged to */
 	uint64_t chunk_block;
 	size_t chunk_count;
 	struct meta_chunk *chunks;
@@ -50,21 +50,23 @@ struct meta_dead_chunks {
 struct meta_on_disk {
 	uint32_t tenant;
 	uint64_t block;
-	uint32_t index; /* META_CHUNKS_MAX: not known, the row cannot be decoded */
+	/* index of the chunk; META_CHUNKS_MAX: not known, because the row cannot be decoded */
+	uint32_t index;
 };
 
 struct meta_block_at {
 	uint32_t tenant;
-	struct meta_block block; /* its chunks are the arena's */
-	uint64_t owned_bytes;    /* bytes that its owners use; the rest is dead */
+	struct meta_block block; /* the block; its list of chunks is in the arena */
+	/* bytes that the owners of the block use; all other bytes are garbage */
+	uint64_t owned_bytes;
 };
 
 struct meta_lease {
 	char name[64];
-	uint64_t holder; /* drawn by the worker, not 0 */
-	uint64_t turn;   /* set by take and renew */
-	/* Kept by the caller: the turn of another holder that it saw last, and when it saw that turn first, on its
-	 * monotonic clock. */
+	uint64_t holder; /* random number of the worker, drawn by it, not 0 */
+	uint64_t turn;   /* set when the lease is taken or renewed */
+	/* Values that the caller keeps between calls: the turn of another holder that it saw last, and the time on
+	 * its monotonic clock when it saw that turn first. */
 	uint64_t seen_ns;
 	uint64_t seen_turn;
 	uint64_t duration_ns;

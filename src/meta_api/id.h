@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ids of objects. The caller draws them, so that a request that is sent again names the same object. */
+/* Ids of objects. The caller draws them at random, so that a request that is sent again has the id of the same object.
+ * */
 #ifndef META_API_ID_H
 #define META_API_ID_H
 
@@ -11,8 +12,8 @@
 /* Draws a random id, never 0 and never META_ROOT. */
 uint64_t meta_id(void);
 /*
- * Draws n consecutive ids, 1 to META_BATCH_MAX, of one partition of the File layer, and returns the first: so the
- * records of files that one call creates are written in one transaction.
+ * Draws n consecutive ids (1 to META_BATCH_MAX) of one partition of the File layer, and returns the first id. The
+ * records of files that one call creates are then written in one transaction.
  */
 uint64_t meta_id_run(size_t n);
 

@@ -13,17 +13,18 @@
 struct meta_map_disk {
 	uint64_t id;
 	enum cluster_media media;
-	struct rs_shape local; /* code of a pool; {0, 0}: not a pool */
+	struct rs_shape local; /* code of a pool; {0, 0}: the disk is not a pool */
 	uint64_t capacity_bytes;
 	uint64_t used_bytes;
 	enum cluster_state
-		health;      /* online, full, suspect or failed; any other value counts as failed */
-	uint64_t created_ns; /* wall clock, see cluster_disk; 0: not known */
+		health; /* online, full, suspect or failed; any other value counts as failed */
+	/* creation time of the drive, wall clock (see cluster_disk); 0: not known */
+	uint64_t created_ns;
 };
 
 struct meta_map_node {
 	uint64_t id;
-	uint64_t incarnation; /* drawn when its process started, not 0 */
+	uint64_t incarnation; /* random number, drawn when the node's process started, not 0 */
 	const char *name;
 	const char *rack;
 	const char *addr;

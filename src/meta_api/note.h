@@ -6,9 +6,9 @@
  * A note's name is "family/rest". The notes of a family are in one partition of the SYSTEM layer and are listed
  * together, in order of names: a family is for hundreds or thousands of notes, not for millions.
  *
- * Each change increments the note's turn, and must bring the current turn: so of two concurrent changes one is refused,
- * and a request that arrives twice has no second effect. A note with an empty text keeps its turn and is listed. A
- * dropped note starts again at turn 0, so only notes with a single writer may be dropped.
+ * Each change increments the note's turn, and its request must have the current turn: so of two concurrent changes one
+ * is refused, and a request that arrives twice has no second effect. A note with an empty text keeps its turn and is
+ * listed. A dropped note starts again at turn 0, so only notes with a single writer may be dropped.
  */
 #ifndef META_API_NOTE_H
 #define META_API_NOTE_H
@@ -17,11 +17,11 @@
 
 #define META_NOTE_NAME_MAX 63
 #define META_NOTE_TEXT_MAX 4000
-#define META_NOTES_MAX 200 /* of one page of a listing */
+#define META_NOTES_MAX 200 /* largest number of notes in one page of a listing */
 
 struct meta_note {
 	char name[META_NOTE_NAME_MAX + 1];
-	uint64_t turn; /* 0: the note does not exist */
+	uint64_t turn; /* number of changes of the note; 0: the note does not exist */
 	const char *text;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Shared by the metadata service and its clients: limits, and the objects of the filesystem as calls pass
- * them. meta/meta.h documents the operations on them, their promises and errors.
+ * Limits, and the objects of the filesystem in the form in which calls pass them. The metadata service and its clients
+ * use this header. meta/meta.h documents the operations on them, their promises and errors.
  */
 #ifndef META_API_TYPES_H
 #define META_API_TYPES_H
@@ -14,44 +14,50 @@
 #include "base/base.h"
 #include "cluster/cluster.h"
 
-/* The tenant of a context that may do administration and background work. */
+/* Name of the tenant that a context needs for administration and background work. */
 #define META_SYSTEM "system"
 
-#define META_ROOT 1ULL /* the root directory of every tenant */
+#define META_ROOT 1ULL /* id of the root directory of every tenant */
 #define META_NAME_MAX 255
 #define META_PATH_MAX 4096
-#define META_DEPTH_MAX 1000         /* levels of a path; a tree built by id may be deeper */
-#define META_BATCH_MAX 1000         /* files of one create */
-#define META_PAGE_MAX 1000          /* entries, extents or rows of one page */
-#define META_EXTENTS_MAX 256        /* of one meta_file_add; a file may have any number */
-#define META_INLINE_EXTENTS 4       /* of a file that meta_create creates sealed */
-#define META_CHUNKS_MAX 255         /* disks (or pools) of one block */
-#define META_OWNERS_MAX 1000        /* of one call; a block may have any number */
-#define META_FILE_MAX (1ULL << 60)  /* bytes */
-#define META_BLOCK_MAX (1ULL << 40) /* bytes */
+/* largest number of levels of a path; a tree built by id may be deeper */
+#define META_DEPTH_MAX 1000
+#define META_BATCH_MAX 1000 /* largest number of files of one create */
+#define META_PAGE_MAX 1000  /* largest number of entries, extents or rows in one page */
+/* largest number of extents in one meta_file_add; a file may have any number */
+#define META_EXTENTS_MAX 256
+/* largest number of extents of a file that meta_create creates sealed */
+#define META_INLINE_EXTENTS 4
+#define META_CHUNKS_MAX 255 /* largest number of disks (or pools) of one block */
+/* largest number of owners in one call; a block may have any number */
+#define META_OWNERS_MAX 1000
+#define META_FILE_MAX (1ULL << 60)  /* largest size of a file in bytes */
+#define META_BLOCK_MAX (1ULL << 40) /* largest size of a block in bytes */
 #define META_TENANT_NAME_MAX 64
-#define META_ENCODING_MAX 32 /* bytes of its text, with the terminator */
+/* largest size of the text of an encoding in bytes, with the terminator */
+#define META_ENCODING_MAX 32
 
 /*
- * The longest time that a server, and then a client, serves sealed metadata from its cache. A removed object may be
- * served for both times, one after the other, and what it leads to must still exist: so the collector's grace period is
- * longer. The service that advances epochs (gc.h) waits at least META_GRACE_MIN between two.
+ * The longest time for which a server, and then a client, serves sealed metadata from its cache. A removed object
+ * may be served for both times, one after the other, and the objects that it leads to must still exist: so the
+ * collector's grace period is longer. The service that advances epochs (gc.h) waits at least META_GRACE_MIN
+ * between two epochs.
  */
-#define META_CACHE_TTL_MAX (60 * NS_PER_S) /* of a server; and of a client */
+#define META_CACHE_TTL_MAX (60 * NS_PER_S)
 #define META_GRACE_MIN (3 * META_CACHE_TTL_MAX)
 
 /* --- tenants ---------------------------------------------------------------------------------- */
 
 struct meta_tenant {
 	uint32_t id;                         /* not 0 */
-	char name[META_TENANT_NAME_MAX + 1]; /* rules as for a file's name */
+	char name[META_TENANT_NAME_MAX + 1]; /* name of the tenant; the rules of file names hold */
 	uint64_t quota_bytes;                /* limit of used_bytes; 0: no limit */
 	uint64_t used_bytes; /* bytes of committed blocks, before redundancy; set by the store */
 };
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* A name; text has no terminator. */
+/* A name in a directory. The text has no terminator. */
 struct meta_name {
 	const char *text;
 	size_t len;
@@ -65,11 +71,11 @@ static inline struct meta_name meta_name(const char *text)
 enum meta_kind { META_FILE = 1, META_DIR = 2 };
 
 /*
- * A name in a directory, with what a listing shows. For a file that is not sealed, size is the size when it was named
- * or last closed; meta_file_get returns the current one.
+ * A name in a directory, with the fields that a listing shows. For a file that is not sealed, size is the size
+ * when the file got its name or was last closed; meta_file_get returns the current size.
  */
 struct meta_entry {
-	struct meta_name name; /* points into the page, or is the caller's */
+	struct meta_name name; /* points into the page of a listing, or to the caller's text */
 	enum meta_kind kind;
 	uint64_t id;
 	uint64_t size;
@@ -79,22 +85,23 @@ struct meta_entry {
 
 struct meta_dir {
 	uint64_t id;
-	uint64_t parent; /* 0: the root */
+	uint64_t parent; /* id of the parent directory; 0: this is the root */
 	uint64_t created_ns;
 	bool sealed;
-	bool spread; /* its names are in several partitions; listings are not sorted */
+	bool spread; /* the names are in several partitions; listings are not sorted */
 };
 
-/* Position of a listing; zeroed at its start. Comes back from clients, so the store checks it. */
+/* Position of a listing; zeroed at the start of the listing. The store checks each cursor, because clients send it
+ * back. */
 struct meta_cursor {
 	uint32_t slice;
-	uint16_t name_len; /* bytes of name, the last one listed; 0: start of the slice */
+	uint16_t name_len; /* length of name, the last listed name; 0: start of the slice */
 	bool end;          /* the listing is complete */
 	char name[META_NAME_MAX];
 };
 
 struct meta_page {
-	struct meta_entry *entries; /* the arena's */
+	struct meta_entry *entries; /* in the arena of the caller */
 	size_t count;
 	struct meta_cursor next;
 };
@@ -104,97 +111,105 @@ struct meta_page {
 /* A piece of a file: a range of a block. */
 struct meta_extent {
 	uint64_t block;
-	uint64_t offset; /* in the block */
-	uint64_t length; /* bytes; 0 only when open */
-	bool open;       /* last extent of a file under append: the block record has its length */
+	uint64_t offset; /* offset in the block */
+	uint64_t length; /* bytes; 0 only if the extent is open */
+	bool open;       /* last extent of a file under append: the block record has the length */
 };
 
 struct meta_file {
 	uint64_t id;
-	uint64_t dir;  /* directory that it was created for */
-	uint64_t size; /* bytes of all extents but an open one */
+	uint64_t dir;  /* directory that the file was created for */
+	uint64_t size; /* bytes of all extents except an open one */
 	uint64_t mtime_ns;
 	uint64_t extent_count;
 	bool sealed;
-	bool linked;  /* has or had a name */
-	bool removed; /* its name was removed and collection has begun: reads may soon fail */
+	bool linked;  /* the file has or had a name */
+	bool removed; /* the name was removed and collection has begun: reads may soon fail */
 };
 
-/* The extents of a file that meta_file_get reads, and its result. */
+/* The part of a file's extents that meta_file_get is to read, and the result. */
 struct meta_part {
-	uint64_t offset; /* byte of the file: the first extent returned is the one that holds it */
-	size_t max;      /* number of extents; 0: META_PAGE_MAX */
+	/* offset in the file: the first returned extent is the one that holds this byte */
+	uint64_t offset;
+	size_t max; /* largest number of extents; 0: META_PAGE_MAX */
 	/* Results: */
-	struct meta_extent *extents; /* of the arena */
+	struct meta_extent *extents; /* in the arena of the caller */
 	size_t count;
-	uint64_t first_offset; /* bytes of the file before the first of the extents */
+	uint64_t first_offset; /* bytes of the file before extents[0] */
 };
 
 /* A file to create together with its name. */
 struct meta_create {
 	struct meta_name name;
-	uint64_t id;    /* drawn by the caller */
+	uint64_t id;    /* random id, drawn by the caller */
 	uint64_t token; /* not 0: open for writing with this write token; 0: created sealed */
-	/* Contents of a sealed file: 0 to META_INLINE_EXTENTS extents. Their blocks are committed and have the file
-	 * as an owner already, but for `block`. */
+	/* Contents of a sealed file: 0 to META_INLINE_EXTENTS extents. Their blocks are committed and have the
+	 * file as an owner already, except `block`. */
 	const struct meta_extent *extents;
 	size_t extent_count;
 	uint64_t mtime_ns;
-	/* NULL, or the pending block among them, which is committed first, with this file as its only owner. */
+	/* NULL, or the one pending block of these extents: the call commits this block first, with this file as
+	 * its only owner. */
 	const struct meta_block *block;
 };
 
 enum meta_flags {
-	META_OVERWRITE = 1 << 0,  /* replace a file that has the name; it becomes garbage */
-	META_SEALED_TOO = 1 << 1, /* meta_remove only: also from a sealed directory (promise 6) */
+	/* replace a file that has the name; the replaced file becomes garbage */
+	META_OVERWRITE = 1 << 0,
+	/* meta_remove only: also remove a name from a sealed directory (promise 6 of meta.h) */
+	META_SEALED_TOO = 1 << 1,
 };
 
-/* The name that a file without one gets, see meta_link. */
+/* The name that meta_link gives to a file without a name. */
 struct meta_naming {
 	uint64_t file;
-	uint64_t token; /* the writer's */
+	uint64_t token; /* write token of the file's writer */
 	uint64_t mtime_ns;
 	unsigned flags;
 	bool seal;
 };
 
-/* A rename or move, see meta_move. */
+/* A rename or move; see meta_move. */
 struct meta_move {
 	uint64_t from_dir;
 	struct meta_name from;
-	uint64_t id; /* what must have the name; 0: anything */
+	uint64_t id; /* id of the object that must have the name; 0: any object */
 	uint64_t to_dir;
 	struct meta_name to;
-	uint64_t new_id;  /* of the file in another directory */
-	uint64_t request; /* drawn by the caller, not 0 */
+	uint64_t new_id;  /* id that a file gets in another directory */
+	uint64_t request; /* number of the request, drawn by the caller, not 0 */
 	unsigned flags;
 };
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
 enum meta_block_state {
-	META_BLOCK_PENDING = 1, /* allocated, chunks are being written; no file may name it */
-	META_BLOCK_OPEN = 2,    /* committed, and under append */
-	META_BLOCK_SEALED = 3,  /* committed, its length is final */
+	/* allocated, its chunks are being written; no file may have an extent in it */
+	META_BLOCK_PENDING = 1,
+	META_BLOCK_OPEN = 2,   /* committed, and under append */
+	META_BLOCK_SEALED = 3, /* committed; the length is final */
 };
 
-/* One chunk of a block; its index is its place in meta_block.chunks. */
+/* One chunk of a block. The index of the chunk is its position in meta_block.chunks. */
 struct meta_chunk {
-	uint64_t disk; /* disk or pool of the cluster map; 0: on no disk, to be repaired */
-	uint32_t crc;  /* CRC-32C of the whole chunk; 0: not known */
-	bool damaged;  /* reported as damaged; cleared when the chunk is replaced */
+	/* disk or pool of the cluster map; 0: no disk has the chunk, repair must rebuild it */
+	uint64_t disk;
+	uint32_t crc; /* CRC-32C of the complete chunk; 0: not known */
+	bool damaged; /* the chunk was reported as damaged; cleared when the chunk is replaced */
 };
 
 struct meta_block {
 	uint64_t id;
 	enum meta_block_state state;
-	uint64_t epoch; /* of its writer; nodes refuse operations that bring an older one */
+	/* epoch of the block's writer; nodes refuse operations with an older epoch */
+	uint64_t epoch;
 	/*
-	 * On disks chunks are named (chunk_block, index). chunk_block is the block's id until the block gets another
-	 * layout.
+	 * Disks store each chunk under (chunk_block, index). chunk_block is the block's id until the block gets
+	 * another layout.
 	 */
 	uint64_t chunk_block;
-	uint64_t layout; /* counts changes of chunks; a cached record with an older one is stale */
+	/* number of changes of the chunks; a cached record with an older layout is stale */
+	uint64_t layout;
 	/*
 	 * Counts released chunks: chunks that the record named and no longer names, and chunks that it does not name
 	 * and that a janitor is about to delete. A request that adds a chunk to the record brings the count that was
@@ -202,40 +217,44 @@ struct meta_block {
 	 * since, however long ago the put was.
 	 */
 	uint64_t release_count;
-	/* Random number of the allocation that created the pending record; the commit brings it. A delayed copy of
-	 * the allocation may create a second pending record after the first was collected: its number differs, and
-	 * the commit of the first writer is refused. */
+	/* Random number of the allocation that created the pending record; the commit must have the same number. A
+	 * delayed copy of the allocation may create a second pending record after the first was collected: the
+	 * number of that record differs, and the commit of the first writer is refused. */
 	uint64_t alloc_id;
-	uint64_t length;   /* bytes of user data */
-	uint64_t capacity; /* bytes that it may grow to; charged to the tenant until it is sealed */
-	uint64_t chunk_length; /* bytes of each chunk, when sealed */
-	uint32_t crc;          /* CRC-32C of the length bytes */
+	uint64_t length; /* bytes of user data */
+	/* largest length of the block; charged to the tenant until the block is sealed */
+	uint64_t capacity;
+	uint64_t chunk_length; /* bytes of each chunk of a sealed block */
+	uint32_t crc;          /* CRC-32C of the `length` bytes of user data */
 	/*
-	 * Where its chunks belong: set by the allocation, changed by a relayout alone. A chunk that repair found no
-	 * room for there is on a disk of the other media (cluster/README.md).
+	 * Media of the disks that the chunks belong on: set by the allocation, and changed only by a relayout. If
+	 * repair found no room on this media, the chunk is on a disk of the other media (cluster/README.md).
 	 */
 	enum cluster_media media;
 	char encoding[META_ENCODING_MAX];
 	size_t chunk_count;
-	struct meta_chunk *chunks; /* the caller's, or the arena's */
-	bool over_quota;           /* commit only, for services: charge it, even beyond the quota */
-	bool early; /* commit only: need not be durable before the caller's next change */
+	struct meta_chunk *chunks; /* memory of the caller, or the arena */
+	/* commit only, for services: charge the tenant even beyond its quota */
+	bool over_quota;
+	/* commit only: the commit need not be durable before the caller's next change */
+	bool early;
 };
 
-/* A file that has, or will have, extents of `bytes` bytes in a block. */
+/* A file that has, or will have, extents with a total of `bytes` bytes in a block. */
 struct meta_owner {
 	uint64_t file;
 	uint64_t bytes;
 };
 
-/* A move of a chunk to another disk; or, when from is to, its rebuilding on the same disk. */
+/* A move of a chunk to another disk; if from is equal to `to`, the rebuilding of the chunk on its disk. */
 struct meta_place {
 	uint64_t chunk_block;
 	uint32_t index;
 	uint32_t crc;
-	uint64_t from; /* disk; 0: none */
+	uint64_t from; /* disk that had the chunk; 0: none */
 	uint64_t to;
-	uint64_t release_count; /* of the block record, read before the chunk was put on `to` */
+	/* release count of the block record, read before the chunk was put on disk `to` */
+	uint64_t release_count;
 };
 
 /* --- usage of directories --------------------------------------------------------------------- */
@@ -243,8 +262,8 @@ struct meta_place {
 struct meta_usage {
 	uint64_t files;
 	uint64_t dirs;
-	uint64_t bytes;    /* sizes of files as their entries have them */
-	uint64_t taken_ns; /* wall clock of the count; 0: not counted yet, all fields are 0 */
+	uint64_t bytes;    /* total size of the files, by the sizes in their entries */
+	uint64_t taken_ns; /* wall-clock time of the count; 0: not counted yet, all fields are 0 */
 };
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The requests of the metadata service, and conversion between the structs of types.h and their messages. The functions
- * that read a message check it: -EINVAL for values that a correct client never sends; the client turns that into -EPROTO
- * when it reads a response. Results are the arena's, or point into the message.
+ * that read a message check it: -EINVAL for values that a correct client never sends; the client turns -EINVAL into
+ * -EPROTO when it reads a response. Results are in the arena, or point into the message.
  */
 #ifndef META_API_WIRE_H
 #define META_API_WIRE_H
@@ -68,9 +68,9 @@ struct arena;
 	X(0x352, node_beat, META_WIRE_LARGE, META_WIRE_SMALL)         \
 	X(0x353, map_want, META_WIRE_SMALL, META_WIRE_SMALL)
 
-#define META_WIRE_SMALL 2048  /* a few numbers and two names */
-#define META_WIRE_PATH 8192   /* a path */
-#define META_WIRE_BLOCK 16384 /* a block with all its chunks */
+#define META_WIRE_SMALL 2048  /* limit in bytes of a message with a few numbers and two names */
+#define META_WIRE_PATH 8192   /* limit in bytes of a message with a path */
+#define META_WIRE_BLOCK 16384 /* limit in bytes of a message with a block and all its chunks */
 #define META_WIRE_LARGE ((uint32_t)(1 * MIB))
 
 #define META_TYPE_DECLARE(number, lower, in, out) extern const struct rpc_type meta_type_##lower;
@@ -84,8 +84,8 @@ typedef Terrane__Meta__Block meta_msg_block;
 typedef Terrane__Meta__Owner meta_msg_owner;
 typedef Terrane__Meta__Cursor meta_msg_cursor;
 
-/* To messages. Lists are NULL, and the others return -ENOMEM, without memory. Names are copied to the arena to get a
- * terminator. */
+/* Each of these functions converts an object to a message. Without memory, functions that return a list return
+ * NULL, and the other functions return -ENOMEM. Names are copied to the arena, because messages need a terminator. */
 int meta_wire_entry_set(struct arena *a, meta_msg_entry *m, const struct meta_entry *e);
 void meta_wire_extent_set(meta_msg_extent *m, const struct meta_extent *e);
 void meta_wire_file_set(meta_msg_file *m, const struct meta_file *f);
@@ -93,10 +93,11 @@ int meta_wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_bl
 int meta_wire_cursor_set(struct arena *a, meta_msg_cursor *m, const struct meta_cursor *c);
 meta_msg_extent **meta_wire_extents(struct arena *a, const struct meta_extent *e, size_t n);
 meta_msg_owner **meta_wire_owners(struct arena *a, const struct meta_owner *o, size_t n);
-/* Copies the name with a terminator; NULL: no memory, or the name contains a NUL. */
+/* Copies the name to the arena with a terminator. NULL: no memory, or the name contains a NUL. */
 char *meta_wire_name(struct arena *a, struct meta_name name);
 
-/* From messages. m NULL is a message that the peer left out: -EINVAL, but for a cursor, which then is at the start. */
+/* Each of these functions reads an object from a message. m is NULL if the peer left the message out: -EINVAL,
+ * except for a cursor, which is then at the start. */
 int meta_wire_entry_get(const meta_msg_entry *m, struct meta_entry *e);
 int meta_wire_extent_get(const meta_msg_extent *m, struct meta_extent *e);
 int meta_wire_file_get(const meta_msg_file *m, struct meta_file *f);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Stubs for blocks. */
+/* Client stubs of the requests for blocks. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "meta_client/impl.h"
 
-/* Removes a block from the cache, because a request may have changed its chunks. */
+/* Removes a block from the client's cache, because a request may have changed its chunks. */
 static void cache_drop(const struct meta_call *c, uint64_t block)
 {
 	if (mc_cache(c) != NULL)
@@ -160,7 +160,8 @@ int meta_client_block_relayout(struct meta_call *c, const struct meta_block *b)
 
 /* --- reading ------------------------------------------------------------------------------------ */
 
-/* Reads blocks in one request. A response carries at least the first block, and as many as fit: returns how many. */
+/* Reads blocks in one request. A response has at least the first block, and as many blocks as fit into it. Returns
+ * the number of blocks. */
 static int64_t blocks_request(struct meta_call *c, const uint64_t *blocks, size_t n,
 			      struct arena *arena, struct meta_block **out)
 {

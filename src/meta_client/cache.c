@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The cache of sealed files and blocks. They never change, except that chunks move to other disks, and that files
- * and blocks are removed. */
+/* The cache of sealed files and blocks. Cached objects never change, except that chunks move to other disks, and that
+ * files and blocks are removed. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 #include "rt/rt.h"
 
 #define ENTRIES_MAX (1 << 20)
-#define ENTRY_OVERHEAD 64 /* bytes of an entry that the table and the allocator use */
+#define ENTRY_OVERHEAD 64 /* bytes that the table and the allocator use for one entry */
 
 struct cache_entry {
-	struct list link; /* in meta_cache.order */
-	struct map *in;   /* files or blocks of the cache */
+	struct list link; /* element of meta_cache.order */
+	struct map *in;   /* map of the cache that has the entry: files or blocks */
 	uint64_t id;
 	uint64_t expires_ns;
 	size_t bytes;
@@ -23,7 +23,7 @@ struct cache_entry {
 		struct meta_block block;
 	};
 	size_t count;
-	_Alignas(8) uint8_t rest[]; /* extents or chunks */
+	_Alignas(8) uint8_t rest[]; /* extents of a file, or chunks of a block */
 };
 
 void mc_cache_init(struct meta_cache *c, size_t bytes_max, uint64_t ttl_ns)
@@ -72,7 +72,7 @@ void mc_cache_drop_block(struct meta_cache *c, uint64_t id)
 	drop_id(c, &c->blocks, id);
 }
 
-/* Returns a new entry with list_bytes of room in rest, replacing an entry of the same id. NULL: the entry is too
+/* Returns a new entry with list_bytes of room in rest; replaces an entry of the same id. NULL: the entry is too
  * large, or there is no memory; the object is not cached then. */
 static struct cache_entry *entry_new(struct meta_cache *c, struct map *in, uint64_t id,
 				     size_t list_bytes)
@@ -155,7 +155,7 @@ void mc_cache_put_block(struct meta_cache *c, const struct meta_block *b)
 	e->count = b->chunk_count;
 	if (bytes > 0)
 		memcpy(e->rest, b->chunks, bytes);
-	e->block.chunks = NULL; /* rest has the chunks */
+	e->block.chunks = NULL; /* the chunks are in rest */
 }
 
 int mc_cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struct meta_block *out)

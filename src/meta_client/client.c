@@ -59,7 +59,7 @@ int meta_client_open(struct meta_client **out, const struct meta_client_options 
 		return rc;
 	}
 	assert(c->count == o->addr_count);
-	/* A random start spreads many clients over the servers. */
+	/* Each client begins with a random server, which spreads many clients over the servers. */
 	c->current = rt_random_u64() % c->count;
 	*out = c;
 	return 0;
@@ -88,7 +88,7 @@ void meta_client_stats(const struct meta_client *c, struct meta_client_stats *ou
 
 /* --- one request with its tries ------------------------------------------------------------------ */
 
-/* What to do after a try. */
+/* The next step after a try. */
 enum next_step {
 	STEP_RETURN,      /* return the result to the caller */
 	STEP_WAIT,        /* the server is busy: ask it again after a pause */
@@ -96,9 +96,9 @@ enum next_step {
 };
 
 /*
- * Returns what to do after a try with this result. An error with maybe_executed comes from the service, or
- * from a connection that was lost while the request was under way; without it, the request was not executed.
- * -ENOENT of a connection means that its Unix socket does not exist.
+ * Returns the next step after a try with this result. An error with maybe_executed comes from the service, or from
+ * a connection that was lost while the request was under way; without maybe_executed, the request was not
+ * executed. -ENOENT of a connection means that its Unix socket does not exist.
  */
 static enum next_step classify(int rc, const struct rpc_reply *reply, unsigned tries)
 {
@@ -118,7 +118,7 @@ static enum next_step classify(int rc, const struct rpc_reply *reply, unsigned t
 		return STEP_NEXT_SERVER;
 	case -ENOENT:
 		return reply->maybe_executed ? STEP_RETURN : STEP_NEXT_SERVER;
-	case -EBADMSG: /* a frame damaged in transit, which a retry cures, or a damaged record */
+	case -EBADMSG: /* a frame was damaged in transit (a retry helps), or a record is damaged */
 		return tries >= DAMAGED_MAX ? STEP_RETURN : STEP_NEXT_SERVER;
 	default:
 		return STEP_RETURN;
@@ -133,7 +133,8 @@ static bool ever_connected(const struct meta_client *c)
 	return false;
 }
 
-/* Waits for half of ms to all of it, at random, so that clients refused at one time do not return together. */
+/* Waits for a random time between ms / 2 and ms, so that clients that were refused at one time do not return
+ * together. */
 static int pause_ms(uint64_t ms)
 {
 	uint64_t ns = bug_planted(BUG_RETRY_AT_ONCE) ? 0 : ms * NS_PER_MS;
@@ -147,17 +148,18 @@ struct attempt {
 	const ProtobufCMessage *request;
 	struct rpc_reply *reply;
 	unsigned tries;
-	unsigned busy;   /* tries that a busy server refused */
-	unsigned failed; /* tries after which the next server was chosen */
-	bool doubt;      /* an earlier try may have been executed, or may still be */
+	unsigned busy;   /* number of tries that a busy server refused */
+	unsigned failed; /* number of tries after which the client chose the next server */
+	bool doubt;      /* an earlier try may have been executed, or may still be executed */
 	bool refused;    /* the last try was refused, and an earlier one may still be executed */
-	uint64_t time_factor; /* of the time limits */
+	uint64_t time_factor; /* factor for the time limits of the request */
 };
 
 /*
  * Returns whether a server could still execute an earlier copy of the request after another server has refused a
  * later copy, because the state that caused the refusal has changed. This cannot happen to creates, which store a
- * refusal first (name_create.c), nor to changes of files and blocks, which name the state that they change.
+ * refusal first (name_create.c), nor to changes of files and blocks: their requests name the state that they
+ * expect.
  */
 static bool may_run_late(const struct rpc_type *t)
 {
@@ -184,12 +186,13 @@ static int try_once(struct attempt *a, enum next_step *v)
 	*v = rc == 0 ? STEP_RETURN : classify(rc, a->reply, a->tries);
 	if (*v == STEP_RETURN && is_service_result(rc, a->reply))
 		a->doubt = a->refused = rc < 0 && a->doubt && may_run_late(a->type);
-	else if (*v == STEP_NEXT_SERVER) /* STEP_WAIT: a busy server has changed nothing */
+	/* with STEP_WAIT, the server was busy and has changed nothing */
+	else if (*v == STEP_NEXT_SERVER)
 		a->doubt = a->doubt || a->reply->maybe_executed;
 	return rc;
 }
 
-/* Waits as long as step v requires. Returns whether to try again; asked: server of the last try. */
+/* Waits as long as step v requires. Returns whether to try again. asked: index of the server of the last try. */
 static bool try_again(struct attempt *a, enum next_step v, size_t asked)
 {
 	struct meta_client *c = a->call->client;
@@ -200,10 +203,10 @@ static bool try_again(struct attempt *a, enum next_step v, size_t asked)
 		if (++a->busy > c->busy_max)
 			return false;
 		c->stats.busy++;
-		/* Twice the time that the server advised, because pause_ms may halve it. */
+		/* Wait for up to twice the time that the server advised, because pause_ms may halve it. */
 		return pause_ms(min_u64(2 * advised, 2 * PAUSE_MAX_MS)) == 0;
 	}
-	/* If another fiber has left this server already, use the server that it chose. */
+	/* If another fiber has changed to another server already, use that server. */
 	if (asked == c->current && c->count > 1) {
 		c->current = (c->current + 1) % c->count;
 		c->stats.failovers++;
@@ -223,8 +226,8 @@ static void error_set(struct meta_call *c, const char *text)
 	snprintf(c->error, sizeof(c->error), "%s", text);
 }
 
-/* Returns in *out a reference to the fiber's context; if that names no tenant, to a copy of it with the client's
- * tenant. */
+/* Sets *out to a reference to the fiber's context; if the context has no tenant, to a copy of the context with the
+ * client's tenant. */
 static int context_with_tenant(const struct meta_client *c, const struct context **out)
 {
 	const struct context *now = rt_context();
@@ -243,7 +246,8 @@ int mc_call(struct meta_call *c, const struct rpc_type *type, const ProtobufCMes
 	assert(c->client != NULL && rt_on_loop(c->client->loop));
 	assert(type != NULL && request != NULL);
 	struct attempt a = {.call = c, .type = type, .request = request, .reply = reply};
-	/* A move copies all extents of the file, which can take long; a retry continues where the try before ended. */
+	/* A move copies all extents of the file, which can take long; a retry continues where the previous try
+	 * ended. */
 	a.time_factor = type == &meta_type_move ? MOVE_TIME_FACTOR : 1;
 	const struct context *mine;
 	int named = context_with_tenant(c->client, &mine);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Stubs for files, and for opening by path. */
+/* Client stubs of the requests for files, and for opening by path. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@ int meta_client_file_new(struct meta_call *c, uint64_t dir, uint64_t id, uint64_
 
 /* --- reading ------------------------------------------------------------------------------------ */
 
-/* Copies the part of a sealed file's extents that part->offset and part->max describe. */
+/* Copies the part of a sealed file's extents that starts at part->offset and has at most part->max extents. */
 static int part_copy(const struct meta_extent *all, size_t n, struct meta_part *part,
 		     struct arena *a)
 {
@@ -52,8 +52,8 @@ static int file_from_cache(struct meta_call *c, uint64_t file, struct meta_part 
 	return rc < 0 ? mc_fail(c, rc) : 0;
 }
 
-/* Reads the extents of a response into part, and adds the file to the cache if it is sealed and these are all of
- * its extents. */
+/* Reads the extents of a response into part. Adds the file to the cache if the file is sealed and the response has
+ * all of its extents. */
 static int extents_from_wire(struct meta_call *c, const struct meta_file *f,
 			     meta_msg_extent *const *m, struct meta_part *part, struct arena *arena)
 {
@@ -164,7 +164,7 @@ int meta_client_open_path(struct meta_call *c, uint64_t dir, struct meta_name pa
 	if (rc < 0)
 		return rc;
 	rc = opened_from_wire(arena, reply.message, mc_cache(c), out);
-	/* The name that the reply holds is freed with the reply: use its copy in the caller's path. */
+	/* The name in the reply is freed with the reply: use the same name in the caller's path. */
 	size_t len = out->entry.name.len;
 	size_t end = path.len;
 	while (end > 0 && path.text[end - 1] == '/')

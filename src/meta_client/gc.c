@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Stubs for the background services. */
+/* Client stubs of the requests of background services. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -177,7 +177,7 @@ int meta_client_chunk_give_up(struct meta_call *c, uint64_t disk, const struct m
 	return chunks_request(c, disk, f, 1, true, wanted);
 }
 
-/* --- where blocks are --------------------------------------------------------------------------- */
+/* --- blocks of a disk --------------------------------------------------------------------------- */
 
 int64_t meta_client_disk_blocks(struct meta_call *c, uint64_t disk, struct meta_walk *w,
 				struct meta_on_disk *out, size_t max)

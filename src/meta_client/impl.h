@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shared by the files of meta_client/ only. */
+/* Types and functions that only the files of meta_client/ use. */
 #ifndef META_CLIENT_IMPL_H
 #define META_CLIENT_IMPL_H
 
@@ -11,13 +11,13 @@
 
 #define AUTO_ARENA __attribute__((cleanup(arena_fini)))
 
-/* Limits of the arena in which a stub builds its request. */
+/* Size limit of the arena in which a stub builds its request. */
 #define SCRATCH_BYTES (16 * KIB)
 #define SCRATCH_LARGE ((size_t)(16 * MIB))
 
 struct rt_loop;
 
-/* A cache of sealed files and blocks. It evicts the least recently used entry first. */
+/* Cache of sealed files and blocks. The least recently used entry is evicted first. */
 struct meta_cache {
 	struct map files, blocks; /* id -> struct cache_entry */
 	struct list order;        /* entries, least recently used first */
@@ -28,10 +28,11 @@ struct meta_cache {
 
 void mc_cache_init(struct meta_cache *c, size_t bytes_max, uint64_t ttl_ns);
 void mc_cache_fini(struct meta_cache *c);
-/* Adds a file, or replaces it; does nothing unless the file is sealed and extents are all of its extents. */
+/* Adds a file to the cache, or replaces it. Does nothing unless the file is sealed and `extents` has all of its
+ * extents. */
 void mc_cache_put_file(struct meta_cache *c, const struct meta_file *f,
 		       const struct meta_extent *extents, size_t n);
-/* Adds a block, or replaces it; does nothing unless the block is sealed. */
+/* Adds a block to the cache, or replaces it. Does nothing unless the block is sealed. */
 void mc_cache_put_block(struct meta_cache *c, const struct meta_block *b);
 /* Copies a block to out; its chunks are in the arena. -ENOENT: the cache does not have it; -ENOMEM. */
 int mc_cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struct meta_block *out);
@@ -44,17 +45,17 @@ void mc_cache_drop_block(struct meta_cache *c, uint64_t id);
 
 struct meta_client {
 	struct rpc_channel *channels[META_CLIENT_SERVERS_MAX];
-	size_t count;              /* servers */
+	size_t count;              /* number of servers */
 	size_t current;            /* index of the server that gets the next request */
-	const struct context *own; /* a context that names the client's tenant only */
-	struct rt_loop *loop;      /* that the client belongs to */
-	size_t calls_active;       /* requests without a result so far */
+	const struct context *own; /* a context with the client's tenant and nothing else */
+	struct rt_loop *loop;      /* loop that the client belongs to */
+	size_t calls_active;       /* number of requests without a result so far */
 	uint64_t timeout_ns, try_ns;
 	unsigned busy_max;
 	bool impatient;
 	struct meta_cache cache;
 	struct meta_client_stats stats;
-	/* The cluster map; a fiber holds map_turn while it fetches the map. */
+	/* The client's copy of the cluster map; a fiber holds map_turn while it fetches the map. */
 	struct cluster cluster;
 	uint64_t map_ns; /* last time at which the map was up to date; 0: never */
 	struct rt_mutex map_turn;
@@ -64,13 +65,13 @@ struct meta_client {
  * reply to rpc_reply_fini, also after an error. */
 int mc_call(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
 	    struct rpc_reply *reply);
-/* mc_call for requests whose response carries nothing but the status. */
+/* Sends a request like mc_call; for requests whose response has only a status. */
 int mc_call_status(struct meta_call *c, const struct rpc_type *type,
 		   const ProtobufCMessage *request);
-/* Ends a call with an error that the client found itself: sets c->error, and returns err. */
+/* Ends a call with an error that the client itself has detected: sets c->error, and returns err. */
 int mc_fail(struct meta_call *c, int err);
-/* Ends a call whose response was checked with result err: sets c->error if it is not 0, and returns it. -EINVAL, an
- * invalid response, becomes -EPROTO, because the service is at fault and not the caller. */
+/* Ends a call after its response was checked with the result err. Unless err is 0, sets c->error. Returns err, but
+ * -EPROTO for -EINVAL, because an invalid response is a fault of the service and not of the caller. */
 int mc_response_error(struct meta_call *c, int err);
 /* Returns the cache, or NULL if the fiber's context is of another tenant. */
 struct meta_cache *mc_cache(const struct meta_call *c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Stubs for the cluster map. */
+/* Client stubs of the requests for the cluster map. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,8 @@
 
 #define PAGES_MAX 1000
 
-/* A server with an older map sends older records than the client has: the newer ones stay. */
+/* The merge_ functions add a record of a response to the map, unless the map has a newer record: a server with an
+ * older map sends older records than the client has. */
 
 static int merge_rack(struct cluster *to, const Terrane__Cluster__RackRecord *m)
 {
@@ -31,7 +32,8 @@ static int merge_node(struct cluster *to, const Terrane__Cluster__NodeRecord *m)
 								     : cluster_put_node(to, &n);
 }
 
-/* The use of a disk has no version, so it is taken from an older record, too. */
+/* Adds a disk of a response to the map, unless the map has a newer record. The used bytes are no part of the
+ * versioned record, so they are taken from an older record, too. */
 static int merge_disk(struct cluster *to, const Terrane__Cluster__DiskRecord *m, bool usage)
 {
 	struct cluster_disk d;
@@ -64,7 +66,7 @@ static bool same_id(struct cluster_id a, struct cluster_id b)
 	return a.high == b.high && a.low == b.low;
 }
 
-/* Empties the map: the servers that the client reaches are of another cluster now. */
+/* Empties the client's map, because the servers that the client reaches belong to another cluster now. */
 static void map_reset(struct meta_client *m)
 {
 	cluster_fini(&m->cluster);
@@ -84,7 +86,7 @@ static int merge_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *
 	to->id = id;
 	to->network_place = (enum place_kind)p->network_place;
 	int rc = merge_records(to, p, usage);
-	/* After an error in the middle of a page, the client asks for the same page again. */
+	/* After an error in the middle of a page, the version stays, and the client asks for the same page again. */
 	if (rc == 0 && p->version > to->version)
 		to->version = p->version;
 	return mc_response_error(c, rc == -EBADMSG ? -EINVAL : rc);
@@ -125,7 +127,7 @@ static int map_not_older(struct meta_call *c, uint64_t max_age_ns, bool usage, s
 	int rc = rt_mutex_lock(&m->map_turn);
 	if (rc < 0)
 		return mc_fail(c, rc);
-	/* Another fiber may have fetched the map while this one waited. */
+	/* Another fiber may have fetched the map while this fiber waited. */
 	if (m->map_ns == 0 || m->map_ns < wanted_ns || usage) {
 		uint64_t now_ns = rt_now_ns();
 		rc = map_fetch(c, usage);

@@ -18,10 +18,10 @@
  * (meta.h), so the service executes a request once. A busy server (-EAGAIN) tells how long to wait; the client
  * waits that long, plus a random time, and sends the request to the same server, at most busy_max times.
  *
- * Errors beside those of meta.h, after all tries: -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -ETIMEDOUT,
+ * Errors in addition to those of meta.h, after all tries: -ECONNREFUSED, -EHOSTUNREACH, -ECONNRESET, -ETIMEDOUT,
  * -ETIME as in rpc/client.h; -EAGAIN: the server is still busy; -EACCES: the tenant does not exist; -EPERM: the
- * tenant may not do this; -ECANCELED; -EPROTO: the response is invalid. in_doubt tells whether a failed change may
- * have been executed, or may still be.
+ * tenant may not do this; -ECANCELED; -EPROTO: the response is invalid. in_doubt tells whether a failed change may have
+ * been executed, or may still be executed.
  *
  * Cache. The client caches sealed files with their extents, and sealed blocks: up to cache_bytes, each for at most
  * cache_ttl_ns. So a removed file can still be read from the cache for this time after the server has dropped it
@@ -54,15 +54,15 @@ struct meta_client;
 
 struct meta_client_options {
 	const char *const *addrs; /* addresses of the metadata servers; copied */
-	size_t addr_count;        /* 1 to META_CLIENT_SERVERS_MAX */
+	size_t addr_count;        /* number of addresses: 1 to META_CLIENT_SERVERS_MAX */
 	const char *tenant;       /* name of the tenant; META_SYSTEM for services; copied */
 	struct rpc_channel_options channel;
 	uint64_t timeout_ns;   /* time limit of a call with all its tries; 0: 15 s */
 	uint64_t try_ns;       /* time limit of one try if there are several servers; 0: 3 s */
-	unsigned busy_max;     /* retries after -EAGAIN; 0: 32 */
+	unsigned busy_max;     /* largest number of retries after -EAGAIN; 0: 32 */
 	size_t cache_bytes;    /* size of the cache; 0: 16 MiB */
 	uint64_t cache_ttl_ns; /* age limit of cache entries; 0: 10 s; at most META_CACHE_TTL_MAX */
-	/* Fail after one round over the servers if none was ever reached, instead of trying for timeout_ns. */
+	/* Fail after one round over the servers if no server was ever reached, instead of trying for timeout_ns. */
 	bool impatient;
 };
 
@@ -73,29 +73,30 @@ void meta_client_close(struct meta_client *c);
 
 struct meta_client_stats {
 	uint64_t calls;
-	uint64_t retries;   /* requests sent again */
-	uint64_t failovers; /* changes to the next server */
-	uint64_t busy;      /* responses of busy servers */
+	uint64_t retries;   /* number of requests sent again */
+	uint64_t failovers; /* number of changes to the next server */
+	uint64_t busy;      /* number of responses of busy servers */
 	uint64_t cache_hits;
 	uint64_t cache_misses;
 	uint64_t cache_bytes;
-	uint64_t refreshes; /* calls of meta_client_block_refresh */
+	uint64_t refreshes; /* number of calls of meta_client_block_refresh */
 };
 void meta_client_stats(const struct meta_client *c, struct meta_client_stats *out);
 
 struct meta_call {
 	struct meta_client *client;
-	uint64_t timeout_ns; /* 0: the client's */
+	uint64_t timeout_ns; /* time limit of the call; 0: the limit of the client */
 	/* Set by each call: */
-	bool in_doubt; /* the call failed, but the change may have been executed, or still be */
+	/* the call failed, but the change may have been executed, or may still be executed */
+	bool in_doubt;
 	char error[META_CLIENT_ERROR_MAX]; /* text of the error; empty after success */
 };
 
 /* --- tenants: for META_SYSTEM, except a tenant's own record ------------------------------------------ */
 
 int meta_client_tenant_create(struct meta_call *c, const struct meta_tenant *t);
-/* Reads the record of tenant id; if id is 0, of the tenant with this name; if name is NULL too, of the caller's
- * tenant. */
+/* Reads the record of the tenant with this id. If id is 0, reads the tenant with this name; if name is NULL, too,
+ * the caller's tenant. */
 int meta_client_tenant_get(struct meta_call *c, uint32_t id, const char *name,
 			   struct meta_tenant *out);
 int meta_client_tenant_set_quota(struct meta_call *c, uint32_t id, uint64_t quota_bytes);
@@ -106,8 +107,8 @@ int64_t meta_client_tenant_list(struct meta_call *c, uint32_t after, struct meta
 
 int meta_client_lookup(struct meta_call *c, uint64_t dir, struct meta_name name,
 		       struct meta_entry *out);
-/* Resolves path from dir to a directory, *in, and looks up name in it, in one request. Returns 0 with out->id 0 if
- * the directory does not have the name. */
+/* Resolves path from dir to a directory, sets *in to its id, and looks up name in this directory, all in one
+ * request. Returns 0 with out->id 0 if the directory does not have the name. */
 int meta_client_find(struct meta_call *c, uint64_t dir, struct meta_name path,
 		     struct meta_name name, uint64_t *in, struct meta_entry *out);
 int meta_client_resolve(struct meta_call *c, uint64_t dir, struct meta_name path,
@@ -120,26 +121,27 @@ int meta_client_create(struct meta_call *c, uint64_t dir, const struct meta_crea
 		       unsigned flags, int *results);
 int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name,
 		     const struct meta_naming *as);
-/* Removes the name if it leads to id. id 0: looks up the id first, and removes what the name leads to. */
+/* Removes the name if it leads to id. If id is 0, looks the id up first, and removes the object that the name
+ * leads to. */
 int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id,
 		       unsigned flags);
-/* Both look up the id that the name leads to first, and rename or move this object only. -ESTALE: the name leads to
- * another object since. */
+/* Rename and move both look up the id that the name leads to first, and rename or move this object only. -ESTALE:
+ * the name leads to another object by now. */
 int meta_client_rename(struct meta_call *c, uint64_t dir, struct meta_name from,
 		       struct meta_name to, uint64_t request, unsigned flags);
 int meta_client_move(struct meta_call *c, const struct meta_move *move);
-/* id: as for meta_client_remove. */
+/* Removes an empty directory; id as in meta_client_remove. */
 int meta_client_rmdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id);
 int meta_client_dir_seal(struct meta_call *c, uint64_t dir);
 
-/* Everything that a reader needs of a file. The arrays are in the arena. */
+/* Everything that a reader needs to know about a file. The arrays are in the arena. */
 struct meta_opened {
-	struct meta_entry entry;     /* name: points into the caller's path */
+	struct meta_entry entry;     /* entry of the path; its name points into the caller's path */
 	struct meta_file file;       /* set only if the entry is a file */
 	struct meta_extent *extents; /* the first extents */
 	size_t extent_count;
 	struct meta_block
-		*blocks; /* blocks of these extents, each once, as many as the response carries */
+		*blocks; /* blocks of these extents, each once, as many as the response has */
 	size_t block_count;
 };
 
@@ -151,10 +153,11 @@ int meta_client_open_path(struct meta_call *c, uint64_t dir, struct meta_name pa
 /* --- files ------------------------------------------------------------------------------------ */
 
 int meta_client_file_new(struct meta_call *c, uint64_t dir, uint64_t id, uint64_t token);
-/* Sealed files may come from the cache. */
+/* Returns a file like meta_file_get. Sealed files may come from the cache. */
 int meta_client_file_get(struct meta_call *c, uint64_t file, struct meta_part *part,
 			 struct arena *arena, struct meta_file *out);
-/* meta_client_file_get by name. Always asks the server, and adds a sealed file to the cache. */
+/* Returns a file like meta_client_file_get, but by its name. Always asks the server; adds a sealed file to the
+ * cache. */
 int meta_client_file_open(struct meta_call *c, uint64_t dir, struct meta_name name,
 			  struct meta_part *part, struct arena *arena, struct meta_file *out);
 int meta_client_file_steal(struct meta_call *c, uint64_t file, uint64_t token,
@@ -170,7 +173,8 @@ int meta_client_file_remap(struct meta_call *c, uint64_t file, uint64_t offset,
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
-/* *gc_epoch: epoch of the collector, read after the record was stored. */
+/* Allocates a block like meta_block_allocate. Sets *gc_epoch to the epoch of the collector, read after the record
+ * was stored. */
 int meta_client_block_allocate(struct meta_call *c, struct meta_block *b, uint64_t *gc_epoch);
 int meta_client_block_commit(struct meta_call *c, const struct meta_block *b,
 			     const struct meta_owner *owners, size_t n);
@@ -186,21 +190,21 @@ int meta_client_block_replace(struct meta_call *c, uint64_t block, const struct 
 int meta_client_block_report(struct meta_call *c, uint64_t block, uint64_t chunk_block,
 			     uint32_t index, uint64_t disk);
 int meta_client_block_relayout(struct meta_call *c, const struct meta_block *b);
-/* Sealed blocks may come from the cache. */
+/* Returns blocks like meta_block_get. Sealed blocks may come from the cache. */
 int meta_client_block_get(struct meta_call *c, const uint64_t *blocks, size_t n,
 			  struct arena *arena, struct meta_block *out);
 /*
- * Reads a block from the server, not from the cache, for a reader that did not find chunks where this layout of the
- * block names them. 0: out has a newer layout, so the read is worth a retry; -ESTALE: the layout has not changed (out
- * is filled); -ENOENT: the block was deleted.
+ * Reads a block from the server, not from the cache, for a reader that did not find chunks on the disks that this
+ * layout of the block names. Returns 0 if out has a newer layout, so that the read is worth a retry; -ESTALE: the
+ * layout has not changed (out is filled); -ENOENT: the block was deleted.
  */
 int meta_client_block_refresh(struct meta_call *c, uint64_t block, uint64_t layout,
 			      struct arena *arena, struct meta_block *out);
 int64_t meta_client_block_owners(struct meta_call *c, uint64_t block, uint64_t after,
 				 struct meta_owner *out, size_t max);
 
-/* Returns the usage of a directory as of the last count. refresh: counts first, which reads the complete tree; only
- * META_SYSTEM may do this (-EPERM). */
+/* Returns the usage of a directory as of the last count. refresh: starts a count first, which reads the complete
+ * tree; only META_SYSTEM may do this (-EPERM). */
 int meta_client_du(struct meta_call *c, uint64_t dir, bool refresh, struct meta_usage *out);
 
 /* --- background services: for META_SYSTEM ---------------------------------------------------------- */
@@ -214,7 +218,8 @@ struct meta_walk {
 
 int meta_client_gc_epoch(struct meta_call *c, uint64_t *epoch, uint64_t *partitions);
 int meta_client_gc_advance(struct meta_call *c, uint64_t epoch);
-/* Like the functions of gc.h, but each call covers as many partitions as the server handles in one request. */
+/* These functions are like those of gc.h, but each call covers as many partitions as the server handles in one
+ * request. */
 int meta_client_gc_step(struct meta_call *c, enum meta_gc_kind kind, uint64_t epoch,
 			struct meta_walk *w, struct meta_gc_counts *counts);
 int64_t meta_client_gc_chunks(struct meta_call *c, uint64_t epoch, struct meta_walk *w,
@@ -226,7 +231,7 @@ int64_t meta_client_disk_blocks(struct meta_call *c, uint64_t disk, struct meta_
 int64_t meta_client_blocks(struct meta_call *c, struct meta_walk *w, struct arena *arena,
 			   struct meta_block_at *out, size_t max);
 
-/* A chunk found on a disk, with the fields of its label. */
+/* A chunk that was found on a disk, with the fields of its label. */
 struct meta_found_chunk {
 	uint32_t tenant;
 	uint32_t index;
@@ -234,20 +239,20 @@ struct meta_found_chunk {
 	uint64_t chunk_block;
 };
 
-/* meta_chunk_wanted for up to META_PAGE_MAX chunks of one disk. */
+/* Does meta_chunk_wanted for up to META_PAGE_MAX chunks of one disk. */
 int meta_client_chunks_wanted(struct meta_call *c, uint64_t disk,
 			      const struct meta_found_chunk *chunks, size_t n, bool *wanted);
 int meta_client_chunk_give_up(struct meta_call *c, uint64_t disk, const struct meta_found_chunk *f,
 			      bool *wanted);
 
-/* Leases of gc.h. Times are of this process's clock. */
+/* These functions take and release leases, like those of gc.h. Times are of this process's clock. */
 int meta_client_lease_take(struct meta_call *c, struct meta_lease *l);
 int meta_client_lease_drop(struct meta_call *c, const struct meta_lease *l);
 
-/* Notes of meta_api/note.h. */
+/* These functions write, delete and list notes (meta_api/note.h). */
 int meta_client_note_put(struct meta_call *c, struct meta_note *note);
 int meta_client_note_drop(struct meta_call *c, const char *name);
-/* Reads one note. -ENOENT: it does not exist, or its text is empty; out->turn is set in this case, too. */
+/* Reads one note. -ENOENT: the note does not exist, or its text is empty; out->turn is set in this case, too. */
 int meta_client_note_get(struct meta_call *c, const char *name, struct arena *a,
 			 struct meta_note *out);
 int64_t meta_client_note_list(struct meta_call *c, const char *prefix, const char *after,
@@ -261,7 +266,7 @@ int64_t meta_client_note_list(struct meta_call *c, const char *prefix, const cha
  * tenant may read the map.
  */
 int meta_client_map(struct meta_call *c, uint64_t max_age_ns, struct cluster **out);
-/* Updates the copy and the used_bytes of all disks, and returns it. */
+/* Updates the client's copy of the map and the used_bytes of all disks in it, and returns the copy. */
 int meta_client_map_usage(struct meta_call *c, struct cluster **out);
 
 /* For META_SYSTEM. n: as in meta_api/node.h. *beat_ns: interval at which the node must send heartbeats. Errors of

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Stubs for tenants, names and usage. */
+/* Client stubs of the requests for tenants, names and usage. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ int64_t meta_client_tenant_list(struct meta_call *c, uint32_t after, struct meta
 	return rc < 0 ? mc_response_error(c, rc) : (int64_t)p->n_tenants;
 }
 
-/* --- looking ------------------------------------------------------------------------------------ */
+/* --- lookup ------------------------------------------------------------------------------------- */
 
 int meta_client_lookup(struct meta_call *c, uint64_t dir, struct meta_name name,
 		       struct meta_entry *out)
@@ -214,7 +214,7 @@ int meta_client_list(struct meta_call *c, uint64_t dir, const struct meta_cursor
 	return rc < 0 ? rc : mc_response_error(c, page_copy(arena, reply.message, out));
 }
 
-/* --- making ------------------------------------------------------------------------------------- */
+/* --- creation ----------------------------------------------------------------------------------- */
 
 int meta_client_mkdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id)
 {
@@ -227,12 +227,12 @@ int meta_client_mkdir(struct meta_call *c, uint64_t dir, struct meta_name name, 
 	return rc < 0 ? rc : mc_call_status(c, &meta_type_mkdir, &q.base);
 }
 
-/* Puts a file to be created into the request. An invalid name is the result of this file only: the request has an
- * empty name instead, which the service refuses. */
+/* Puts a file to be created into the request. If its name is invalid, sets *result of this file only: the request
+ * then has an empty name, which the service refuses. */
 static int new_file_to_wire(struct arena *a, const struct meta_create *f, Terrane__Meta__NewFile *m,
 			    int *result)
 {
-	struct meta_call unused; /* mc_name sets its error */
+	struct meta_call unused; /* mc_name sets the error of this call, which is not used */
 	terrane__meta__new_file__init(m);
 	int rc = mc_name(&unused, a, f->name, META_NAME_MAX, &m->name);
 	if (rc == -ENOMEM)
@@ -315,14 +315,15 @@ int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name,
 	return rc < 0 ? rc : mc_call_status(c, &meta_type_link, &q.base);
 }
 
-/* --- removing, moving ---------------------------------------------------------------------------- */
+/* --- removal, moves ------------------------------------------------------------------------------ */
 
 #define REMOVE_TRIES 8
 
 /*
- * Sends a request that removes a name. The request must have the id that the name leads to, so that a copy of it
- * does not remove a later object of that name: *id is the field of the request. If the caller gave no id (0), it is
- * looked up first, and again if the name leads to another object by the time of the request.
+ * Sends a request that removes a name. The request must have the id that the name leads to, so that a delayed copy
+ * of the request does not remove a later object of that name: *id is this field of the request. If the caller gave
+ * no id (0), the function looks the id up first, and looks it up again if the name leads to another object by the
+ * time of the request.
  */
 static int remove_with_id(struct meta_call *c, const struct rpc_type *type,
 			  const ProtobufCMessage *q, uint64_t dir, struct meta_name name,
@@ -362,7 +363,8 @@ int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name,
 
 /*
  * Looks up the id that a name leads to, so that a late copy of the request does not move another object of that
- * name. *id is 0 if the name does not exist: the service then finds out whether the request was executed before.
+ * name. Sets *id to 0 if the name does not exist: the service then finds out whether the request was executed
+ * before.
  */
 static int lookup_id(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t *id)
 {

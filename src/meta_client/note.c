@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Stubs for notes. */
+/* Client stubs of the requests for notes. */
 #include "meta_api/note.h"
 #include "meta_client/impl.h"
 #include <assert.h>
@@ -36,8 +36,8 @@ int meta_client_note_drop(struct meta_call *c, const char *name)
 	return mc_call_status(c, &meta_type_note_put, &q.base);
 }
 
-/* Reads a note of a response. Refuses a name that does not have the prefix or is not above `after`, because a caller
- * that lists page by page would never reach the end. */
+/* Reads a note from a response. Refuses a name that does not have the prefix or does not sort after `after`,
+ * because a caller that lists page by page would never reach the end. */
 static int note_from_wire(const Terrane__Meta__Note *m, const char *prefix, const char *after,
 			  struct arena *a, struct meta_note *out)
 {
@@ -81,7 +81,7 @@ int meta_client_note_get(struct meta_call *c, const char *name, struct arena *a,
 			 struct meta_note *out)
 {
 	bool end;
-	/* Of all names with this prefix, the name itself is the first. */
+	/* A listing with this name as the prefix returns the note of this name first. */
 	int64_t n = meta_client_note_list(c, name, "", a, out, 1, &end);
 	if (n < 0)
 		return (int)n;

@@ -34,7 +34,7 @@ static uint32_t disk_weight(const struct cluster_disk *d)
 static struct cluster_candidate candidate_of(const struct cluster *c, const struct cluster_disk *d)
 {
 	const struct cluster_node *n = cluster_node(c, d->node);
-	assert(n != NULL && n->rack != 0); /* cluster_put_* refuses records without them */
+	assert(n != NULL && n->rack != 0); /* cluster_put_* refuses a node without a rack */
 	uint64_t h = hash64_u64s(HASH_DISK, d->id);
 	return (struct cluster_candidate){
 		.id = d->id,
@@ -62,7 +62,8 @@ bool candidate_takes_part(const struct cluster_candidate *s, uint32_t shuffle)
 	return (s->step * shuffle + s->offset) % CLUSTER_SHUFFLES < s->share;
 }
 
-/* Sets the share of each candidate in proportion to the heaviest of its media, pools and drives apart. */
+/* Sets the share of each candidate in proportion to the largest weight of its group. Flash, disks, pools and
+ * drives form separate groups. */
 static void set_shares(struct cluster_candidate *candidates, size_t n)
 {
 	uint32_t heaviest[2][CLUSTER_MEDIA_COUNT] = {{0}};
@@ -86,7 +87,7 @@ static int by_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Sets the node of each candidate: its index in the order of ids. */
+/* Sets the node of each candidate to the index of the node in the order of ids. */
 static int set_nodes(struct cluster *c, struct cluster_candidate *candidates, size_t n)
 {
 	size_t count = 0;
@@ -218,7 +219,7 @@ void choosing_take(struct choosing *ch, uint32_t candidate)
 	ch->taken++;
 }
 
-/* Marks the candidates that may not be chosen, and counts the others and their racks and nodes. */
+/* Marks the candidates that may not be chosen. Counts the available candidates, and their racks and nodes. */
 static void mark_candidates(struct choosing *ch)
 {
 	struct cluster *c = ch->cluster;
@@ -237,8 +238,8 @@ static void mark_candidates(struct choosing *ch)
 		ch->node_used[c->candidates[candidate].node]++;
 	}
 	ch->taken = (uint32_t)ch->want->kept_count;
-	/* Candidates of a node are not adjacent, so this bit in the counters marks racks and nodes that were
-	 * counted; it is cleared afterwards. */
+	/* The candidates of a node are not adjacent in the list, so this bit in the counters marks the racks and
+	 * nodes that were counted already; it is cleared afterwards. */
 	const uint16_t mark = 1 << 15;
 	assert(ch->want->kept_count < mark);
 	for (size_t i = 0; i < c->candidate_count; i++) {
@@ -281,11 +282,12 @@ static size_t find_start(const struct choosing *ch)
 }
 
 struct caps {
-	uint32_t rack, node; /* chunks of the block per rack and per node */
-	bool all;            /* also use disks that take no part in this shuffle */
+	/* largest number of chunks of the block in one rack, and on one node */
+	uint32_t rack, node;
+	bool all; /* also use disks that take no part in this shuffle */
 };
 
-/* Takes the available disks from start on, in the order of the shuffle, as far as the caps allow. */
+/* Takes available disks in the order of the shuffle, from position `start` on, as far as the caps allow. */
 static void take_in_order(struct choosing *ch, size_t start, struct caps caps)
 {
 	const struct cluster *c = ch->cluster;
@@ -309,8 +311,8 @@ static void take_in_order(struct choosing *ch, size_t start, struct caps caps)
 	}
 }
 
-/* Raises the caps step by step until the choice is complete: so racks get chunks as evenly as possible, and
- * so do the nodes of a rack. */
+/* Raises the caps step by step until the choice is complete: so the racks get chunks as evenly as possible, and
+ * the nodes of a rack do, too. */
 static void choose_spread(struct choosing *ch)
 {
 	const struct cluster_choice *out = ch->out;
@@ -349,7 +351,8 @@ static void count_domains(struct choosing *ch)
 	assert(out->racks <= out->nodes && out->rack_most >= out->node_most);
 }
 
-/* Returns whether the block goes to pools: always for mlec, else only if the media has no drives. */
+/* Returns whether the block goes to pools: always for mlec; for other encodings only if the cluster has no drives
+ * of this media. */
 static bool wants_pools(const struct cluster *c, const struct cluster_want *want)
 {
 	if (want->encoding.kind == ENCODING_MLEC)
@@ -436,7 +439,7 @@ bool cluster_spread_accepted(const struct cluster_spread *s)
 	return one_rack || s->tolerance == 0 || s->rack_most <= s->tolerance;
 }
 
-/* Counts the disks in each rack that fit, and returns the number of racks that have one. */
+/* Counts the suitable disks in each rack, and returns the number of racks that have at least one. */
 static uint32_t racks_count(const struct cluster *c, const struct cluster_want *want,
 			    uint32_t *disks)
 {

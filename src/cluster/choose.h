@@ -17,8 +17,8 @@
  * changes only for blocks that start at the added or removed disk.
  *
  * Weight. A disk takes part in round(CLUSTER_SHUFFLES x weight / largest weight) of the shuffles, so
- * that it gets chunks in proportion to its weight; the disk's id determines in which ones. A disk that takes
- * no part in the block's shuffle is used only if the others are in too few distinct fault domains.
+ * that it gets chunks in proportion to its weight; the disk's id determines in which shuffles. A disk that takes no
+ * part in the block's shuffle is used only if the disks that take part are in too few distinct fault domains.
  *
  * Small clusters. With fewer racks than chunks, racks are used again, evenly; then nodes, evenly; a
  * disk never holds two chunks of a block. The choice reports how many racks and nodes it uses.
@@ -46,14 +46,16 @@
 #include "cluster/cluster.h"
 #include "code/encoding.h"
 
-#define CLUSTER_CHOICE_MAX 320 /* disks: the widest stripe and spare disks */
+/* largest number of disks in a choice: the widest stripe and spare disks */
+#define CLUSTER_CHOICE_MAX 320
 
 struct cluster_want {
 	struct encoding encoding;
 	uint64_t block;
 	enum cluster_media media; /* only disks of this media are candidates */
-	uint32_t extra;           /* spare disks to choose after those of the chunks */
-	/* Disks that must not be chosen, as they refused a chunk or are slow. */
+	/* number of spare disks to choose in addition to those of the chunks */
+	uint32_t extra;
+	/* Disks that must not be chosen, because they refused a chunk or are slow. */
 	const uint64_t *excluded;
 	size_t excluded_count;
 	/*
@@ -67,20 +69,23 @@ struct cluster_want {
 struct cluster_choice {
 	uint64_t disk[CLUSTER_CHOICE_MAX];
 	uint32_t count;
-	uint32_t wanted;        /* width - kept + extra */
-	uint32_t width;         /* chunks of the block, or columns of mlec */
-	uint32_t racks, nodes;  /* number that hold chunks of the block, without spare disks */
-	uint32_t rack_most;     /* largest number of the block's chunks in one rack; */
-	uint32_t node_most;     /* on one node. To be compared with the encoding's tolerance */
-	uint32_t rack_eligible; /* racks with at least one eligible disk */
-	uint32_t node_eligible; /* nodes with at least one eligible disk */
-	uint32_t disk_eligible; /* disks that are online, of the wanted media and not excluded */
-	bool network_pool;      /* the disks are in one network pool of a clustered scheme */
+	uint32_t wanted; /* number of disks to choose: width - kept + extra */
+	uint32_t width;  /* number of chunks of the block, or of columns of mlec */
+	/* number of racks, and of nodes, that hold chunks of the block, without spare disks */
+	uint32_t racks, nodes;
+	uint32_t rack_most; /* largest number of the block's chunks in one rack */
+	/* largest number of the block's chunks on one node; compare both with the encoding's tolerance */
+	uint32_t node_most;
+	uint32_t rack_eligible; /* number of racks with at least one eligible disk */
+	uint32_t node_eligible; /* number of nodes with at least one eligible disk */
+	/* number of disks that are online, of the wanted media and not excluded */
+	uint32_t disk_eligible;
+	bool network_pool; /* the disks are in one network pool of a clustered scheme */
 };
 
 /* Returns the number of disks that hold a block: its chunks, or the columns of mlec. */
 uint32_t cluster_width(const struct encoding *e);
-/* Returns how many of these disks can fail, whichever they are, without loss of data. */
+/* Returns how many of the cluster_width disks can fail, in any combination, without loss of data. */
 uint32_t cluster_tolerance(const struct encoding *e);
 
 /*
@@ -104,18 +109,18 @@ int cluster_choose(struct cluster *c, const struct cluster_want *want,
  */
 struct cluster_spread {
 	uint32_t width, tolerance;
-	uint32_t racks; /* racks with disks for a block of this encoding and media */
-	uint32_t
-		racks_on_disk; /* for a block on flash: racks with disks for it if it were on disk */
-	/* Chunks in the rack with the most of them when they are spread evenly; 0: too few disks */
+	uint32_t racks; /* number of racks with disks for a block of this encoding and media */
+	/* for a block on flash: the number of racks with suitable disks if the block were on disk */
+	uint32_t racks_on_disk;
+	/* Number of chunks in the rack with the most chunks, if they are spread evenly; 0: there are too few disks */
 	uint32_t rack_most;
 };
 
-/* Computes the spread of blocks with the encoding and media of want. -EINVAL, -ENOMEM. */
+/* Computes the spread of blocks with the encoding and media of `want`. -EINVAL, -ENOMEM. */
 int cluster_spread(struct cluster *c, const struct cluster_want *want, struct cluster_spread *out);
 /* Returns whether blocks may be written with this spread. */
 bool cluster_spread_accepted(const struct cluster_spread *s);
-/* Returns rack_most for racks that have disks[i] disks each. */
+/* Returns the value of rack_most for racks with the numbers of disks disks[0..racks). */
 uint32_t cluster_rack_most(const uint32_t *disks, size_t racks, uint32_t width);
 
 #endif

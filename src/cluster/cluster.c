@@ -46,7 +46,8 @@ void cluster_fini(struct cluster *c)
 	free_values(&c->disks);
 }
 
-/* Overwrites a record with the same id in place, so that pointers to it stay valid. */
+/* Stores a copy of the record under its id. Overwrites a record with the same id in place, so that pointers to it
+ * stay valid. */
 static int put(struct cluster *c, struct map *m, uint64_t id, const void *record, size_t size)
 {
 	assert(id != 0);

@@ -26,9 +26,10 @@
 #include "code/encoding.h"
 #include "code/place_kind.h"
 
-#define CLUSTER_SHUFFLES 101 /* a prime: see takes_part() in choose.c */
+/* number of shuffles. A prime: see candidate_takes_part() in choose.c */
+#define CLUSTER_SHUFFLES 101
 #define CLUSTER_NAME_MAX 63
-#define CLUSTER_ADDR_MAX 128 /* bytes of an address, with the terminator */
+#define CLUSTER_ADDR_MAX 128 /* largest length of an address in bytes, with the terminator */
 #define CLUSTER_RACKS_MAX 4096
 #define CLUSTER_NODES_MAX 65536
 #define CLUSTER_DISKS_MAX (1 << 18)
@@ -38,10 +39,10 @@
 /* States of nodes and disks, from best to worst. The numbers are stored. */
 enum cluster_state {
 	CLUSTER_ONLINE = 0,
-	CLUSTER_FULL = 1,     /* disk: it has no room at present */
+	CLUSTER_FULL = 1,     /* disk: has no room at present */
 	CLUSTER_SUSPECT = 2,  /* node: missed its heartbeats; disk: returned an error */
-	CLUSTER_DRAINING = 3, /* an operator wants it emptied */
-	CLUSTER_FAILED = 4,   /* its chunks count as lost, and repair rebuilds them */
+	CLUSTER_DRAINING = 3, /* an operator wants the node or disk emptied */
+	CLUSTER_FAILED = 4,   /* the chunks count as lost, and repair rebuilds them */
 	CLUSTER_GONE = 5,     /* removed or replaced; final */
 };
 
@@ -54,13 +55,13 @@ enum cluster_media {
 };
 
 struct cluster_rack {
-	uint32_t id; /* from 1 without gaps, in the order in which racks got their first node */
+	uint32_t id; /* id from 1 without gaps, in the order in which racks got their first node */
 	char name[CLUSTER_NAME_MAX + 1];
 	uint64_t version;
 };
 
 struct cluster_node {
-	uint64_t id; /* from the node's configuration; not 0 */
+	uint64_t id; /* id from the node's configuration; not 0 */
 	uint32_t rack;
 	char name[CLUSTER_NAME_MAX + 1];
 	char addr[CLUSTER_ADDR_MAX]; /* address at which the node serves chunks */
@@ -76,40 +77,42 @@ struct cluster_disk {
 	uint64_t id; /* not 0 */
 	uint64_t node;
 	enum cluster_media media;
-	bool pool;             /* a local pool, not a drive */
+	bool pool;             /* true: a local pool; false: a drive */
 	struct rs_shape local; /* shape of a pool; {0, 0} for a drive */
-	uint32_t position;     /* of a pool in its rack, from 0 */
+	uint32_t position;     /* position of a pool in its rack, from 0 */
 	uint64_t capacity_bytes;
-	/* Share of the disk's capacity that placement uses, set by an operator; CLUSTER_WEIGHT_ONE: all */
+	/* Share of the disk's capacity that placement uses, set by an operator; CLUSTER_WEIGHT_ONE: all of it */
 	uint32_t weight;
 	enum cluster_state health; /* online, full, suspect or failed */
 	enum cluster_state wanted; /* online, draining or gone */
-	/* When the drive was formatted, from its superblock; 0: not known. A replacement under the same
-	 * id has another time. */
+	/* Time when the drive was formatted, from its superblock; 0: not known. A replacement under the same id
+	 * has another time. */
 	uint64_t created_ns;
 	uint64_t version;
-	/* Last use that the node reported; 0: not known. No part of the map: it changes no version. */
+	/* Used bytes that the node reported last; 0: not known. Not part of the versioned map: a change of them
+	 * changes no version. */
 	uint64_t used_bytes;
 };
 
 struct cluster_id {
-	uint64_t high, low; /* both 0: no id */
+	uint64_t high, low; /* both 0: the id is not set */
 };
 
 struct cluster_candidate;
 
 struct cluster {
-	uint64_t version; /* 0: empty, nothing was read yet */
+	uint64_t version; /* version of the map; 0: the map is empty, nothing was read yet */
 	struct cluster_id id;
 	enum place_kind network_place;
 	struct map racks, nodes, disks; /* by id */
-	/* Derived from the records at the first choice; every change of the map drops them. */
+	/* Disks in the form that a choice needs, derived from the records at the first choice; every change of the
+	 * map frees them. */
 	struct cluster_candidate *candidates;
 	size_t candidate_count;
 	uint32_t rack_count; /* highest rack id of a candidate */
-	uint32_t node_count; /* nodes of the map */
-	uint32_t
-		*orders[CLUSTER_SHUFFLES]; /* of each shuffle: indexes of candidates in its order */
+	uint32_t node_count; /* number of nodes in the map */
+	/* for each shuffle: the indexes of the candidates in its order */
+	uint32_t *orders[CLUSTER_SHUFFLES];
 };
 
 void cluster_init(struct cluster *c);
@@ -121,7 +124,8 @@ int cluster_put_rack(struct cluster *c, const struct cluster_rack *r);
 int cluster_put_node(struct cluster *c, const struct cluster_node *n);
 int cluster_put_disk(struct cluster *c, const struct cluster_disk *d);
 
-/* Returns the record, or NULL. The pointer is valid until the record is replaced. */
+/* Each of these functions returns the record with this id (or name), or NULL. The pointer is valid until the
+ * record is replaced. */
 const struct cluster_rack *cluster_rack(const struct cluster *c, uint32_t id);
 const struct cluster_node *cluster_node(const struct cluster *c, uint64_t id);
 struct cluster_disk *cluster_disk(const struct cluster *c, uint64_t id);
@@ -134,10 +138,10 @@ enum cluster_state cluster_node_state(const struct cluster_node *n);
 enum cluster_state cluster_disk_state(const struct cluster *c, const struct cluster_disk *d);
 const char *cluster_state_name(enum cluster_state s);
 bool cluster_state_valid(uint32_t s);
-/* "disk" or "flash". */
+/* Returns "disk" or "flash". */
 const char *cluster_media_name(enum cluster_media m);
 bool cluster_media_valid(uint32_t m);
-/* Returns the media of a disk, CLUSTER_MEDIA_DISK if the map does not have the id. */
+/* Returns the media of a disk; CLUSTER_MEDIA_DISK if the map does not have the disk. */
 enum cluster_media cluster_disk_media(const struct cluster *c, uint64_t disk);
 
 #endif

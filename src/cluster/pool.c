@@ -7,13 +7,13 @@
  *   position 0   A        A        A     |    C        C        C
  *   position 1   B        B        B     |    D        D        D       mlec:2+1/...: four network pools
  *
- * The positions of flash pools and of disk pools are counted apart.
+ * Flash pools and disk pools have separate positions.
  *
  * A block goes to a network pool of the first of these sets that is not empty; inside the set, to the one
  * with the highest hash(block, pool):
  *
- *   1. network pools with all members online that take part in the block's shuffle. They take part by
- *      weight, as disks do.
+ *   1. network pools that take part in the block's shuffle and have all members online. Like a disk, a network pool
+ *      takes part in a number of shuffles that its weight determines.
  *   2. network pools with all members online.
  *   3. the network pools with the most members online.
  *
@@ -32,17 +32,17 @@
 #define POSITIONS_MAX 65536
 
 struct netpool {
-	uint32_t members; /* pools that are online, of the right shape and not excluded */
+	uint32_t members; /* number of pools that are online, of the right shape and not excluded */
 	uint32_t share;   /* smallest share of a member */
 };
 
-/* All network pools that the map has for stripes of one width. */
+/* All network pools of the map for stripes of one width. */
 struct grouping {
 	uint32_t width, groups, positions;
 	struct netpool *pools; /* index: group * positions + position */
 };
 
-/* Sets the dimensions of the grouping. */
+/* Sets the dimensions of the grouping: racks in a group, number of groups, positions of pools in a rack. */
 static void measure(const struct choosing *ch, struct grouping *g)
 {
 	const struct cluster *c = ch->cluster;
@@ -77,7 +77,7 @@ static void fill(const struct choosing *ch, struct grouping *g)
 	}
 }
 
-/* Returns a number that orders network pools by the rules 1 to 3 above; the highest is the best. */
+/* Returns a rank that orders network pools by the rules 1 to 3 above; the highest rank is the best. */
 static uint64_t pool_rank(const struct choosing *ch, const struct grouping *g, size_t i)
 {
 	const struct netpool *p = &g->pools[i];
@@ -87,7 +87,7 @@ static uint64_t pool_rank(const struct choosing *ch, const struct grouping *g, s
 	return p->members < g->width ? p->members : (uint64_t)g->width + part;
 }
 
-/* Returns the network pool that already holds columns of the block, or none. */
+/* Returns the index of the network pool that already holds columns of the block, or `none`. */
 static size_t pick_kept(const struct choosing *ch, const struct grouping *g, size_t none)
 {
 	for (size_t i = 0; i < ch->cluster->candidate_count; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Conversion between records of the map and their messages, which are stored and sent. The read functions
+ * Converts between records of the map and their messages, which are stored and sent. The read functions
  * check every field, and return -EBADMSG for a record that cluster_put_* would refuse or that no server
  * writes.
  */
@@ -23,7 +23,7 @@ int cluster_rack_read(struct cluster_rack *r, const Terrane__Cluster__RackRecord
 int cluster_node_read(struct cluster_node *n, const Terrane__Cluster__NodeRecord *m);
 int cluster_disk_read(struct cluster_disk *d, const Terrane__Cluster__DiskRecord *m);
 
-/* The messages point to the strings of the records. */
+/* Each of these functions fills a message from a record. The message points to the strings of the record. */
 void cluster_head_write(Terrane__Cluster__ClusterRecord *m, const struct cluster_head *h);
 void cluster_rack_write(Terrane__Cluster__RackRecord *m, const struct cluster_rack *r);
 void cluster_node_write(Terrane__Cluster__NodeRecord *m, const struct cluster_node *n);

@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from box import await_true
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 TERRANE = BUILD / "terrane"
@@ -210,7 +211,8 @@ def test_a_vanished_folder_fails_its_disk_only(node, tmp_path):
     assert node.chunk("put", 2, "1:1", input=b"hello").returncode == 0
     shutil.move(tmp_path / "d2", tmp_path / "elsewhere")
     node.wait(2, lambda i: i["state"] == "failed")
-    assert b"ENODEV" in node.chunk("get", 2, "1:2").stderr
+    # A disk that failed answers EIO until the keeper has seen that its folder is away.
+    await_true("that the disk is away", lambda: b"ENODEV" in node.chunk("get", 2, "1:2").stderr)
     assert b"ENODEV" in node.chunk("put", 2, "1:3", input=b"x").stderr
     assert node.chunk("put", 1, "1:1", input=b"still").returncode == 0
     shutil.move(tmp_path / "elsewhere", tmp_path / "d2")

@@ -147,7 +147,8 @@ static inline void fixture_main(void *arg)
 			CHECK_EQ(meta_format(s->kv, &o, &id, PLACE_CLUSTERED, "system:1"), -EINVAL);
 			CHECK_EQ(meta_format(s->kv, &o, &id, PLACE_CLUSTERED, "default"), 0);
 		}
-		snprintf(s->addr, sizeof(s->addr), fixture->sim ? "n:%u" : "127.0.0.1:0", 7000 + i);
+		snprintf(s->addr, sizeof(s->addr), fixture->sim ? "n1:%u" : "127.0.0.1:0",
+			 7000 + i);
 		server_start(s);
 	}
 	fixture->client = open_client(fixture, "default");

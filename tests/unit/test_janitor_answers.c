@@ -142,7 +142,7 @@ static void scrub_goes_on_after_a_chunk_that_a_pool_cannot_read(void **state)
 }
 
 /* The map is reset during a put of a chunk that is on the disk already. */
-static void anew_body(struct client_fixture *fx)
+CLIENT_TEST(a_map_that_is_reset_during_a_put_does_no_harm, 8, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -164,14 +164,8 @@ static void anew_body(struct client_fixture *fx)
 	janitor_fixture_close(&jf);
 }
 
-static void a_map_that_is_reset_during_a_put_does_no_harm(void **state)
-{
-	(void)state;
-	fixture_run_all(8, 1, anew_body);
-}
-
 /* Each service takes one lease for each disk. */
-static void leases_body(struct client_fixture *fx)
+CLIENT_TEST(a_janitor_has_room_for_the_leases_of_the_largest_cluster, 3, 1)
 {
 	char name[32];
 	struct janitor_fixture jf;
@@ -186,12 +180,6 @@ static void leases_body(struct client_fixture *fx)
 	leases_are_free = false;
 	janitor_close(j);
 	janitor_fixture_close(&jf);
-}
-
-static void a_janitor_has_room_for_the_leases_of_the_largest_cluster(void **state)
-{
-	(void)state;
-	fixture_run_all(3, 1, leases_body);
 }
 
 /* A pool that has another length of a chunk than the record asks for bytes that do not exist. */

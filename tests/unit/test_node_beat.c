@@ -22,7 +22,7 @@ static uint64_t incarnation(struct janitor_fixture *jf)
 }
 
 /* A heartbeat of the previous process of the node arrives after the first one of this process. */
-static void late_body(struct client_fixture *fx)
+CLIENT_TEST(a_node_registers_again_after_a_late_heartbeat_of_its_predecessor, 4, 1)
 {
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
@@ -50,12 +50,6 @@ static void late_body(struct client_fixture *fx)
 	CHECK_EQ(incarnation(&jf), own);
 	node_beat_close(beat);
 	janitor_fixture_close(&jf);
-}
-
-static void a_node_registers_again_after_a_late_heartbeat_of_its_predecessor(void **state)
-{
-	(void)state;
-	fixture_run_all(4, 1, late_body);
 }
 
 int main(void)

@@ -67,7 +67,6 @@ static void groups_get_turns_by_weight(void **state)
 
 SIM_TEST(a_group_beyond_its_quota_is_skipped_only_while_others_wait)
 {
-	(void)arg;
 	struct sched_config c = job_serial_config();
 	struct sched *s = job_sched_open(&c);
 	struct job a = {0};
@@ -104,7 +103,6 @@ SIM_TEST(a_group_beyond_its_quota_is_skipped_only_while_others_wait)
 
 SIM_TEST(a_request_that_has_begun_ends_before_another_starts)
 {
-	(void)arg;
 	struct sched_config c = job_serial_config();
 	c.run_bytes = c.slice_bytes;
 	struct sched *s = job_sched_open(&c);
@@ -178,7 +176,6 @@ static void a_lower_class_cedes_its_turn_to_a_higher_one(void **state)
 
 SIM_TEST(a_request_does_not_cede_if_it_would_miss_its_deadline)
 {
-	(void)arg;
 	/* The request takes 54 ms, the other 12: with a deadline of 60 ms it would be late if it
 	 * ceded, with 80 ms not. */
 	CHECK(!higher_goes_first(SCHED_BRONZE, SCHED_GOLD, 60 * NS_PER_MS));
@@ -232,7 +229,6 @@ static void other_requests_at_the_disk_are_capped_while_gold_is_active(void **st
 
 SIM_TEST(without_gold_the_disk_time_at_the_disk_is_bounded)
 {
-	(void)arg;
 	struct sched *s = job_sched_open(&sched_hdd);
 	struct job small[12] = {0}, large[4] = {0}, gold = {0};
 	/* Of 12 ms each: up to the depth of the disk. Of 54 ms each: one is within 100 ms, two
@@ -265,7 +261,6 @@ SIM_TEST(without_gold_the_disk_time_at_the_disk_is_bounded)
  * each one takes. */
 SIM_TEST(without_gold_no_fewer_requests_are_at_the_disk)
 {
-	(void)arg;
 	struct sched_config c = sched_hdd;
 	struct job large[5] = {0};
 	c.other_depth = 3;
@@ -381,7 +376,6 @@ static bool gold_goes_after(uint64_t ms)
 
 SIM_TEST(no_other_class_is_sent_after_gold_has_waited_too_long)
 {
-	(void)arg;
 	CHECK(!gold_goes_after(10));
 	CHECK(gold_goes_after(25));
 }
@@ -390,7 +384,6 @@ SIM_TEST(no_other_class_is_sent_after_gold_has_waited_too_long)
 
 SIM_TEST(gold_beyond_its_quota_starves_no_group)
 {
-	(void)arg;
 	struct sched_config c = job_serial_config();
 	struct sched *s = job_sched_open(&c);
 	struct job jobs[60] = {0}, hold = {0};

@@ -13,7 +13,6 @@
 #include "check.h"
 #include "node/disk_sched.h"
 #include "rt/rt.h"
-#include "rt/sim.h"
 #include "sched_fixture.h"
 #include "sched_job.h"
 #include "sim_test.h"
@@ -22,7 +21,6 @@
 
 SIM_TEST(a_full_queue_refuses_requests)
 {
-	(void)arg;
 	struct sched_config c = job_serial_config();
 	c.queue_max = 3;
 	struct sched *s = job_sched_open(&c);
@@ -57,7 +55,6 @@ SIM_TEST(a_full_queue_refuses_requests)
 
 SIM_TEST(a_request_cancelled_while_it_waits_leaves_nothing_behind)
 {
-	(void)arg;
 	struct sched_config c = job_serial_config();
 	struct sched *s = job_sched_open(&c);
 	struct job hold = {0}, late = {.time_ns = 5 * NS_PER_MS}, cancelled = {0}, last = {0};
@@ -84,7 +81,6 @@ SIM_TEST(a_request_cancelled_while_it_waits_leaves_nothing_behind)
 
 SIM_TEST(a_request_cancelled_between_slices_leaves_nothing_behind)
 {
-	(void)arg;
 	struct sched_config c = job_serial_config();
 	c.run_bytes = c.slice_bytes;
 	struct sched *s = job_sched_open(&c);
@@ -122,7 +118,6 @@ SIM_TEST(a_request_cancelled_between_slices_leaves_nothing_behind)
 
 SIM_TEST(a_turn_ends_when_its_scope_ends)
 {
-	(void)arg;
 	struct sched_config c = job_serial_config();
 	struct sched *s = job_sched_open(&c);
 	struct job a = {.drop = true}, b = {0};
@@ -173,16 +168,9 @@ static void a_crash_at_any_wait_leaves_nothing_behind(void **state)
 	(void)state;
 	uint64_t lives = 0, nth = 1;
 	do {
-		struct sim_config config;
-		sim_config_init(&config, nth, 0);
-		struct sim *s = sim_open(&config);
-		struct sim_node *n = sim_node_add(s, "n1", 0);
-		sim_node_start(n, crash_main, NULL);
-		sim_node_crash_at(n, nth++, false);
-		sim_run(s, 3600 * NS_PER_S);
-		assert_false(sim_node_running(n));
-		lives = sim_node_lives(n);
-		sim_close(s);
+		lives = sim_test_once(&(struct sim_test){.seed = nth, .crash_at = nth}, crash_main,
+				      NULL);
+		nth++;
 	} while (lives > 1);
 	assert_true(nth > 12);
 }
@@ -191,7 +179,6 @@ static void a_crash_at_any_wait_leaves_nothing_behind(void **state)
 
 SIM_TEST(invalid_requests_are_refused)
 {
-	(void)arg;
 	struct sched *s = job_sched_open(&sched_hdd);
 	struct sched_turn t;
 	char name[SCHED_NAME_MAX + 2];
@@ -261,7 +248,6 @@ static bool has_group(const struct sched *s, const char *name)
 
 SIM_TEST(groups_are_bounded_and_entries_of_idle_ones_are_reused)
 {
-	(void)arg;
 	struct sched_config c = sched_hdd;
 	c.groups_max = 4; /* "other", one with a weight, and two */
 	struct sched *s = job_sched_open(&c);
@@ -311,7 +297,6 @@ SIM_TEST(groups_are_bounded_and_entries_of_idle_ones_are_reused)
 
 SIM_TEST(requests_are_counted_by_group_and_class)
 {
-	(void)arg;
 	struct sched_config c = job_serial_config();
 	struct sched *s = job_sched_open(&c);
 	struct job a = {0}, b = {0};
@@ -347,7 +332,6 @@ SIM_TEST(requests_are_counted_by_group_and_class)
 
 SIM_TEST(names_answered_from_memory_do_not_change_the_estimates_of_reads)
 {
-	(void)arg;
 	struct sched *s = job_sched_open(&sched_hdd);
 	struct sched_disk_stats st;
 	for (int i = 0; i < 500; i++) {
@@ -371,7 +355,6 @@ SIM_TEST(names_answered_from_memory_do_not_change_the_estimates_of_reads)
 
 SIM_TEST(a_busy_disk_refuses_reservations)
 {
-	(void)arg;
 	struct sched_config c = sched_hdd;
 	c.reserve_ahead_ns = NS_PER_S;
 	struct sched *s = job_sched_open(&c);
@@ -405,7 +388,6 @@ SIM_TEST(a_busy_disk_refuses_reservations)
 
 SIM_TEST(queued_requests_reduce_the_time_for_reservations)
 {
-	(void)arg;
 	struct sched_config c = job_serial_config();
 	c.reserve_ahead_ns = NS_PER_S;
 	struct sched *s = job_sched_open(&c);
@@ -424,7 +406,6 @@ SIM_TEST(queued_requests_reduce_the_time_for_reservations)
 
 SIM_TEST(a_group_beyond_its_share_gets_no_reservation)
 {
-	(void)arg;
 	struct sched_config c = sched_hdd;
 	c.reserve_ahead_ns = NS_PER_S;
 	struct sched *s = job_sched_open(&c);
@@ -447,7 +428,6 @@ SIM_TEST(a_group_beyond_its_share_gets_no_reservation)
 
 SIM_TEST(reservations_expire_and_are_bounded)
 {
-	(void)arg;
 	struct sched_config c = sched_hdd;
 	c.reservations_max = 4;
 	c.reserve_ttl_ns = NS_PER_S;
@@ -480,7 +460,6 @@ SIM_TEST(reservations_expire_and_are_bounded)
 
 SIM_TEST(an_expired_reservation_holds_no_disk_time)
 {
-	(void)arg;
 	struct sched_config c = sched_hdd;
 	c.reserve_ahead_ns = NS_PER_S;
 	c.reserve_ttl_ns = NS_PER_S;
@@ -499,7 +478,6 @@ SIM_TEST(an_expired_reservation_holds_no_disk_time)
 
 SIM_TEST(invalid_reservations_are_refused)
 {
-	(void)arg;
 	struct sched *s = job_sched_open(&sched_hdd);
 	struct sched_reservation r;
 	uint64_t retry_ns = 0;

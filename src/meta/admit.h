@@ -21,7 +21,7 @@
 
 struct admit_bucket {
 	double tokens;
-	double debt;    /* tokens that refused queries will take when they are sent again */
+	double debt; /* number of tokens that refused queries will take when they are sent again */
 	uint64_t at_ns; /* time of the last refill */
 };
 

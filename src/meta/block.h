@@ -5,7 +5,8 @@
 
 #include "meta/impl.h"
 
-/* Reads the record of a block: *raw as stored, *out decoded, or NULL if there is none. */
+/* Reads the record of a block: sets *raw to the stored bytes and *out to the decoded record, or to NULL if the block
+ * has no record. */
 int block_read(struct meta *m, uint32_t tenant, uint64_t block, struct arena *a,
 	       struct kv_bytes *raw, rec_block **out);
 

@@ -22,7 +22,8 @@ struct change {
 	struct txn t;
 	uint64_t refund;        /* bytes of quota that the change frees */
 	uint64_t refund_charge; /* random number of this refund */
-	/* Arguments of the operation: */
+	/* Arguments of the operation that makes the change (do_extend, do_replace, ...); each operation uses some of
+	 * them. */
 	uint64_t epoch;
 	uint64_t old_length;
 	uint64_t length;

@@ -133,7 +133,7 @@ static int copy_one(void *ctx, uint64_t offset, const struct meta_extent *e)
 {
 	struct copy *c = ctx;
 	assert(c->count < COPY_BATCH);
-	assert(!e->open); /* the source is sealed */
+	assert(!e->open); /* the source file is sealed, so it has no open extent */
 	uint64_t bytes = (uint64_t)(uintptr_t)map_remove(&c->bytes, e->block) + e->length;
 	int rc = map_put(&c->bytes, e->block, (void *)(uintptr_t)bytes);
 	if (rc != 0)

@@ -145,7 +145,8 @@ int file_extents_from(struct meta *m, uint32_t tenant, uint64_t file, const rec_
 		if (rc != 0)
 			return rc;
 		if (rows.count == 0)
-			return -EBADMSG; /* extents up to the record's size are missing */
+			return -EBADMSG; /* the record has a larger size than the stored extents: some extents are
+			missing */
 	}
 	return 0;
 }

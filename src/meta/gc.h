@@ -58,8 +58,8 @@ uint64_t meta_gc_partitions(const struct meta *m);
  * rows, or to end. For walks of the Block layer, kind is META_GC_BLOCKS. */
 int meta_gc_skip(struct meta *m, enum meta_gc_kind kind, uint64_t *index, uint64_t end);
 
-/* Does one bounded step of a walk of partition `index` of the kind's layer, and adds to the counts. After
- * META_GC_STEP_NS it ends with the current row. */
+/* Does one bounded step of a walk of partition `index` of the kind's layer, and adds the objects that it handled to the
+ * counts. After META_GC_STEP_NS the step ends with the current row. */
 #define META_GC_STEP_NS (500 * NS_PER_MS)
 int meta_gc_step(struct meta *m, enum meta_gc_kind kind, uint64_t index, uint64_t epoch,
 		 struct meta_gc_cursor *at, struct meta_gc_counts *counts);
@@ -119,7 +119,7 @@ struct meta_check_report {
 	uint64_t files;
 	uint64_t blocks;
 	uint64_t entries;
-	uint64_t garbage; /* rows that the collector will delete */
+	uint64_t garbage; /* number of rows that the collector will delete */
 	uint64_t errors;
 	char first[256]; /* text of the first error */
 	/* number of partitions to read after the directory trees; 0 until the trees are read */

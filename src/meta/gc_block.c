@@ -90,7 +90,7 @@ int gc_blocks_row(struct gc *g, const struct kv_row *row)
 
 struct extent_search {
 	uint64_t block;
-	size_t left; /* number of extents that may still be read */
+	size_t left; /* number of extents that the search may still read */
 };
 
 static int has_block(void *ctx, uint64_t offset, const struct meta_extent *e)
@@ -272,7 +272,8 @@ static int chunks_from_record(rec_chunk *const *from, size_t n, struct arena *ar
 }
 
 struct dead_walk {
-	struct gc g; /* declared first, because the row function gets a pointer to it */
+	struct gc
+		g; /* must be the first field: the row function gets a pointer to it and converts it */
 	struct arena *arena;
 	struct meta_dead_chunks *out;
 	size_t count;

@@ -149,7 +149,8 @@ struct row {
 	rec_entry *row; /* the stored entry; NULL: no row */
 	/* the entry that readers see, with the transfer of the row taken into account; NULL: no such name */
 	rec_entry *entry;
-	uint64_t request; /* 0, or the request whose KEY_REQUEST_DONE row is looked up */
+	uint64_t
+		request; /* number of the request whose KEY_REQUEST_DONE row row_find_from reads; 0: none */
 	/* the KEY_REQUEST_DONE row exists: the request already took an object away from this name */
 	bool request_done;
 	bool tombstone; /* the slice has a tombstone of the requested id */

@@ -16,7 +16,7 @@
 #define MAP_KEY_MAX 9
 #define MAP_EDIT_TRIES 16 /* number of attempts of a change before it fails with -EAGAIN */
 
-/* What this server knows about the heartbeats of a node. */
+/* State of a node's heartbeats, as this server has received and read them. */
 struct map_heartbeat {
 	uint64_t node;
 	uint64_t incarnation, beats; /* values of the BeatRecord that was last read */

@@ -129,9 +129,9 @@ static uint64_t *pending_nodes(const struct meta_map *m, size_t *count)
 	return nodes;
 }
 
-/* Writes all pending heartbeats, in as many transactions as necessary: with a limit, the same nodes would look
- * silent each time. There is no retry, because the next heartbeat follows soon. m->heartbeats may grow during the
- * writes, but no entry is ever removed. */
+/* Writes all pending heartbeats, in as many transactions as necessary: if the number of transactions were limited, the
+ * same nodes would look silent after each write. There is no retry, because the next heartbeat follows soon.
+ * m->heartbeats may grow during the writes, but no entry is ever removed. */
 static int write_beats(struct meta_map *m, struct batch *b)
 {
 	size_t count;

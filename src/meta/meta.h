@@ -92,9 +92,10 @@ struct meta_stats {
 	uint64_t cache_hits;
 	uint64_t cache_misses;
 	uint64_t cache_bytes;
-	uint64_t retries;  /* attempts repeated because of concurrent changes */
-	uint64_t resolved; /* transfers of other requests that this process completed or aborted */
-	uint64_t spreads;  /* slices of directories that were spread */
+	uint64_t retries; /* number of attempts that were repeated because of concurrent changes */
+	uint64_t
+		resolved; /* number of transfers of other requests that this process completed or aborted */
+	uint64_t spreads; /* number of slices of directories that this process spread */
 };
 
 void meta_stats(const struct meta *m, struct meta_stats *out);

@@ -407,7 +407,7 @@ static int make_at_once(struct create_op *k)
 	int rc = create_names(k);
 	rt_join(fiber);
 	refuse_taken(k, true);
-	/* The names are stored; the first open of a file writes a missing record. */
+	/* The names are stored, but records may be missing: the first open of a file writes its record. */
 	if (rc == 0 && k->records_rc != 0)
 		rc = -ETIMEDOUT;
 	return rc;

@@ -108,7 +108,7 @@ bool dir_known_spread(const struct meta *m, uint32_t tenant, uint64_t dir)
 	       map_get(&m->known_spread, hash64_u64s(tenant, dir)) != NULL;
 }
 
-/* A full map is emptied: the map only avoids reads. */
+/* Adds a directory to the set of directories that are spread. Empties a full set, because the set only avoids reads. */
 void dir_note_spread(struct meta *m, uint32_t tenant, uint64_t dir)
 {
 	if (map_put(&m->known_spread, hash64_u64s(tenant, dir), m) == -ENOSPC)

@@ -84,11 +84,15 @@ int ms_enter(struct rpc_request *r, struct meta_ctx *ctx)
 				":ID\"");
 	}
 	if (name[0] == 0)
-		return rpc_fail(r, -EACCES, "the request names no tenant");
+		return rpc_fail(r, -EACCES,
+				"the request names no tenant; set the tenant of the client");
 	int rc = strlen(name) > META_TENANT_NAME_MAX ? -ENOENT
 						     : find_tenant(r->service, name, &ctx->tenant);
 	if (rc == -ENOENT || rc == -EINVAL || rc == -EILSEQ)
-		return rpc_fail(r, -EACCES, "there is no tenant \"%.64s\"", name);
+		return rpc_fail(
+			r, -EACCES,
+			"tenant \"%.64s\" does not exist; check the name, or create the tenant",
+			name);
 	return rc;
 }
 
@@ -159,7 +163,10 @@ int ms_end(struct rpc_request *r, int rc)
 	if (rc < 0 && r->error != NULL)
 		return rc;
 	if (rc == -EDQUOT)
-		return rpc_fail(r, rc, "over the quota of tenant \"%.64s\"", rt_context()->tenant);
+		return rpc_fail(
+			r, rc,
+			"tenant \"%.64s\" is over its quota; delete files or raise the quota",
+			rt_context()->tenant);
 	if (rc == -EAGAIN) {
 		r->retry_ms = 20;
 		return rpc_fail(
@@ -184,7 +191,8 @@ static int timed(struct rpc_request *r, unsigned index, int (*handle)(struct rpc
 	assert(rc <= 0); /* META_RETRY and similar results do not leave src/meta */
 	/* If the store has failed, any error may be wrong: -EIO makes the client ask another server. */
 	if (rc < 0 && store_failed(s))
-		rc = rpc_fail(r, -EIO, "the store of this metadata server has failed");
+		rc = rpc_fail(r, -EIO,
+			      "the store of this metadata server has failed; use another server");
 	hist_add(&s->methods[index].time, rt_now_ns() - begin_ns);
 	s->methods[index].failures += rc < 0;
 	return rc;

@@ -15,8 +15,9 @@
 
 /*
  * One page of changes. Pages are in the order of versions, and a page has all records of each of its versions, so the
- * client continues from the version of the last page. The node of a disk may have a later version than the page: it is
- * sent with the disk, because the client's map refuses a disk without its node, and again with its own version.
+ * client continues from the version of the last page. The record of a disk's node may have a later version than the
+ * page: the page has this record too, because the client's map refuses a disk without its node, and the page of the
+ * later version has it again.
  */
 struct page {
 	struct cluster *map;

@@ -35,7 +35,7 @@ void txn_init(struct txn *t, struct arena *a)
 	*t = (struct txn){.arena = a};
 }
 
-/* Returns the list with room for one more item: copies a full list to a list of twice the size. Sets t->rc if
+/* Returns the list `items` with room for one more item: copies a full list to a list of twice the size. Sets t->rc if
  * there is no memory for the copy. */
 static void *grow(struct txn *t, void *items, size_t count, size_t *cap, size_t size)
 {

@@ -13,7 +13,10 @@
 
 #define TOKEN 77
 
-/* --- R1 C1 C2 R3 ------------------------------------------------------------------------------- */
+/* --- a create between the two steps of a rename ------------------------------------------------- */
+
+/* Steps of the Tectonic paper (section 3.3): a rename reads the row of the old name (R1) and replaces it (R3); a create
+ * writes the file record (C1) and the name (C2). */
 
 #define FID 500ULL
 #define FID_NEW 501ULL
@@ -45,7 +48,7 @@ static void overwrite_f1(struct meta_fixture *fx)
 META_TEST(a_create_C2_does_not_erase_the_rename_before_it)
 {
 	CHECK_EQ(try_create(fx, META_ROOT, "f1", FID, 0, 0), 0);
-	/* The create reads f1 -> fid; before its C2 the whole rename runs. */
+	/* The create reads the row of f1; before it stores the name (C2), the complete rename runs. */
 	gate_run(fx, META_LAYER_NAME, 1, rename_f1, overwrite_f1);
 	CHECK_EQ(id_at(fx, META_ROOT, "f1"), FID_NEW);
 	CHECK_EQ(id_at(fx, META_ROOT, "f2"), FID);

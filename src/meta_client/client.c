@@ -151,7 +151,7 @@ struct attempt {
 	unsigned busy;   /* number of tries that a busy server refused */
 	unsigned failed; /* number of tries after which the client chose the next server */
 	bool doubt;      /* an earlier try may have been executed, or may still be executed */
-	bool refused;    /* the last try was refused, and an earlier one may still be executed */
+	bool refused;    /* the last try was refused, and an earlier try may still be executed */
 	uint64_t time_factor; /* factor for the time limits of the request */
 };
 

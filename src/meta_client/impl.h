@@ -68,7 +68,7 @@ int mc_call(struct meta_call *c, const struct rpc_type *type, const ProtobufCMes
 /* Sends a request like mc_call; for requests whose response has only a status. */
 int mc_call_status(struct meta_call *c, const struct rpc_type *type,
 		   const ProtobufCMessage *request);
-/* Ends a call with an error that the client itself has detected: sets c->error, and returns err. */
+/* Ends a call with an error that the client, not the server, has detected: sets c->error, and returns err. */
 int mc_fail(struct meta_call *c, int err);
 /* Ends a call after its response was checked with the result err. Unless err is 0, sets c->error. Returns err, but
  * -EPROTO for -EINVAL, because an invalid response is a fault of the service and not of the caller. */
@@ -76,8 +76,8 @@ int mc_response_error(struct meta_call *c, int err);
 /* Returns the cache, or NULL if the fiber's context is of another tenant. */
 struct meta_cache *mc_cache(const struct meta_call *c);
 
-/* Copies a name into a request. -ENAMETOOLONG: it is longer than max; -EINVAL: it has a null byte; -EILSEQ: it is
- * not UTF-8; -ENOMEM. Sets c->error. */
+/* Copies a name into a request. -ENAMETOOLONG: the name is longer than max; -EINVAL: the name has a null byte; -EILSEQ:
+ * the name is not UTF-8; -ENOMEM. Sets c->error. */
 int mc_name(struct meta_call *c, struct arena *a, struct meta_name name, size_t max, char **out);
 
 #endif

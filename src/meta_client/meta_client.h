@@ -269,9 +269,9 @@ int meta_client_map(struct meta_call *c, uint64_t max_age_ns, struct cluster **o
 /* Updates the client's copy of the map and the used_bytes of all disks in it, and returns the copy. */
 int meta_client_map_usage(struct meta_call *c, struct cluster **out);
 
-/* For META_SYSTEM. n: as in meta_api/node.h. *beat_ns: interval at which the node must send heartbeats. Errors of
- * meta_client_node_beat: -ESTALE: another process has registered as this node; -ENOENT: the node must register
- * again. */
+/* Registers a node that has started, like meta_map_register; for META_SYSTEM. n: the node's report of itself. *beat_ns:
+ * interval at which the node must send heartbeats. meta_client_node_beat sends a heartbeat; its errors: -ESTALE:
+ * another process has registered as this node; -ENOENT: the node must register again. */
 int meta_client_node_register(struct meta_call *c, const struct meta_map_node *n,
 			      struct cluster_id *cluster, uint64_t *beat_ns);
 int meta_client_node_beat(struct meta_call *c, const struct meta_map_node *n, uint64_t *beat_ns);

@@ -261,8 +261,8 @@ static void mark_candidates(struct choosing *ch)
 		ch->node_used[i] &= (uint16_t)~mark;
 }
 
-/* Returns the position in the shuffle at which the block's disks start. It depends on which disks the map has,
- * not on their states, so that a disk that is offline for a while moves only its own chunks. */
+/* Returns the position in the shuffle at which the block's disks start. The position depends on which disks the map
+ * has, not on the states of the disks, so that a disk that is offline for a while moves only its own chunks. */
 static size_t find_start(const struct choosing *ch)
 {
 	const struct cluster *c = ch->cluster;

@@ -59,8 +59,8 @@ struct cluster_want {
 	const uint64_t *excluded;
 	size_t excluded_count;
 	/*
-	 * Disks that already hold a chunk of the block. Their racks and nodes count as used, and the choice
-	 * is shorter by their number. Set by repair, and by a writer that replaces a failed disk.
+	 * Disks that already hold a chunk of the block. The racks and nodes of these disks count as used, and the
+	 * choice is shorter by the number of these disks. Set by repair, and by a writer that replaces a failed disk.
 	 */
 	const uint64_t *kept;
 	size_t kept_count;

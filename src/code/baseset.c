@@ -10,17 +10,21 @@
 #include "base/rng.h"
 #include "code/baseset_algebra.h"
 
-#define SEARCH_SEED 20250801ULL /* part of the stored layout: must not change */
+#define SEARCH_SEED 20250801ULL /* stored layouts depend on this number: it must not change */
 #define BACKTRACK_WIDTH_MAX 9
 #define BACKTRACK_STEPS 1000000
-#define SEARCH_WORK 1200000 /* members moved times distances counted, for each overlap */
+/* most work of the search for each overlap: moved members times counted distances */
+#define SEARCH_WORK 1200000
 
-/* A candidate set and how often each distance occurs in it, at index domain * units + unit. */
+/*
+ * A candidate set, and how often each distance occurs in the set, at index domain * units + unit.
+ */
 struct search {
 	struct baseset *b;
 	uint16_t *count;
 	uint32_t limit; /* the overlap that the search tries to reach */
-	uint32_t cost;  /* occurrences above the limit, over all distances; 0: reached */
+	/* sum over all distances of the occurrences above `limit`; 0: the limit is reached */
+	uint32_t cost;
 	struct rng rng;
 };
 
@@ -88,7 +92,10 @@ static bool domain_taken(const struct baseset *b, uint32_t domain, uint32_t n)
 	return false;
 }
 
-/* Chooses the smallest next member that repeats no distance. True when all members were placed. */
+/*
+ * Chooses the smallest next member that repeats no distance. Returns true when all members were
+ * placed.
+ */
 static bool first_fit(struct search *s)
 {
 	struct baseset *b = s->b;
@@ -117,8 +124,8 @@ static bool first_fit(struct search *s)
 
 /*
  * Places member i and all later members so that every distance is new. The gaps between neighbours
- * on the ring are distances, so they differ. The search fixes the first gap as the smallest: some
- * rotation of any set has it so.
+ * on the ring are distances, so they differ. The search requires the first gap to be the smallest
+ * one, because every set has a rotation for which that holds.
  */
 static bool backtrack_from(struct search *s, uint32_t i, uint32_t *steps)
 {
@@ -126,7 +133,7 @@ static bool backtrack_from(struct search *s, uint32_t i, uint32_t *steps)
 	assert(i >= 1 && i <= b->width);
 	if (i == b->width)
 		return true;
-	uint32_t gaps_left = b->width - i; /* after this member */
+	uint32_t gaps_left = b->width - i; /* number of gaps that follow member i */
 	uint32_t at = b->domain[i - 1] + (i > 1 ? b->domain[1] + 1 : 1);
 	for (; *steps > 0; at++) {
 		uint32_t gap_min = (i > 1 ? b->domain[1] : at) + 1;
@@ -174,15 +181,19 @@ static void search_start(struct search *s)
 
 /*
  * Returns by how much to shift a random number to accept a move that raises the cost by `worse`
- * with probability 1 / 4^worse. Integers only, so that every machine takes the same decisions.
+ * with probability 1 / 4^worse. Only integers are used, so that every machine takes the same
+ * decisions.
  */
 static uint32_t worse_shift(uint32_t worse)
 {
-	assert(worse > 0); /* else the shift is by 64 */
+	assert(worse > 0); /* for worse = 0 the shift would be by 64, which C does not define */
 	return 64 - 2 * (uint32_t)min_u64(worse, 31);
 }
 
-/* Tries to move one member. A move that raises the cost is kept rarely, to leave local minima. */
+/*
+ * Tries to move one member. A move that raises the cost is seldom kept; such moves leave local
+ * minima.
+ */
 static void search_move(struct search *s)
 {
 	struct baseset *b = s->b;
@@ -205,8 +216,10 @@ static void search_move(struct search *s)
 	member_add(s, i, b->width);
 }
 
-/* Anneals towards the least overlap that counting allows, then towards one more, and so on. It
- * terminates because every set has an overlap of at most `width`. */
+/*
+ * Anneals towards the least overlap that counting allows, then towards one more, and so on. The
+ * search terminates because every set has an overlap of at most `width`.
+ */
 static void search_run(struct search *s)
 {
 	struct baseset *b = s->b;

@@ -4,7 +4,7 @@
  *
  * The units of a pool are numbered by pairs (domain, unit) that are added modulo `domains` and
  * `units`; a local pool of 120 disks is 120 domains of one unit. The stripe sets of the pool
- * are the translates base + s of one base set. Two translates base + s and base + t share one unit
+ * are the translates base + s of one base set. The translates base + s and base + t share one unit
  * for every pair of members whose distance is t - s, so
  *
  *   overlap = the number of times that the most frequent distance occurs in the base set,
@@ -24,7 +24,7 @@
  *   6. a bounded seeded search for the least overlap that counting allows, then for one more, ...
  * With several units in a domain only method 6 runs: first fit would place the members in the first
  * domains, and a rebuild would then read from some racks more often than from others.
- * Method 6 proves nothing: it may miss a better set. The overlap of its result is counted
+ * Method 6 may miss a better set. The overlap of its result is counted
  * afterwards, never assumed.
  */
 #ifndef CODE_BASESET_H
@@ -36,16 +36,16 @@
 #define BASESET_GROUP_MAX (1u << 22) /* domains * units: bounds the memory of the search */
 
 struct baseset {
-	uint32_t domains, units; /* the two moduli */
+	uint32_t domains, units; /* number of domains and of units in each: the two moduli */
 	uint32_t width;
 	uint32_t overlap;                   /* most units that two translates share */
-	uint32_t domain[BASESET_WIDTH_MAX]; /* by member */
+	uint32_t domain[BASESET_WIDTH_MAX]; /* domain of each member */
 	uint32_t unit[BASESET_WIDTH_MAX];
 };
 
 /*
  * Finds a base set of `width` members in different domains. Needs 1 <= width <= domains, width <=
- * BASESET_WIDTH_MAX and domains * units <= BASESET_GROUP_MAX. 0 or -ENOMEM.
+ * BASESET_WIDTH_MAX and domains * units <= BASESET_GROUP_MAX. Returns 0 or -ENOMEM.
  */
 int baseset_find(struct baseset *b, uint32_t domains, uint32_t units, uint32_t width);
 

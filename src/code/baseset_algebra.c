@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#define FIELD_MAX 256 /* largest q that is tried: enough for a width of 255 */
+#define FIELD_MAX 256 /* largest q that is tried, enough for sets of 255 members */
 
 /* GF(q), q = p^m. The tables of logarithms are filled only when q is not prime. */
 struct scalars {
@@ -53,7 +53,10 @@ static uint32_t scalar_mul(const struct scalars *s, uint32_t a, uint32_t b)
 	return a == 0 || b == 0 ? 0 : s->exp[(s->log[a] + s->log[b]) % (s->q - 1)];
 }
 
-/* Fills the tables with powers of y, where y^m = low. False when y does not generate the field. */
+/*
+ * Fills the tables with powers of y, where y^m = low. Returns false when y does not generate the
+ * field.
+ */
 static bool scalars_try(struct scalars *s, uint32_t low)
 {
 	uint32_t high = s->q / s->p; /* y^(m-1) */
@@ -89,7 +92,10 @@ static void times_x(const struct field *f, struct element *e)
 	e->c[0] = scalar_mul(&f->s, top, f->low[0]);
 }
 
-/* Returns the first exponent i <= limit at which x^i is a scalar (projective) or is 1; 0: none. */
+/*
+ * Returns the first exponent i <= limit at which x^i is a scalar (projective) or is 1; 0 when there
+ * is none.
+ */
 static uint32_t order_of_x(const struct field *f, bool projective, uint32_t limit)
 {
 	struct element e = {{1, 0, 0}};
@@ -101,7 +107,10 @@ static uint32_t order_of_x(const struct field *f, bool projective, uint32_t limi
 	return 0;
 }
 
-/* Sets the field's polynomial to one for which x has exactly the order n; it exists for every q. */
+/*
+ * Sets the field's polynomial to one for which x has exactly the order n; such a polynomial exists
+ * for every q.
+ */
 static void field_find(struct field *f, bool projective, uint32_t n)
 {
 	uint32_t q = f->s.q;
@@ -129,7 +138,7 @@ static void collect(const struct field *f, int coefficient, uint32_t value, uint
 	}
 }
 
-/* Whether g generates the multiplicative group modulo the prime q. */
+/* Returns whether g generates the multiplicative group modulo the prime q. */
 static bool generates(uint32_t g, uint32_t q)
 {
 	uint32_t e = g, order = 1;

@@ -7,16 +7,17 @@
  * line (its x^2 coefficient is zero) are q+1 numbers. Any two lines meet in one point, so any two
  * translates share one number: every distance occurs once.
  *
- * Bose: let x generate the multiplicative group of GF(q^2), n = q*q-1. The exponents i with
- * x^i = x + c, c in GF(q), are q numbers; if two pairs had the same distance, (x+a)(x+d) and
+ * Bose: let x generate the multiplicative group of GF(q^2), n = q*q-1. There are q exponents i with
+ * x^i = x + c, c in GF(q); if two pairs had the same distance, (x+a)(x+d) and
  * (x+b)(x+c) would be equal, and then their coefficients too, which makes the pairs the same.
  *
- * Ruzsa: let g generate the multiplicative group of the numbers modulo a prime q, n = q*(q-1). The
- * numbers that are i modulo q-1 and -g^i modulo q, 0 < i < q, are q-1; the distance of two of them
- * gives i - j and g^i - g^j, and these give i and j.
+ * Ruzsa: let g generate the multiplicative group of the numbers modulo a prime q, n = q*(q-1).
+ * There are q-1 numbers that equal i modulo q-1 and -g^i modulo q for some 0 < i < q; the distance
+ * of two of them gives i - j and g^i - g^j, and these give i and j.
  *
- * A subset keeps the property. The first two walk the powers of x once: n steps. Elements of GF(q)
- * are numbered by their digits to the base p, and multiplied by logarithms unless q is prime.
+ * Every subset of such a set has distinct distances, too. The first two families walk the powers of
+ * x once: n steps. Elements of GF(q) are numbered by their digits to the base p, and multiplied by
+ * logarithms unless q is prime.
  */
 #ifndef CODE_BASESET_ALGEBRA_H
 #define CODE_BASESET_ALGEBRA_H

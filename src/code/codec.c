@@ -170,7 +170,10 @@ static int check_chunks(const struct codec *c, size_t len, const struct sg *chun
 	return 0;
 }
 
-/* Lists the chunks of a line in the caller's array: inputs, then outputs. */
+/*
+ * Lists the chunks of a line in the caller's array, first the inputs, then the outputs, and returns
+ * the product of the line.
+ */
 static struct product line_product(const struct line *line, int chunks[ENCODING_STRIPE_MAX])
 {
 	assert(line->m->cols + line->m->rows <= ENCODING_STRIPE_MAX);
@@ -195,8 +198,8 @@ static void encode_line(const struct codec *c, int i, bool flat, size_t off, siz
 }
 
 /*
- * Checks each line by itself: one comparison per coefficient, which is cheap beside the
- * encoding.
+ * Checks that no output of a line overlaps its other chunks: one comparison for each coefficient,
+ * which is cheap compared with the encoding.
  */
 static int check_overlaps(const struct codec *c, const struct sg *chunks)
 {

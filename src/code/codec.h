@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A codec is an encoding with its matrices and their multiplication tables. It is opened once,
- * never changes, and any number of threads may use it at once. All calls here and in plan.h and
+ * A codec is an encoding with its matrices and their multiplication tables. A codec is opened once
+ * and never changes, so any number of threads may use it at once. All calls here and in plan.h and
  * update.h are pure functions of their arguments.
  *
  * Chunks are passed as an array indexed by chunk number (encoding.h), one struct sg each. All have
@@ -10,7 +10,7 @@
  * sizes and return -EINVAL or -EOVERFLOW before they write a byte. Encoding and plans also return
  * -EINVAL for outputs that overlap their inputs.
  *
- * Calls need up to 16 KiB of stack: a quarter of a fiber's.
+ * Calls need up to 16 KiB of stack: a quarter of the stack of a fiber.
  */
 #ifndef CODE_CODEC_H
 #define CODE_CODEC_H
@@ -23,7 +23,7 @@
 
 struct codec;
 
-/* Returns 0, -EINVAL when encoding_check() refuses e, or -ENOMEM. */
+/* Opens a codec for an encoding. Returns 0, -EINVAL when encoding_check() refuses e, or -ENOMEM. */
 int codec_open(const struct encoding *e, struct codec **out);
 
 /* Opens a codec that uses the caller's kernel: tests compare kernel_plain with kernel_fast. */
@@ -43,8 +43,9 @@ int codec_encode(const struct codec *c, size_t len, const struct sg *chunks);
 /*
  * Checks that the chunks form a codeword. Returns 0, or -EBADMSG when a byte of any chunk does not
  * match the others. Chunks may be short as for encoding. verify.c lists which errors it always
- * finds and which with high probability. Call it after computing the checksums that travel with the
- * chunks: a bit that flips before the checksum is found here, a later one by the checksum.
+ * finds and which with high probability. Call codec_verify() after computing the checksums that
+ * travel with the chunks: this check finds a bit that flips before the checksum is computed, and
+ * the checksum finds a bit that flips later.
  */
 int codec_verify(const struct codec *c, size_t len, const struct sg *chunks);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The inside of a codec. Only src/code includes this header. */
+/* The structure of a codec, private to src/code. */
 #ifndef CODE_CODEC_IMPL_H
 #define CODE_CODEC_IMPL_H
 
@@ -11,12 +11,13 @@
 struct codec {
 	struct encoding e;
 	const struct kernel *kernel;
-	int data, total; /* numbers of chunks */
+	int data, total; /* number of data chunks, and of all chunks */
 	struct matrix
 		global_parities; /* r, rs: all parities; lrc: global parities; mlec: parities of a row */
 	struct matrix
 		local_parities; /* lrc: a group's local parity; mlec: the parities of a column */
-	struct matrix lrc_parities; /* lrc: local and global parities over all data, for solving */
+	/* lrc: rows of the local and global parities over all data, for gf_solve() */
+	struct matrix lrc_parities;
 };
 
 /* One matrix product of encoding: input j is chunk in_first + j * step, output j is chunk
@@ -30,7 +31,7 @@ struct line {
 int codec_lines(const struct codec *c);
 struct line codec_line(const struct codec *c, int i);
 
-/* The stripe code of all chunks. For r, rs and lrc only. */
+/* Returns the stripe code over all chunks of an r, rs or lrc. */
 static inline struct stripe_code codec_stripe(const struct codec *c)
 {
 	assert(c->e.kind != ENCODING_MLEC);
@@ -38,7 +39,7 @@ static inline struct stripe_code codec_stripe(const struct codec *c)
 	return (struct stripe_code){c->data, c->total, m->coef};
 }
 
-/* The local code of an mlec. */
+/* Returns the local code of an mlec, over the chunks of a column. */
 static inline struct stripe_code codec_column_stripe(const struct codec *c)
 {
 	assert(c->e.kind == ENCODING_MLEC);
@@ -46,7 +47,7 @@ static inline struct stripe_code codec_column_stripe(const struct codec *c)
 	return (struct stripe_code){s->k, s->k + s->p, c->local_parities.coef};
 }
 
-/* The network code of an mlec. */
+/* Returns the network code of an mlec, over the chunks of a row. */
 static inline struct stripe_code codec_row_stripe(const struct codec *c)
 {
 	assert(c->e.kind == ENCODING_MLEC);
@@ -54,7 +55,7 @@ static inline struct stripe_code codec_row_stripe(const struct codec *c)
 	return (struct stripe_code){s->k, s->k + s->p, c->global_parities.coef};
 }
 
-/* Chunks of a column of an mlec. */
+/* Returns the number of chunks of a column of an mlec. */
 static inline int codec_column_height(const struct codec *c)
 {
 	return c->e.mlec.local.k + c->e.mlec.local.p;

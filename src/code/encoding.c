@@ -9,7 +9,10 @@
 
 #include "base/base.h"
 
-/* Larger numbers are refused while they are read, so that nothing can overflow. */
+/*
+ * Largest number in an encoding; larger ones are refused while they are parsed, so that no sum can
+ * overflow.
+ */
 #define NUMBER_MAX 9999
 
 struct reader {
@@ -113,7 +116,7 @@ static const struct form {
 	const char *prefix;
 	int (*read)(struct reader *r, struct encoding *e);
 } forms[] = {
-	{"rs:", read_rs}, /* before "r", which is a prefix of it */
+	{"rs:", read_rs}, /* listed before "r", which is a prefix of "rs:" */
 	{"lrc:", read_lrc},
 	{"mlec:", read_mlec},
 	{"r", read_replicated},

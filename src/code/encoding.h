@@ -25,32 +25,35 @@
 #include <stddef.h>
 
 #define ENCODING_COPIES_MAX 16
-#define ENCODING_STRIPE_MAX 255 /* chunks of one stripe: bounded by the field, see gf.h */
+/* most chunks of one stripe; the field of 256 elements sets this limit, see gf.c */
+#define ENCODING_STRIPE_MAX 255
 #define ENCODING_CHUNKS_MAX (ENCODING_STRIPE_MAX * ENCODING_STRIPE_MAX)
 #define ENCODING_TEXT_MAX 32 /* bytes of the longest printed encoding, with its terminator */
-#define ENCODING_WHY_MAX 128 /* enough for any refusal message */
+#define ENCODING_WHY_MAX 128 /* bytes, enough for any refusal message */
 
 enum encoding_kind { ENCODING_REPLICATED, ENCODING_RS, ENCODING_LRC, ENCODING_MLEC };
 
 struct rs_shape {
-	int k; /* data chunks */
-	int p; /* parity chunks */
+	int k; /* number of data chunks */
+	int p; /* number of parity chunks */
 };
 
 struct lrc_shape {
 	int k;       /* data chunks */
-	int groups;  /* local groups of k / groups data chunks and one parity each */
-	int globals; /* parities over all data */
+	int groups;  /* number of local groups, each of k / groups data chunks and one parity */
+	int globals; /* number of parities over all data */
 };
 
 struct mlec_shape {
-	struct rs_shape net;   /* columns: one local stripe each, in different racks */
-	struct rs_shape local; /* rows of a column: disks of one local pool */
+	/* shape of the network code; each column is a local stripe, in a rack of its own */
+	struct rs_shape net;
+	/* shape of the local code; the rows of a column are on disks of one local pool */
+	struct rs_shape local;
 };
 
 struct encoding {
 	enum encoding_kind kind;
-	union { /* selected by kind */
+	union { /* the parameters of the kind */
 		int copies;
 		struct rs_shape rs;
 		struct lrc_shape lrc;
@@ -60,37 +63,44 @@ struct encoding {
 
 enum chunk_role {
 	CHUNK_DATA,
-	CHUNK_COPY,          /* replication: a replica other than chunk 0 */
-	CHUNK_LOCAL_PARITY,  /* lrc, mlec: over one group or column */
-	CHUNK_GLOBAL_PARITY, /* rs, lrc: over all data; mlec: a data row of a parity column */
-	CHUNK_DOUBLE_PARITY, /* mlec: a parity row of a parity column */
+	CHUNK_COPY,         /* replication: a replica other than chunk 0 */
+	CHUNK_LOCAL_PARITY, /* lrc, mlec: parity over one group or column */
+	/* rs, lrc: parity over all data; mlec: chunk in a data row of a parity column */
+	CHUNK_GLOBAL_PARITY,
+	CHUNK_DOUBLE_PARITY, /* mlec: chunk in a parity row of a parity column */
 };
 
 /*
- * Parses an encoding. Returns 0, -EILSEQ when the text is not of one of the four forms, -EINVAL
- * when the numbers are impossible. On an error it writes one sentence with the reason to `why`
- * (why_size bytes; may be NULL with 0) and does not change *e. Numbers are plain decimals: no sign,
- * space or leading zero.
+ * Parses an encoding. Returns 0, -EILSEQ when the text is not of one of the four forms, or -EINVAL
+ * when the numbers are impossible. On an error the function writes one sentence with the reason to
+ * `why` (why_size bytes; may be NULL with 0) and does not change *e. Numbers are plain decimals: no
+ * sign, space or leading zero.
  */
 int encoding_parse(const char *text, struct encoding *e, char *why, size_t why_size);
 
 /* Checks the parameters of an encoding that was not parsed. Returns 0 or -EINVAL, with `why`. */
 int encoding_check(const struct encoding *e, char *why, size_t why_size);
 
-/* Writes the string form of a valid encoding; encoding_parse() of it gives an equal encoding. */
+/*
+ * Writes the string form of a valid encoding; encoding_parse() of the text gives an equal encoding.
+ */
 void encoding_print(const struct encoding *e, char text[ENCODING_TEXT_MAX]);
 
 bool encoding_equal(const struct encoding *a, const struct encoding *b);
 
 /* The functions below require a valid encoding. */
 
-int encoding_data_chunks(const struct encoding *e); /* 1 for replication */
+/* returns the number of data chunks; 1 for replication */
+int encoding_data_chunks(const struct encoding *e);
 int encoding_total_chunks(const struct encoding *e);
 
-/* Stored bytes for each byte of user data: 3.0 for r3, 1.5 for rs:4+2. */
+/* Returns the stored bytes for each byte of user data: 3.0 for r3, 1.5 for rs:4+2. */
 double encoding_expansion(const struct encoding *e);
 
-/* Returns the redundant share of the stored bytes, 0 to 1 (the paper's "capacity overhead"). */
+/*
+ * Returns the redundant share of the stored bytes, from 0 to 1, which the MLEC dissertation
+ * (src/analysis/README.md) calls "capacity overhead".
+ */
 double encoding_redundant_share(const struct encoding *e);
 
 /* Returns the largest n such that every loss of n chunks is survived. Some larger losses may be

@@ -44,7 +44,7 @@ static void group_by_pool(struct failure *f)
 	for (uint32_t i = 0; i < f->n; i++) {
 		uint32_t pool = layout_disk_pool(l, f->failed[i]);
 		struct failure_pool *last = f->pools_n > 0 ? &f->pools[f->pools_n - 1] : NULL;
-		assert(last == NULL || last->pool <= pool); /* the disks are sorted */
+		assert(last == NULL || last->pool <= pool); /* the caller sorted the disks */
 		if (last == NULL || last->pool != pool) {
 			last = &f->pools[f->pools_n++];
 			*last = (struct failure_pool){.pool = pool, .failed = &f->failed[i]};
@@ -215,7 +215,7 @@ int failure_pool_counts(const struct failure *f, uint32_t pool, uint64_t *count)
 
 /*
  * Counts the network stripe of a lost column, unless a pool of a lower number has another lost
- * column of it: then it was counted there.
+ * column of the same stripe: then the stripe was counted for that pool.
  */
 static void count_stripe(const struct failure *f, uint32_t pool, uint64_t local_stripe,
 			 struct failure_totals *totals)
@@ -234,7 +234,7 @@ static void count_stripe(const struct failure *f, uint32_t pool, uint64_t local_
 			return;
 		lost++;
 	}
-	assert(lost > 0); /* at least the column that the caller found */
+	assert(lost > 0); /* the caller found a lost column, so at least one is lost */
 	if (lost <= l->spec.net.p)
 		totals->recoverable_net++;
 	else

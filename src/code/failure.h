@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a set of failed disks does to a layout, in the classes of the MLEC paper's table 3.1:
+ * What a set of failed disks does to a layout, in the classes of table 3.1 of the MLEC dissertation
+ * (src/analysis/README.md):
  *
  *   failed chunk               its disk failed
  *   affected local stripe      1 or more failed chunks
@@ -9,12 +10,12 @@
  *   catastrophic pool          a local pool with a lost local stripe
  *   affected network stripe    1 or more lost local stripes among its columns
  *     recoverable              1 to pn of them
- *     lost                     more than pn: data loss, in the paper's terms
+ *     lost                     more than pn: data loss, in the terms of the dissertation
  *
- * The class `lost` of network stripes is the paper's, and is pessimistic: chunks of different
- * columns are coded row by row, so a network stripe with pn + 1 lost columns can still be rebuilt
- * when their failed rows differ. The repair planners use that (see repair.h); these functions count
- * as the table does.
+ * The class `lost` of network stripes is the one of the dissertation, and is pessimistic: chunks of
+ * different columns are coded row by row, so a network stripe with pn + 1 lost columns can still be
+ * rebuilt when their failed rows differ. The repair planners rebuild such stripes (see repair.h);
+ * the functions below count them as lost.
  *
  * Codes on one level are the cases pl = 0 with columns of one chunk (every failed chunk is a lost
  * local stripe) and pn = 0 with one column (every lost local stripe is data loss).
@@ -33,17 +34,18 @@ enum failure_class { FAILURE_NONE, FAILURE_RECOVERABLE, FAILURE_LOST };
 /* A pool with failed disks. */
 struct failure_pool {
 	uint32_t pool;
-	uint32_t n;             /* failed disks */
-	const uint32_t *failed; /* their numbers in the pool, ascending */
+	uint32_t n;             /* number of failed disks */
+	const uint32_t *failed; /* numbers of the failed disks in the pool, ascending */
 	bool catastrophic;
 };
 
 struct failure {
 	const struct layout *layout;
-	uint32_t n, pools_n;        /* failed disks; pools with failed disks */
-	uint32_t catastrophic_n;    /* pools */
-	uint32_t *failed;           /* numbers inside the pool, pool after pool */
-	struct failure_pool *pools; /* ascending by pool number */
+	uint32_t n, pools_n;     /* number of failed disks, and of pools with failed disks */
+	uint32_t catastrophic_n; /* number of catastrophic pools */
+	/* numbers of the failed disks inside their pools, pool after pool */
+	uint32_t *failed;
+	struct failure_pool *pools; /* pools with failed disks, ascending by pool number */
 };
 
 /*
@@ -60,15 +62,18 @@ bool failure_has_disk(const struct failure *f, uint32_t disk);
 /* Returns the failed disks of a pool, or NULL when it has none. */
 const struct failure_pool *failure_pool_at(const struct failure *f, uint32_t pool);
 
-/* Returns the number of failed chunks of a local stripe, or -ERANGE. *rows (4 words of bits, may be
- * NULL) gets the set of failed rows. */
+/* Returns the number of failed chunks of a local stripe, or -ERANGE. Sets *rows (4 words of bits,
+ * may be NULL) to the set of failed rows. */
 int failure_local_chunks(const struct failure *f, uint32_t pool, uint64_t local_stripe,
 			 uint64_t *rows);
 
 /* Returns the number of lost columns of a network stripe, or -ERANGE. */
 int failure_lost_columns(const struct failure *f, uint64_t stripe);
 
-/* Return the classes of the table; FAILURE_NONE for arguments outside the system. */
+/*
+ * Return the class of a local stripe, network stripe or pool (see the top); FAILURE_NONE for
+ * arguments outside the system.
+ */
 enum failure_class failure_local_class(const struct failure *f, uint32_t pool,
 				       uint64_t local_stripe);
 enum failure_class failure_pool_class(const struct failure *f,
@@ -83,9 +88,9 @@ int failure_pool_counts(const struct failure *f, uint32_t pool, uint64_t *count)
 
 struct failure_totals {
 	uint64_t failed_chunks;
-	uint64_t recoverable_local, lost_local; /* local stripes */
+	uint64_t recoverable_local, lost_local; /* numbers of local stripes */
 	uint32_t recoverable_pools, catastrophic_pools;
-	uint64_t recoverable_net, lost_net; /* network stripes */
+	uint64_t recoverable_net, lost_net; /* numbers of network stripes */
 };
 
 /* Counts failed chunks, stripes and pools by class. Visits every affected stripe. */

@@ -52,8 +52,8 @@
  *        parity in one or both           the same with u = a, or v = c
  *        with one global parity lost     u or u^2
  *
- *    Groups with one loss are repaired from their own chunks and do not appear in them. Such sets are
- *    cosets of a subfield's nonzero elements: with s = K / L
+ *    Groups with one loss are repaired from their own chunks and do not appear in the
+ *    determinants. The sets V_i are cosets of a subfield's nonzero elements: with s = K / L
  *
  *        L <= 17,  s <= 15    V_i = 2^i * GF(16)*,  x = 2^(i + 17 j)
  *        L <= 85,  s <= 3     V_i = 2^i * GF(4)*,   x = 2^(i + 85 j)
@@ -73,7 +73,7 @@
 
 #include "base/base.h"
 
-#define GF_ORDER 255 /* nonzero elements */
+#define GF_ORDER 255 /* number of nonzero elements of GF(256) */
 
 uint8_t gf_mul_plain(uint8_t a, uint8_t b)
 {
@@ -99,7 +99,8 @@ uint8_t gf_pow2(int n)
 
 void gf_rs_rows(int k, int p, uint8_t *rows)
 {
-	assert(k >= 1 && p >= 0 && k + p <= GF_ORDER); /* else two x or y are equal */
+	/* otherwise two of the x and y in theory point 1 would be equal */
+	assert(k >= 1 && p >= 0 && k + p <= GF_ORDER);
 	for (int i = 0; i < p; i++)
 		for (int j = 0; j < k; j++)
 			rows[i * k + j] = gf_mul((uint8_t)(k ^ j), gf_inv((uint8_t)((k + i) ^ j)));
@@ -156,7 +157,7 @@ void gf_lrc_rows(const struct lrc_shape *s, uint8_t *rows)
 
 #define VECTOR_MIN 64 /* shortest row, in bytes, for which ISA-L is faster than byte by byte */
 
-/* dst -= c * src */
+/* Subtracts c * src from dst, element by element. */
 static void row_subtract(uint8_t *dst, const uint8_t *src, uint8_t c, int n)
 {
 	uint8_t table[32];
@@ -224,13 +225,13 @@ static uint8_t code_coef(const struct stripe_code *c, int chunk, int column)
 }
 
 /*
- * A data chunk that is read gives its own column. A small system remains: the parities that are
- * read must produce the columns that are not read. For rs it is e x e with e losses, far cheaper
- * than inverting a k x k matrix.
+ * The working state of gf_solve(). A data chunk that is read determines its own column. A small
+ * system remains: the parities that are read must produce the columns that are not read. For rs
+ * with e losses the system is e x e, far cheaper than inverting a k x k matrix.
  */
 struct solve {
-	int missing[ENCODING_STRIPE_MAX]; /* data columns that are not read */
-	int parity[ENCODING_STRIPE_MAX];  /* positions in reads of the parities */
+	int missing[ENCODING_STRIPE_MAX]; /* data chunks that are not read */
+	int parity[ENCODING_STRIPE_MAX];  /* positions of the parities in `reads` */
 	int pivot[ENCODING_STRIPE_MAX];
 	int n_missing, n_parity;
 };
@@ -241,7 +242,8 @@ static void solve_split(struct solve *s, const struct stripe_code *c, const int 
 	s->n_missing = s->n_parity = 0;
 	assert(n_reads <= c->n);
 	for (int i = 0; i < n_reads; i++) {
-		assert(reads[i] >= c->k || !have[reads[i]]); /* distinct */
+		/* the chunks in `reads` are distinct */
+		assert(reads[i] >= c->k || !have[reads[i]]);
 		if (reads[i] < c->k)
 			have[reads[i]] = true;
 		else
@@ -293,7 +295,7 @@ int gf_solve(const struct stripe_code *c, const int *reads, int n_reads, const i
 
 int gf_pick_independent(const struct stripe_code *c, const int *order, int n_order, int *picked)
 {
-	int lead[ENCODING_STRIPE_MAX]; /* first nonzero column of each kept row */
+	int lead[ENCODING_STRIPE_MAX]; /* index of the first nonzero column of each kept row */
 	int rank = 0;
 	assert(c->k >= 1 && n_order <= c->n);
 	AUTO_FREE uint8_t *kept = malloc((size_t)c->k * (size_t)c->k);

@@ -21,20 +21,20 @@ uint8_t gf_mul_plain(uint8_t a, uint8_t b);
 /* Returns 2 to the power n, n >= 0; 2 generates the 255 nonzero elements. */
 uint8_t gf_pow2(int n);
 
-/* Writes the p rows of k coefficients of rs:k+p. They must never change: stored parities depend on
- * them. */
+/* Writes the p rows of k coefficients of rs:k+p. The rows must never change: stored parities depend
+ * on them. */
 void gf_rs_rows(int k, int p, uint8_t *rows);
 
-/* Writes the groups + globals rows of an lrc. They must never change either. */
+/* Writes the groups + globals rows of an lrc. These rows must never change either. */
 void gf_lrc_rows(const struct lrc_shape *s, uint8_t *rows);
 
-/* Whether this lrc's matrix decodes every pattern that any matrix of its shape could. */
+/* Returns whether this lrc's matrix decodes every pattern that any matrix of its shape could. */
 bool gf_lrc_is_maximally_recoverable(const struct lrc_shape *s);
 
 struct stripe_code {
-	int k;               /* data chunks */
-	int n;               /* all chunks */
-	const uint8_t *rows; /* n - k parity rows */
+	int k;               /* number of data chunks */
+	int n;               /* number of all chunks */
+	const uint8_t *rows; /* the n - k parity rows, k coefficients each */
 };
 
 /*
@@ -47,7 +47,7 @@ int gf_solve(const struct stripe_code *c, const int *reads, int n_reads, const i
 
 /*
  * Goes through `order` and appends to `picked` each chunk whose row is linearly independent of
- * those picked before, until k are picked. Returns how many were picked (the rank), or -ENOMEM.
+ * the rows picked before, until k are picked. Returns how many were picked (the rank), or -ENOMEM.
  * When the order is by cost, the picked chunks are the cheapest set that determines everything that
  * the chunks of `order` determine: greedy choice is optimal in a matroid.
  */

@@ -29,10 +29,11 @@ static void rs_health(const struct codec *c, int n_lost, struct code_health *h)
 /* ---- lrc ---- */
 
 /*
- * A maximally recoverable code tolerates its losses as long as its slack is at least 0: the global
- * parities left, minus the losses beyond the first in each group. A further loss of a global
- * parity, or in a group that already has a loss, lowers the slack by one, and enough such chunks
- * always remain. When no group has a loss yet, the first loss in a group does not lower the slack.
+ * Returns how many more losses a maximally recoverable code tolerates. Let its slack be the number
+ * of global parities left, minus the losses beyond the first in each group: losses are tolerated
+ * while the slack is at least 0. A further loss of a global parity, or in a group that already has
+ * a loss, lowers the slack by one, and enough such chunks always remain. When no group has a loss
+ * yet, the first loss in a group does not lower the slack.
  */
 static int lrc_generic_more(const struct codec *c, const bool *lost)
 {
@@ -76,8 +77,9 @@ static int lrc_health(const struct codec *c, const bool *lost, int n_lost, struc
 struct grid {
 	int height, width;
 	const struct mlec_shape *shape;
-	bool *lost;                         /* by chunk number; peeling clears it */
-	int in_column[ENCODING_STRIPE_MAX]; /* losses */
+	/* by chunk number: the chunk is lost; peeling clears the flag */
+	bool *lost;
+	int in_column[ENCODING_STRIPE_MAX]; /* number of losses in each column */
 	int in_row[ENCODING_STRIPE_MAX];
 };
 
@@ -91,8 +93,11 @@ static void grid_count(struct grid *g)
 	}
 }
 
-/* Peels: marks as rebuilt the losses of every line that its code can decode, until none can be.
- * Returns the number of losses that remain. */
+/*
+ * Marks as rebuilt the losses of every row or column that its code can decode, until no line can be
+ * decoded (peeling).
+ * Returns the number of losses that remain.
+ */
 static int grid_peel(struct grid *g)
 {
 	int left = 0, before;
@@ -134,8 +139,8 @@ static void grid_worst_first(const struct grid *g, int *columns)
 }
 
 /*
- * Returns how many further losses make PN+1 columns lost. *common: all losses of these columns
- * can lie in PL+1 common rows.
+ * Returns how many further losses make PN+1 columns lost. Sets *common when all losses of these
+ * columns can lie in PL+1 common rows.
  */
 static int grid_deficit(const struct grid *g, bool *common)
 {
@@ -153,7 +158,7 @@ static int grid_deficit(const struct grid *g, bool *common)
 	return deficit;
 }
 
-/* Judges the losses that peeling left. */
+/* Sets in h whether the losses that remain after peeling are tolerated. */
 static int stopping_health(const struct codec *c, const bool *lost, struct code_health *h)
 {
 	struct stopping rest;

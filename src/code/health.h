@@ -7,22 +7,26 @@
 
 struct code_health {
 	bool tolerated; /* every data byte can be rebuilt */
-	int more; /* further losses, wherever they are, that are tolerated; 0 when not tolerated */
-	bool exact; /* some loss of more + 1 further chunks is not tolerated */
+	/*
+	 * number of further losses that are tolerated, whichever chunks they hit; 0 when !tolerated
+	 */
+	int more;
+	bool exact; /* `more` is exact: some loss of more + 1 further chunks is not tolerated */
 
 	/*
 	 * mlec: columns that lost more than PL chunks. With up to PN of them, repair can rebuild
-	 * whole columns, the unit of section 3.2.3 of the study. With more, repair must also
-	 * work along rows, chunk by chunk, or solve rows and columns together (stopping.c); this
-	 * rebuilds patterns that the study counts as lost.
+	 * whole columns, the unit of section 3.2.3 of the MLEC dissertation
+	 * (src/analysis/README.md). With more, repair must also work along rows, chunk by chunk, or
+	 * solve rows and columns together (stopping.c); that rebuilds patterns that the
+	 * dissertation counts as lost.
 	 */
 	int lost_columns;
 };
 
 /*
- * Judges a set of losses: n_lost distinct chunk numbers, which may be 0. Returns 0, -EINVAL for a
- * number out of range or named twice, -ENOMEM, or -EFBIG (an mlec whose stopping set is too large
- * to solve).
+ * Computes the health of a block with a set of losses: n_lost distinct chunk numbers, which may be
+ * 0. Returns 0, -EINVAL for a number out of range or named twice, -ENOMEM, or -EFBIG (an mlec whose
+ * stopping set is too large to solve).
  *
  * `tolerated` is exact for every code: when it is false, no decoder can rebuild all data.
  *

@@ -18,7 +18,8 @@ int matrix_init(struct matrix *m, int rows, int cols)
 	m->rows = rows;
 	m->cols = cols;
 	m->coef = calloc(n + 1,
-			 1 + TABLE_BYTES); /* + 1: r1 has no rows, and calloc(0) may give NULL */
+			 /* + 1 because r1 has no rows, and calloc(0) may return NULL */
+			 1 + TABLE_BYTES);
 	if (m->coef == NULL)
 		return -ENOMEM;
 	m->tables = m->coef + n;

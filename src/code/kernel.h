@@ -10,15 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KERNEL_RUN_MAX (1 << 30) /* bytes of one call: ISA-L counts in int */
-#define TABLE_BYTES 32           /* multiplication table of one coefficient: fixed by ISA-L */
-#define KERNEL_LINE_BYTES 256    /* bytes of a line of the fingerprint, see verify.c */
+#define KERNEL_RUN_MAX (1 << 30) /* most bytes of one call, because ISA-L counts bytes in an int */
+/* bytes of the multiplication table of one coefficient, fixed by ISA-L */
+#define TABLE_BYTES 32
+#define KERNEL_LINE_BYTES 256 /* bytes of a line of the fingerprint, see verify.c */
 
 /* Coefficients, and the tables that ISA-L computes from them. */
 struct matrix {
 	int rows, cols;
-	uint8_t *coef;   /* row by row; owned */
-	uint8_t *tables; /* 32 bytes for each coefficient, after coef in the same memory */
+	uint8_t *coef;   /* coefficients, row by row; owned */
+	uint8_t *tables; /* TABLE_BYTES for each coefficient, behind coef in the same allocation */
 };
 
 /* Allocates a matrix of zeros; rows may be 0. Returns 0 or -ENOMEM. */
@@ -32,10 +33,13 @@ void matrix_fini(struct matrix *m);
 struct kernel {
 	const char *name;
 
-	/* out[i] = sum over j of coef[i][j] * in[j], for 1 <= len <= KERNEL_RUN_MAX bytes each. */
+	/*
+	 * Computes out[i] = sum over j of coef[i][j] * in[j], for 1 <= len <= KERNEL_RUN_MAX bytes
+	 * each.
+	 */
 	void (*dot)(const struct matrix *m, int len, const uint8_t *const *in, uint8_t *const *out);
 
-	/* out[i] += coef[i][col] * in, for 1 <= len <= KERNEL_RUN_MAX bytes. */
+	/* Adds one input: out[i] += coef[i][col] * in, for 1 <= len <= KERNEL_RUN_MAX bytes. */
 	void (*mad)(const struct matrix *m, int col, int len, const uint8_t *in,
 		    uint8_t *const *out);
 

@@ -28,7 +28,7 @@ static int check_shape(const struct rs_shape *s, const char *level, char *why, s
 	return 0;
 }
 
-/* Computes how enclosures are cut into pools. */
+/* Computes how enclosures are cut into pools. Returns 0 or -EINVAL, with the reason in `why`. */
 static int init_pools(struct layout *l, char *why, size_t why_size)
 {
 	const struct layout_spec *s = &l->spec;
@@ -40,7 +40,8 @@ static int init_pools(struct layout *l, char *why, size_t why_size)
 				    "not %u",
 				    l->rows, l->pool_disks);
 	if (l->pool_disks > LAYOUT_POOL_DISKS_MAX)
-		return place_refuse(why, why_size, -EINVAL, "local pools of %u disks: at most %d",
+		return place_refuse(why, why_size, -EINVAL,
+				    "local pools of %u disks: a pool may have at most %d",
 				    l->pool_disks, LAYOUT_POOL_DISKS_MAX);
 	if (s->disks % l->pool_disks != 0)
 		return place_refuse(why, why_size, -EINVAL,
@@ -229,7 +230,10 @@ int layout_shared_stripes(const struct layout *l, uint32_t disk, uint32_t other,
 	return 0;
 }
 
-/* Finds the chunk that `disk` holds of the stripe of *ref. False when it holds none. */
+/*
+ * Finds the chunk that `disk` holds of the stripe of *ref. Returns false when the disk holds no
+ * chunk of that stripe.
+ */
 static bool shared_chunk(const struct layout *l, uint32_t disk, const struct layout_ref *ref,
 			 struct layout_ref *out)
 {

@@ -31,10 +31,14 @@ struct layout_spec {
 	struct rs_shape net, local; /* 1+0 means no code on this level */
 	enum place_kind net_place, local_place;
 	uint32_t racks;
-	uint32_t enclosures; /* of a rack */
-	uint32_t disks;      /* of an enclosure */
-	uint32_t pool_disks; /* 0: the stripe width when clustered, else all of the enclosure */
-	uint64_t slots;      /* chunks of a disk */
+	uint32_t enclosures; /* number of enclosures of a rack */
+	uint32_t disks;      /* number of disks of an enclosure */
+	/*
+	 * disks of a local pool; 0: the stripe width when clustered, else all disks of the
+	 * enclosure
+	 */
+	uint32_t pool_disks;
+	uint64_t slots; /* number of chunk slots of a disk */
 	uint64_t seed;
 	bool lrc; /* the code is an LRC, for which failure classes and repair plans are refused */
 };
@@ -42,15 +46,16 @@ struct layout_spec {
 struct layout {
 	struct layout_spec spec;
 	struct place net, local;
-	uint32_t columns, rows; /* chunks of a network stripe, of a local stripe */
+	/* number of columns of a network stripe, and of rows of a local stripe */
+	uint32_t columns, rows;
 	uint32_t pool_disks;
 	uint32_t enclosure_pools, rack_pools, pools;
 	uint32_t disks;
-	uint64_t stripes; /* network stripes */
+	uint64_t stripes; /* number of network stripes */
 };
 
 /*
- * Where a chunk is stored. `disk` is the number in the system, `bay` the number in the
+ * Where a chunk is stored. `disk` is the number of the disk in the system, `bay` its number in the
  * enclosure.
  */
 struct layout_location {
@@ -59,7 +64,10 @@ struct layout_location {
 	uint64_t slot;
 };
 
-/* The name of a chunk (network stripe, column, row), and the local stripe that the column is. */
+/*
+ * The identity of a chunk (network stripe, column, row), and the number of the local stripe that is
+ * the column.
+ */
 struct layout_ref {
 	uint64_t stripe;
 	uint32_t column, row;
@@ -70,9 +78,9 @@ struct layout_ref {
 /*
  * Sets the shapes and placements for an encoding and a scheme: "c/d" for mlec; "d/-" or "-/d" (with
  * c, d or s) for codes of one level. Returns 0, -EILSEQ for a scheme that is not of these forms, or
- * -EINVAL for one that does not fit the encoding, with the reason in `why`. An LRC gets the shape k
- * + (groups + globals), since layouts need only its width, and spec->lrc: functions that depend on
- * the code refuse it (failure.h).
+ * -EINVAL for a scheme that does not fit the encoding, with the reason in `why`. An LRC gets the
+ * shape k + (groups + globals), since layouts need only its width, and spec->lrc: functions that
+ * depend on the code refuse it (failure.h).
  */
 int layout_spec_code(struct layout_spec *spec, const struct encoding *e, const char *scheme,
 		     char *why, size_t why_size);
@@ -86,14 +94,23 @@ void layout_scheme_print(const struct layout_spec *spec, char text[4]);
  */
 int layout_init(struct layout *l, const struct layout_spec *spec, char *why, size_t why_size);
 
-/* Finds the location of a chunk. -ERANGE when the stripe, column or row does not exist. */
+/*
+ * Finds the location of a chunk. Returns 0, or -ERANGE when the stripe, column or row does not
+ * exist.
+ */
 int layout_locate(const struct layout *l, uint64_t stripe, uint32_t column, uint32_t row,
 		  struct layout_location *location);
 
-/* Finds the locations of all columns * rows chunks of a stripe, rows of column 0 first. -ERANGE. */
+/*
+ * Finds the locations of all columns * rows chunks of a stripe, rows of column 0 first. Returns 0,
+ * or -ERANGE when the stripe does not exist.
+ */
 int layout_locate_all(const struct layout *l, uint64_t stripe, struct layout_location *locations);
 
-/* Finds the chunk in a slot. -ERANGE outside the system, -ENOENT when the slot is not used. */
+/*
+ * Finds the chunk in a slot. Returns 0, -ERANGE outside the system, or -ENOENT when the slot is not
+ * used.
+ */
 int layout_find(const struct layout *l, uint32_t disk, uint64_t slot, struct layout_ref *ref);
 
 /* Iterates over the stripes of one disk, or those that two disks share, in the order of the first
@@ -105,23 +122,27 @@ struct layout_iter {
 };
 
 int layout_disk_stripes(const struct layout *l, uint32_t disk,
-			struct layout_iter *it); /* -ERANGE */
+			/* returns 0, or -ERANGE when the disk does not exist */
+			struct layout_iter *it);
 
 /*
  * Begins an iteration over the stripes that two disks share: local stripes for disks of one pool,
- * network stripes for disks of different racks. -ERANGE; -EINVAL for the same disk twice. The whole
- * iteration costs O(1) per slot of the first disk.
+ * network stripes for disks of different racks. Returns 0, -ERANGE when a disk does not exist, or
+ * -EINVAL for the same disk twice. The whole iteration costs O(1) per slot of the first disk.
  */
 int layout_shared_stripes(const struct layout *l, uint32_t disk, uint32_t other,
 			  struct layout_iter *it);
 
 /*
  * Returns the next chunk on the first disk, and in *other (may be NULL) the chunk of the same
- * stripe on the other disk. False at the end.
+ * stripe on the other disk. Returns false at the end.
  */
 bool layout_next(struct layout_iter *it, struct layout_ref *ref, struct layout_ref *other);
 
-/* For failure classes and repair planners. The caller guarantees that arguments are in range. */
+/*
+ * The column that a local stripe is. This and the functions below are for failure classes and
+ * repair planners, which guarantee that arguments are in range.
+ */
 
 struct layout_column {
 	uint32_t rack, pool;
@@ -130,7 +151,10 @@ struct layout_column {
 
 void layout_column_at(const struct layout *l, uint64_t stripe, uint32_t column,
 		      struct layout_column *at);
-/* Finds the network stripe and column of a local stripe. False when it belongs to none. */
+/*
+ * Finds the network stripe and column of a local stripe. Returns false when the local stripe
+ * belongs to no network stripe.
+ */
 bool layout_column_find(const struct layout *l, uint32_t pool, uint64_t local_stripe,
 			uint64_t *stripe, uint32_t *column);
 uint64_t layout_pool_key(const struct layout *l, uint32_t pool);

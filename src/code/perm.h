@@ -11,7 +11,7 @@
  * More elements: x is split into a pair (left, right) in Z_a x Z_b, where a * b is the smallest
  * near-square grid of at least n cells. Each round of a Feistel network adds to one half a hash of
  * the other half and the key; the inverse subtracts it. A result outside 0..n-1 is permuted again
- * until it falls inside ("cycle walking"): for n = 120 (11 x 11 cells) once in 121 times.
+ * until it falls inside ("cycle walking"): for n = 120 (11 x 11 cells) in one of 121 cases.
  *
  * The locations of stored chunks depend on these numbers: neither the grid, nor the rounds, nor the
  * hash may change.
@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 struct perm {
-	uint32_t n;    /* elements */
-	uint32_t a, b; /* the grid's sides, a * b >= n */
+	uint32_t n;    /* number of elements */
+	uint32_t a, b; /* sides of the grid, a * b >= n */
 };
 
 /* Prepares permutations of n >= 1 elements. */

@@ -42,33 +42,36 @@ struct place_location {
 struct place {
 	const struct place_ops *ops;
 	uint32_t domains, units, width;
-	uint64_t slots;   /* of a unit */
-	uint64_t stripes; /* numbered from 0 */
+	uint64_t slots;   /* number of slots of a unit */
+	uint64_t stripes; /* number of stripes, which are numbered from 0 */
 
 	/* Declustered: one round of the permutation, see place_declustered.c. */
 	struct perm domain_perm, unit_perm;
 	uint32_t round_stripes; /* stripes in a round */
 	uint32_t round_slots;   /* slots of a domain that a round uses */
 
-	struct baseset base; /* single-overlap: the base set */
+	struct baseset base; /* base set of a single-overlap placement */
 };
 
 struct place_size {
 	uint32_t domains, units, width;
 	uint64_t slots;
-	const char *domain_name; /* for messages: "racks", "disks" */
+	const char *domain_name; /* plural name of the domains in messages: "racks", "disks" */
 };
 
-/* A kind of placement; each is in a file of its own that explains it. */
+/* The functions of a kind of placement; each kind is in a file of its own, which explains it. */
 struct place_ops {
-	char letter; /* in a scheme: 'c', 'd' or 's' */
+	char letter; /* letter of the kind in a scheme: 'c', 'd' or 's' */
 	const char *name;
-	/* Completes a struct place whose sizes are checked: 0, -EINVAL with a reason, -ENOMEM. */
+	/*
+	 * Completes a struct place whose sizes are checked. Returns 0, -EINVAL with a reason, or
+	 * -ENOMEM.
+	 */
 	int (*init)(struct place *p, const char *domain_name, char *why, size_t why_size);
-	/* Finds the slot of member index < width of stripe < stripes. */
+	/* Finds the slot of member `index` of a stripe; index < width, stripe < stripes. */
 	void (*locate)(const struct place *p, uint64_t key, uint64_t stripe, uint32_t index,
 		       struct place_location *location);
-	/* Finds the stripe and member in a slot; false when no stripe uses the slot. */
+	/* Finds the stripe and member in a slot; returns false when no stripe uses the slot. */
 	bool (*find)(const struct place *p, uint64_t key, const struct place_location *location,
 		     uint64_t *stripe, uint32_t *index);
 	/* Returns which member of the stripe this unit holds, or -1. */
@@ -86,16 +89,16 @@ const struct place_ops *place_ops_of(enum place_kind kind);
 
 /*
  * Prepares a placement. Returns 0, or -EINVAL or -EOVERFLOW for sizes that are zero, too large or
- * impossible for the kind, with the reason in `why`. -ENOMEM: only the search for a single-overlap
- * base set allocates; it frees the memory before it returns.
+ * impossible for the kind, with the reason in `why`. Returns -ENOMEM only for single-overlap, when
+ * the search for a base set finds no memory; the search frees its memory before it returns.
  */
 int place_init(struct place *p, enum place_kind kind, const struct place_size *size, char *why,
 	       size_t why_size);
 
 /*
  * Finds the first stripe at or after `from` with at least min_hits members in the n domains of
- * `hit`, which must be distinct. False when there is none. Only for placements with one unit per
- * domain and at most PLACE_SCAN_MAX domains.
+ * `hit`, which must be distinct. Returns false when there is none. The placement must have one unit
+ * per domain and at most PLACE_SCAN_MAX domains.
  */
 bool place_scan(const struct place *p, uint64_t key, const uint32_t *hit, uint32_t n,
 		uint32_t min_hits, uint64_t from, uint64_t *stripe);

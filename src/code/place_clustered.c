@@ -64,7 +64,10 @@ static int clustered_index_of(const struct place *p, uint64_t key, uint64_t stri
 	return other == stripe ? (int)index : -1;
 }
 
-/* Stripes differ in their hits only by their group, so one stripe of each group decides. */
+/*
+ * Finds the stripe by groups: all stripes of a group have the same number of hits, so one stripe of
+ * each group is examined.
+ */
 static bool clustered_scan(const struct place *p, uint64_t key, const uint32_t *hit, uint32_t n,
 			   uint32_t min_hits, uint64_t from, uint64_t *stripe)
 {

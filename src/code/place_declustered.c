@@ -31,7 +31,8 @@
 #include "base/rng.h"
 #include "code/place.h"
 
-#define PRUNE_MAX 16 /* most hits for which comparing all pairs is faster than scanning windows */
+/* most hit domains for which comparing all pairs is faster than scanning windows */
+#define PRUNE_MAX 16
 
 static uint32_t gcd(uint32_t a, uint32_t b)
 {
@@ -125,9 +126,9 @@ static int declustered_index_of(const struct place *p, uint64_t key, uint64_t st
 
 /*
  * Computes the places of the hit domains in one round. Returns false as soon as no stripe can have
- * min_hits of them: with one lap a place belongs to one stripe only, so places in different windows
- * are in different stripes. Of four failed disks in 120, it looks up only two in five rounds of
- * six.
+ * min_hits of the domains: with one lap a place belongs to one stripe only, so places in different
+ * windows are in different stripes. With four failed disks of 120, the function looks up only two
+ * of them in five of six rounds.
  */
 static bool round_places(const struct place *p, uint64_t key, const uint32_t *hit, uint32_t n,
 			 uint32_t min_hits, uint32_t *x)

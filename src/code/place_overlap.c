@@ -29,7 +29,7 @@ static int overlap_init(struct place *p, const char *domain_name, char *why, siz
 	return 0;
 }
 
-/* a + b modulo n, for a and b below n. */
+/* Returns a + b modulo n, for a and b below n. */
 static uint32_t clock_add(uint32_t a, uint32_t b, uint32_t n)
 {
 	assert(a < n && b < n);
@@ -81,7 +81,7 @@ static int overlap_index_of(const struct place *p, uint64_t key, uint64_t stripe
 	return -1;
 }
 
-/* All tiles use the same sets, so one stripe of each set decides. */
+/* Finds the stripe by sets: all tiles use the same sets, so one stripe of each set is examined. */
 static bool overlap_scan(const struct place *p, uint64_t key, const uint32_t *hit, uint32_t n,
 			 uint32_t min_hits, uint64_t from, uint64_t *stripe)
 {

@@ -30,8 +30,8 @@ static int step_init(struct plan_step *s, int n_in, int n_out)
 }
 
 /*
- * Makes room for one more step. The array holds the next power of two, so it grows at these
- * counts.
+ * Makes room for one more step. The capacity of the array is always a power of two, so the array
+ * grows when the count of steps is a power of two.
  */
 static int plan_grow(struct plan *p)
 {
@@ -92,8 +92,8 @@ int draft_order(const struct draft *d, int order[ENCODING_STRIPE_MAX])
 }
 
 /*
- * Fewer than k chunks determine no other chunk, and any k determine all. So the planner compares
- * two ways: read the wanted chunks themselves, or read the k cheapest.
+ * Plans for a code in which fewer than k chunks determine no other chunk, and any k determine all.
+ * The planner compares two ways: read the wanted chunks themselves, or read the k cheapest.
  */
 int draft_rs(struct draft *d)
 {
@@ -174,12 +174,12 @@ static void spans_add_all(struct plan_spans *s, const struct plan_spans *other)
 		spans_add(s, other->at[i]);
 }
 
-/* The wanted bytes: all of the wanted chunks, or a range of the block. */
+/* The wanted bytes: all bytes of the wanted chunks, or a range of the block. */
 struct range {
 	const struct encoding *e;
 	uint64_t chunk_len;
 	bool all_bytes;    /* plan_rebuild(): all bytes of the wanted chunks */
-	uint64_t from, to; /* else: bytes of the block */
+	uint64_t from, to; /* otherwise the range of the block, in bytes; `to` is exclusive */
 };
 
 static struct plan_span range_of_chunk(const struct range *r, int chunk)
@@ -194,8 +194,8 @@ static struct plan_span range_of_chunk(const struct range *r, int chunk)
 
 /*
  * Fills need[chunk] with the bytes of each chunk that the caller or a later step uses: a step
- * needs of its inputs the same bytes that are needed of its outputs. Runs from the last step to
- * the first.
+ * needs of its inputs the same bytes that are needed of its outputs. The function visits the steps
+ * from the last to the first.
  */
 static void fill_spans(struct draft *d, const struct range *r, struct plan_spans *need)
 {
@@ -263,7 +263,10 @@ static int draft_choose(struct draft *d)
 	}
 }
 
-/* marks: two arrays of one bool per chunk: the wanted chunks, and room for the chunks to read. */
+/*
+ * Makes a plan for the wanted bytes r. `marks` holds two arrays of one bool per chunk: the wanted
+ * chunks, and room for the chunks to read.
+ */
 static int plan_make(const struct codec *c, const uint32_t *cost, const struct range *r,
 		     bool *marks, struct plan **out)
 {
@@ -372,7 +375,7 @@ static struct product step_product(const struct plan *p, const struct plan_step 
 	return (struct product){&s->m, s->in, s->out, s->spans.at[span].off - p->off};
 }
 
-/* Computes each output by itself, as many bytes as its buffer has. */
+/* Computes each output separately, as many bytes as its buffer has. */
 static void run_short(const struct plan *p, const struct product *all, size_t end,
 		      const struct sg *chunks)
 {

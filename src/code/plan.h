@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Plans: which chunks to read, and what to compute from them, to serve bytes of a block or to
- * rebuild chunks. The caller makes a plan before it reads anything; making it fails when the
+ * rebuild chunks. The caller makes a plan before it reads anything; that call fails when the
  * readable chunks do not determine the data. A plan can run on any number of blocks with the same
  * losses.
  *
@@ -25,14 +25,14 @@
 
 #define CHUNK_LOST UINT32_MAX
 
-/* Bytes of a chunk. */
+/* A range of the bytes of a chunk. */
 struct plan_span {
 	uint64_t off, len;
 };
 
 /*
- * Spans of a chunk, sorted by offset, with a gap between. Two are enough: a range that begins in
- * one chunk and ends in another needs the end of the first and the front of the second.
+ * Spans of a chunk, sorted by offset, with a gap between them. Two spans are enough: a range that
+ * begins in one chunk and ends in another needs the end of the first and the front of the second.
  */
 struct plan_spans {
 	int n;
@@ -41,25 +41,26 @@ struct plan_spans {
 
 struct plan_read {
 	int chunk;
-	uint64_t off, len; /* bytes of the chunk */
+	uint64_t off, len; /* offset and length in the chunk, in bytes */
 };
 
-/* Computes chunks out = m * chunks in, for the bytes of the spans. */
+/* Computes the chunks `out` as m times the chunks `in`, for the bytes of the spans. */
 struct plan_step {
 	struct plan_spans spans;
 	struct matrix m;
-	int *in;  /* m.cols chunk numbers */
-	int *out; /* m.rows chunk numbers */
+	int *in;  /* numbers of the m.cols input chunks */
+	int *out; /* numbers of the m.rows output chunks */
 };
 
 struct plan {
 	const struct kernel *kernel;
 	struct encoding e;
 	uint64_t chunk_len;
-	int total;     /* chunks of the code */
-	uint64_t cost; /* of all chunks that are read */
+	int total;     /* number of chunks of the code */
+	uint64_t cost; /* sum of the costs of the chunks that are read */
 	int n_reads;
-	struct plan_read *reads; /* by chunk number and offset; at most two of a chunk */
+	/* ranges to read, sorted by chunk number and offset; at most two of a chunk */
+	struct plan_read *reads;
 	int n_steps;             /* 0 when every wanted chunk is read itself */
 	struct plan_step *steps; /* in running order: a step may use the outputs of earlier ones */
 	uint64_t off, len;       /* range of chunk bytes that contains the spans of all steps */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the planners share. Only src/code includes this header. */
+/* Declarations that the planners share, private to src/code. */
 #ifndef CODE_PLAN_IMPL_H
 #define CODE_PLAN_IMPL_H
 
@@ -12,7 +12,7 @@ struct draft {
 	const uint32_t *cost; /* by chunk number */
 	bool *wanted;         /* by chunk number */
 	bool *read;           /* by chunk number: the plan reads it */
-	struct plan *plan;    /* receives the steps */
+	struct plan *plan;    /* the plan to which steps are appended */
 };
 
 /*
@@ -21,7 +21,10 @@ struct draft {
  */
 int draft_new_step(struct draft *d, int n_in, int n_out, struct plan_step **step);
 
-/* What a step reads and computes: positions in a stripe; position i is chunk first + i * stride. */
+/*
+ * The chunks that a step reads and computes, as positions in a stripe: position i is chunk first +
+ * i * stride.
+ */
 struct step_chunks {
 	int first, stride;
 	const int *sources;
@@ -33,11 +36,17 @@ struct step_chunks {
 /* Appends the step of code s that computes the targets from the sources. Returns 0, -ENODATA or -ENOMEM. */
 int draft_add_step(struct draft *d, const struct stripe_code *s, const struct step_chunks *c);
 
-/* Lists the readable chunks by cost, then by number. Returns how many. */
+/*
+ * Lists the readable chunks in `order`, by cost, then by number. Returns the number of readable
+ * chunks.
+ */
 int draft_order(const struct draft *d, int order[ENCODING_STRIPE_MAX]);
 
-/* Each chooses the reads (d->read) and appends the steps. They return 0, -ENODATA or -ENOMEM;
- * draft_mlec() also -EFBIG. */
+/*
+ * Plan for one kind of code: choose the chunks to read (d->read) and append the steps. Return 0,
+ * -ENODATA or
+ * -ENOMEM; draft_mlec() may also return -EFBIG.
+ */
 int draft_rs(struct draft *d);
 int draft_lrc(struct draft *d);
 int draft_mlec(struct draft *d);

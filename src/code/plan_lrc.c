@@ -26,7 +26,8 @@
 #define COST_IMPOSSIBLE UINT64_MAX
 
 struct group {
-	int member[ENCODING_STRIPE_MAX]; /* data chunks, then the local parity */
+	/* chunk numbers of the group: data chunks, then the local parity */
+	int member[ENCODING_STRIPE_MAX];
 	int n;
 };
 
@@ -39,8 +40,10 @@ static struct group lrc_group(const struct codec *c, int g)
 	return group;
 }
 
-/* Returns the cost of the wanted chunks of this group. *skip is the chunk that is computed from the
- * others of the group, or -1. */
+/*
+ * Returns the cost of the wanted chunks of this group. Sets *skip to the chunk that is computed
+ * from the other chunks of the group, or to -1.
+ */
 static uint64_t group_cost(const struct draft *d, const struct group *g, int *skip)
 {
 	uint64_t direct = 0, unwanted = 0;
@@ -100,7 +103,7 @@ static int add_group(struct draft *d, const struct group *g, int skip)
 		sources[n++] = g->member[i];
 		d->read[g->member[i]] = true;
 	}
-	assert(n == g->n - 1); /* skip is in the group */
+	assert(n == g->n - 1); /* all chunks of the group except `skip` */
 	return draft_add_step(d, &s,
 			      &(struct step_chunks){.stride = 1,
 						    .sources = sources,
@@ -171,7 +174,10 @@ static int basis_find(struct basis *b, const struct draft *d)
 	return err;
 }
 
-/* The basis has a target to compute: if every wanted chunk were in it, local would cost no more. */
+/*
+ * The basis always has a target to compute: if it contained every wanted chunk, the local way would
+ * cost no more and would have been taken.
+ */
 static int take_basis(struct draft *d, const struct basis *b)
 {
 	struct stripe_code s = codec_stripe(d->c);
@@ -192,6 +198,10 @@ int draft_lrc(struct draft *d)
 	uint64_t local = local_cost(d);
 	int err = basis_find(&b, d);
 	if (err != 0)
-		return err; /* the basis determines all that the readable chunks determine */
+		/*
+		 * -ENODATA: the basis determines every chunk that the readable chunks determine,
+		 * and a wanted chunk is not among them
+		 */
+		return err;
 	return b.cost < local ? take_basis(d, &b) : take_local(d);
 }

@@ -13,8 +13,9 @@
  * and the search starts again for the remaining wanted chunks.
  *
  * Example: mlec:2+1/2+1, one column has lost two of three chunks, a read in that column costs 1, in
- * others 10. The first chunk is computed along its row for 20; then the column has one chunk of
- * price 0 and one of price 1, and gives the second for 1 instead of 20: this is R_MIN of the study.
+ * others 10. The first chunk is computed along its row for 20. Then the column has one chunk of
+ * price 0 and one of price 1, and gives the second lost chunk for 1 instead of 20: these are the
+ * reads of R_MIN (repair.h).
  *
  * The wanted chunks that no line can give are in a stopping set, which is solved as one system
  * (stopping.c) from the chunks of all lines that it touches.
@@ -28,7 +29,7 @@
 #include "code/plan_impl.h"
 #include "code/stopping.h"
 
-#define PRICE_MAX (UINT64_MAX / 2) /* sums of prices saturate here */
+#define PRICE_MAX (UINT64_MAX / 2) /* largest price, at which sums of prices saturate */
 #define BY_READING (-1)
 #define STOPPING_STEP 64 /* most chunks of a stopping set that one step computes */
 
@@ -36,27 +37,27 @@
 struct offer {
 	uint64_t price;
 	int chunk;
-	int line; /* computes the chunk, or BY_READING */
+	int line; /* the line that computes the chunk, or BY_READING */
 };
 
 struct search {
 	struct draft *d;
 	struct stripe_code column, row;
-	int lines; /* number of rows, which come first, and columns */
-	int width; /* entries of `members` for each line */
+	int lines; /* number of lines: rows, then columns */
+	int width; /* number of entries of `members` for each line */
 
-	/* By chunk. */
-	bool *have; /* the plan reads or computes it */
+	/* Arrays indexed by chunk. */
+	bool *have; /* the plan reads or computes the chunk */
 	bool *settled;
-	bool *needed; /* for the trees that are taken next */
-	int *via;     /* the line that computes it, or BY_READING */
+	bool *needed; /* the chunk belongs to the trees that the plan takes next */
+	int *via;     /* the line that computes the chunk, or BY_READING */
 	int *order;   /* chunks in the order in which they were settled */
 	int n_order;
 
-	/* By line. */
+	/* Arrays indexed by line. */
 	int *members;  /* the first k settled chunks, at line * width */
-	int *count;    /* of members */
-	uint64_t *sum; /* of the members' prices */
+	int *count;    /* number of members of the line */
+	uint64_t *sum; /* sum of the members' prices */
 
 	struct offer *heap;
 	int n_heap;
@@ -149,8 +150,8 @@ static void settle_in_line(struct search *s, int line, const struct offer *o)
 }
 
 /*
- * Settles chunks up to the cheapest wanted one that the plan does not have yet. False: none
- * left.
+ * Settles chunks (fixes their prices, see the top) up to the cheapest wanted chunk that the plan
+ * does not have yet. Returns false when no such chunk is left.
  */
 static bool search_next(struct search *s)
 {
@@ -202,8 +203,8 @@ static int take_line(struct search *s, int line, int chunk)
 }
 
 /*
- * Marks the chunks that needed chunks are computed from. They were settled before it, so one
- * pass from the last settled chunk to the first is enough.
+ * Marks the chunks that needed chunks are computed from. They were settled before the chunks that
+ * need them, so one pass from the last settled chunk to the first is enough.
  */
 static void mark_trees(struct search *s)
 {
@@ -249,7 +250,8 @@ static int take_last(struct search *s)
 /* Chunks of a stopping set that one step computes. */
 struct batch {
 	int n, chunk[STOPPING_STEP];
-	const uint8_t *coef[STOPPING_STEP]; /* a coefficient for each known chunk */
+	/* coefficients of each output: one for each known chunk */
+	const uint8_t *coef[STOPPING_STEP];
 };
 
 static bool batch_uses(const struct batch *b, int known)
@@ -293,8 +295,8 @@ static int take_batch(struct search *s, const struct stopping *rest, const struc
 }
 
 /*
- * Computes all wanted chunks that the search did not settle. -ENODATA when one is not
- * determined.
+ * Computes all wanted chunks that the search did not settle. Returns 0, or -ENODATA when a wanted
+ * chunk is not determined.
  */
 static int take_unsettled(struct search *s, const struct stopping *rest)
 {

@@ -12,8 +12,11 @@
 struct repair_plan {
 	struct stripe_plan *sp;
 	struct repair_cursor at;
-	bool loaded;     /* sp holds the stripe at the cursor */
-	uint16_t *share; /* single-overlap, by distance of two disks: stripe sets that they share */
+	bool loaded; /* sp holds the plan of the stripe at the cursor */
+	/*
+	 * in a single-overlap pool: number of stripe sets that two disks share, by their distance
+	 */
+	uint16_t *share;
 };
 
 const char *repair_method_name(enum repair_method method)
@@ -99,7 +102,10 @@ void repair_plan_seek(struct repair_plan *plan, const struct repair_cursor *curs
 	plan->loaded = false;
 }
 
-/* Whether the chunk is missing before move m: lost, and not rebuilt by an earlier move. */
+/*
+ * Returns whether the chunk is missing before move m: the chunk is lost and no earlier move rebuilt
+ * it.
+ */
 static bool missing_at(const struct stripe_plan *sp, uint32_t m, uint32_t c, uint32_t r)
 {
 	if (!bits_has(&sp->columns[c].lost, r))
@@ -179,8 +185,8 @@ static void keep_least(struct repair_step *step, uint32_t *loads, uint32_t k, ui
 
 /*
  * Picks k available rows of the column, beginning at a hashed one. In a single-overlap pool some
- * disks share more stripe sets with the failed ones than others; the disks of highest load are left
- * out.
+ * disks share more stripe sets with the failed disks than others do; the disks of highest load are
+ * left out.
  */
 static void local_reads(const struct repair_plan *plan, uint32_t m, struct repair_step *step)
 {
@@ -246,7 +252,10 @@ static void fill_step(const struct repair_plan *plan, uint32_t m, struct repair_
 	mark_crossing(sp, step);
 }
 
-/* Plans the first stripe of this pass and pool at or after the cursor. False when none is left. */
+/*
+ * Plans the first stripe of this pass and pool at or after the cursor. Returns false when no stripe
+ * is left.
+ */
 static bool load_stripe(struct repair_plan *plan)
 {
 	assert(plan->at.pool < plan->sp->failure->pools_n);

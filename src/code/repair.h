@@ -4,10 +4,10 @@
  *
  * A step decodes one codeword. A network step rebuilds chunks of one row of a network stripe from
  * net.k other columns of that row; a local step rebuilds chunks of one column from local.k other
- * rows of it, inside its rack. The four methods (section 3.2.4 of the MLEC paper) differ in which
- * chunks go over the network once a pool is catastrophic:
+ * rows of it, inside its rack. The four methods (section 3.2.4 of the MLEC dissertation,
+ * src/analysis/README.md) differ in which chunks go over the network once a pool is catastrophic:
  *
- *   R_ALL   every chunk of the pool, failed or not: the method does not look inside the pool
+ *   R_ALL   every chunk of the pool, failed or not: R_ALL does not use which disks of it failed
  *   R_FCO   the failed chunks only
  *   R_HYB   the failed chunks of lost local stripes; other failed chunks are repaired inside the pool
  *   R_MIN   of a lost local stripe only as many chunks as make it locally recoverable; other failed
@@ -24,8 +24,8 @@
  * Feasible steps: a step is possible when at most pn chunks of the row (or pl of the column) are
  * missing at that moment; chunks that earlier steps rebuilt are not missing. A stripe with more
  * than pn lost columns is planned as long as rows and columns can be peeled off; the plan reports
- * REPAIR_LOST only when no line can be decoded. (The paper counts such a stripe as lost at once.
- * R_ALL, which rebuilds whole columns, does, too.)
+ * REPAIR_LOST only when no line can be decoded. (The dissertation counts such a stripe as lost at
+ * once; so does R_ALL, which rebuilds whole columns.)
  *
  * Where rebuilt chunks go: in a clustered pool to the replacement of the failed disk; else to spare
  * space on a disk of the same pool without a chunk of this local stripe; R_ALL under a declustered
@@ -52,8 +52,12 @@ enum repair_method { REPAIR_ALL, REPAIR_FCO, REPAIR_HYB, REPAIR_MIN };
 
 /* Where network codewords are decoded. It decides which bytes cross racks. */
 enum repair_site {
-	REPAIR_AT_RACK,   /* in the rack that the first rebuilt chunk of the step is written to */
-	REPAIR_AT_SERVER, /* outside the racks: every read and every write crosses; as in the paper */
+	REPAIR_AT_RACK, /* in the rack that the first rebuilt chunk of the step is written to */
+	/*
+	 * on a server outside the racks, as in the dissertation: every read and every write crosses
+	 * racks
+	 */
+	REPAIR_AT_SERVER,
 };
 
 struct repair_policy {
@@ -66,7 +70,7 @@ struct repair_policy {
 /* A position in a plan: all steps before it were returned. All zero is the beginning. */
 struct repair_cursor {
 	uint32_t pass;
-	uint32_t pool; /* index in failure->pools */
+	uint32_t pool; /* index of the pool in failure->pools */
 	uint64_t local_stripe;
 	uint32_t step;
 };
@@ -83,7 +87,7 @@ struct repair_past {
 	const struct failure *failure;
 	struct repair_policy policy;
 	struct repair_cursor reached;
-	const struct repair_past *past; /* or NULL */
+	const struct repair_past *past; /* an earlier plan before this one, or NULL */
 	const uint32_t
 		*failed_again; /* disks whose replacement failed after `reached`, any order */
 	uint32_t failed_again_n;
@@ -91,23 +95,25 @@ struct repair_past {
 
 enum repair_kind { REPAIR_NETWORK, REPAIR_LOCAL, REPAIR_LOST };
 
-#define REPAIR_SPARE UINT64_MAX /* slot of a chunk in spare space */
+#define REPAIR_SPARE UINT64_MAX /* `slot` of a chunk that is in spare space */
 
 struct repair_chunk {
-	uint32_t column, row; /* of the network stripe */
-	uint32_t disk;        /* that is read or written */
-	uint64_t slot;        /* of the disk, or REPAIR_SPARE */
-	bool crosses;         /* its bytes cross racks */
+	uint32_t column, row; /* column and row of the chunk in the network stripe */
+	uint32_t disk;        /* the disk that is read or written */
+	uint64_t slot;        /* slot of the disk, or REPAIR_SPARE */
+	bool crosses;         /* the bytes of the chunk cross racks */
 };
 
 struct repair_step {
 	enum repair_kind kind;
 	uint64_t stripe;
-	uint32_t line;         /* the row (network) or column (local) that is decoded */
-	uint32_t lost_columns; /* of the stripe before the plan's first step */
-	uint32_t failed;       /* local steps: failed chunks of the column before the step */
+	uint32_t line; /* the row (network) or column (local) that is decoded */
+	/* number of lost columns of the stripe before the first step of the plan */
+	uint32_t lost_columns;
+	/* local steps: number of failed chunks of the column before the step */
+	uint32_t failed;
 	uint32_t reads_n, writes_n;
-	uint32_t crossing; /* chunks that cross racks */
+	uint32_t crossing; /* number of chunks that cross racks */
 	struct repair_chunk reads[ENCODING_STRIPE_MAX];
 	struct repair_chunk writes[ENCODING_STRIPE_MAX];
 };
@@ -124,8 +130,8 @@ int repair_plan_open(struct repair_plan **plan, const struct failure *failure,
 void repair_plan_close(struct repair_plan *plan);
 
 /*
- * Returns the next step in *step; false at the end. A step of kind REPAIR_LOST reports a stripe
- * that cannot be rebuilt and has no reads or writes.
+ * Writes the next step to *step. Returns false at the end. A step of kind REPAIR_LOST reports a
+ * stripe that cannot be rebuilt and has no reads or writes.
  */
 bool repair_plan_next(struct repair_plan *plan, struct repair_step *step);
 
@@ -138,9 +144,9 @@ void repair_plan_seek(struct repair_plan *plan, const struct repair_cursor *curs
 
 struct repair_totals {
 	uint64_t net_steps, local_steps, lost_stripes;
-	uint64_t net_reads, net_writes; /* chunks */
+	uint64_t net_reads, net_writes; /* number of chunks */
 	uint64_t local_reads, local_writes;
-	uint64_t cross_reads, cross_writes; /* those of the chunks above that cross racks */
+	uint64_t cross_reads, cross_writes; /* number of the chunks above that cross racks */
 };
 
 void repair_totals_add(struct repair_totals *totals, const struct repair_step *step);

@@ -23,7 +23,8 @@ void repair_counts_fail(const struct layout *l, uint32_t alive, double *count)
 	assert(alive >= 1 && alive <= l->pool_disks);
 	for (uint32_t j = l->rows; j-- > 0;) {
 		double hit = count[j] * (l->rows - j) / alive;
-		if (hit > count[j]) /* more members than working disks: all are hit */
+		/* a stripe with more members than working disks is always hit */
+		if (hit > count[j])
 			hit = count[j];
 		count[j] -= hit;
 		count[j + 1] += hit;
@@ -123,8 +124,8 @@ static void base_first(const struct layout *l, uint32_t *disks)
 
 /*
  * Conditions on the pool being catastrophic, by sampling. All stripe sets are translates of each
- * other, so it samples cases in which the base set itself is lost. A case that loses L sets would
- * be drawn L times that way, once for each set, so it gets the weight 1/L.
+ * other, so the function samples cases in which the base set itself is lost. A case that loses L
+ * sets would be drawn L times in this way, once for each set, so it gets the weight 1/L.
  */
 static void condition_overlap(const struct layout *l, uint32_t failed, double n,
 			      double *probability, double *count)
@@ -176,7 +177,7 @@ int repair_counts_catastrophic(const struct layout *l, uint32_t failed, double *
 }
 
 /* Returns how many chunks of a local stripe with j failed chunks go over the network. With
- * parity_inside it is an average over which j chunks failed. */
+ * parity_inside the result is an average over which j chunks failed. */
 static double over_network(const struct layout *l, const struct repair_policy *policy, uint32_t j)
 {
 	uint32_t p = (uint32_t)l->spec.local.p;

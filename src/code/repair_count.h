@@ -22,36 +22,39 @@
 #include "code/repair.h"
 
 /*
- * Sets count[0] to count[rows] to those of an intact pool with the average number of stripes in
- * use.
+ * Sets count[0] to count[rows] to the counts of an intact pool with the average number of stripes
+ * in use.
  */
 void repair_counts_init(const struct layout *l, double *count);
 
-/* Changes the counts to those after one of the pool's `alive` >= 1 working disks fails. */
+/* Changes the counts to the counts after one of the pool's `alive` >= 1 working disks fails. */
 void repair_counts_fail(const struct layout *l, uint32_t alive, double *count);
 
 /*
- * Computes the expected counts when `failed` disks of an intact pool fail. -ERANGE when the pool
- * has fewer disks, -EOPNOTSUPP for an LRC, whose repair does not depend on counts alone.
+ * Computes the expected counts when `failed` disks of an intact pool fail. Returns 0, -ERANGE when
+ * the pool has fewer disks, or -EOPNOTSUPP for an LRC, whose repair does not depend on counts
+ * alone.
  */
 int repair_counts_expected(const struct layout *l, uint32_t failed, double *count);
 
 /*
  * Computes the expected counts given that the pool is catastrophic, and the probability of that;
- * all are zero when it cannot be. Clustered: exact. Declustered: as if each stripe drew its disks
- * independently, which deviates a little in pools of few stripes, where the stripes of a round
- * share no disk. Single-overlap: from 2,000 sets of failed disks, drawn with a fixed seed, that
- * lose one stripe set, weighted by how many sets they lose. -ERANGE, -EOPNOTSUPP as above.
+ * all are zero when the pool cannot be catastrophic. Clustered: exact. Declustered: as if each
+ * stripe drew its disks independently, which deviates a little in pools of few stripes, where the
+ * stripes of a round share no disk. Single-overlap: from 2,000 sets of failed disks, drawn with a
+ * fixed seed, that lose one stripe set, weighted by how many sets they lose. Returns 0, or -ERANGE
+ * or -EOPNOTSUPP as repair_counts_expected().
  */
 int repair_counts_catastrophic(const struct layout *l, uint32_t failed, double *probability,
 			       double *count);
 
 struct repair_estimate {
-	double lost_local;                /* local stripes that the pool cannot repair */
+	double lost_local;                /* number of local stripes that the pool cannot repair */
 	double net_reads, net_writes;     /* chunks */
 	double local_reads, local_writes; /* chunks */
 	double cross_reads, cross_writes; /* chunks */
-	double lost_stripes;              /* pn = 0: network stripes without repair */
+	/* number of network stripes that no repair can rebuild, for codes with pn = 0 */
+	double lost_stripes;
 };
 
 /*

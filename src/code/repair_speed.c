@@ -8,7 +8,8 @@
 
 #include "base/base.h"
 
-#define MEASURE_TILES 400 /* enough for hashed spares to spread */
+/* number of tiles of the measured layout, enough for hashed spares to spread evenly */
+#define MEASURE_TILES 400
 
 static double larger(double a, double b)
 {
@@ -24,10 +25,10 @@ static void speed_set(struct repair_speed *s, const struct repair_bandwidth *bw,
 	s->bytes_per_s = s->disk_limit < s->rack_limit ? s->disk_limit : s->rack_limit;
 }
 
-/* Over how many racks and disks a rebuild over the network spreads. */
+/* The numbers of racks and disks over which a rebuild over the network spreads. */
 struct net_loads {
-	double source_racks, source_disks; /* of the reads */
-	double target_racks, target_disks; /* of the writes */
+	double source_racks, source_disks; /* racks and disks that are read */
+	double target_racks, target_disks; /* racks and disks that are written */
 	bool mixed;                        /* the same racks and disks read and write */
 };
 
@@ -84,7 +85,7 @@ static void pool_speed(const struct layout *l, const struct repair_policy *polic
 	bool leaves = !clustered && (policy->method == REPAIR_ALL || l->rows == 1);
 	bool elsewhere = leaves && l->spec.racks > l->columns;
 	struct net_loads n;
-	/* A rack with no other pool than the failed one neither reads nor writes. */
+	/* A rack whose only pool has failed neither reads nor writes. */
 	double racks = l->spec.racks - (elsewhere && l->rack_pools == 1 ? 1 : 0);
 	if (clustered) {
 		n.source_racks = l->columns - 1;
@@ -104,7 +105,7 @@ static void pool_speed(const struct layout *l, const struct repair_policy *polic
 void repair_speed_pool(const struct layout *l, const struct repair_policy *policy,
 		       const struct repair_bandwidth *bandwidth, struct repair_speed *speed)
 {
-	if (l->columns == 1 || l->spec.lrc) { /* no repair over the network */
+	if (l->columns == 1 || l->spec.lrc) { /* these codes have no repair over the network */
 		*speed = (struct repair_speed){0};
 		return;
 	}

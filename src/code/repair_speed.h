@@ -13,12 +13,14 @@
 #include "code/repair.h"
 
 struct repair_bandwidth {
-	double disk, rack; /* bytes a second that repair may use of each */
+	double disk, rack; /* bytes a second that repair may use of each disk, and of each rack */
 };
 
 struct repair_speed {
-	double bytes_per_s;            /* rebuilt: the smaller of the two limits */
-	double disk_limit, rack_limit; /* bytes a second */
+	/* bytes rebuilt in a second: the smaller of the two limits */
+	double bytes_per_s;
+	/* bytes rebuilt in a second as the disks, and the racks, limit it */
+	double disk_limit, rack_limit;
 };
 
 /*
@@ -36,8 +38,8 @@ void repair_speed_pool(const struct layout *l, const struct repair_policy *polic
 		       const struct repair_bandwidth *bandwidth, struct repair_speed *speed);
 
 /*
- * Runs through all steps of a plan, so for small layouts only, and computes its totals and its
- * speed in written bytes. Returns 0 or the errors of repair_plan_open().
+ * Runs through all steps of a plan, which is fast only for small layouts, and computes its totals
+ * and its speed in written bytes. Returns 0 or the errors of repair_plan_open().
  */
 int repair_measure(const struct failure *f, const struct repair_policy *policy,
 		   const struct repair_bandwidth *bandwidth, struct repair_speed *speed,

@@ -47,7 +47,7 @@ static uint32_t net_tolerance(const struct stripe_plan *sp)
 
 /*
  * Returns the number of network passes. Pass 0 is for stripes with the most lost columns that
- * can occur, the last one for those with 1.
+ * can occur, the last pass for stripes with 1 lost column.
  */
 static uint32_t net_passes(const struct stripe_plan *sp)
 {
@@ -161,8 +161,9 @@ static uint32_t *disk_of(const struct stripe_plan *sp, uint32_t column, uint32_t
 }
 
 /*
- * Whether a disk that the past wrote to has failed since. A disk that had failed before the past
- * was planned means its replacement, because plans write to no other failed disk.
+ * Returns whether a disk that the past plan wrote to has failed since. For a disk that had failed
+ * before that plan, the answer is about the replacement of the disk, because plans write to no
+ * other failed disk.
  */
 static bool failed_since(const struct stripe_plan *sp, uint32_t disk)
 {
@@ -237,7 +238,7 @@ static uint64_t choice_key(const struct stripe_plan *sp, uint32_t salt)
 	return mix_u64(mix_u64(sp->layout->spec.seed + sp->stripe) + salt);
 }
 
-/* Whether a chunk of the column was moved or copied to this disk. */
+/* Returns whether an earlier plan moved or copied a chunk of the column to this disk. */
 static bool taken_by_moved(const struct stripe_plan *sp, uint32_t c, uint32_t disk)
 {
 	for (uint32_t r = 0; r < sp->layout->rows; r++)
@@ -287,7 +288,10 @@ static bool rack_in_stripe(const struct stripe_plan *sp, uint32_t rack, uint32_t
 	return bits_has(racks_taken, rack % 256);
 }
 
-/* Returns a pool of the rack without failed disks, trying from a hashed one on; else UINT32_MAX. */
+/*
+ * Returns a pool of the rack without failed disks, beginning the search at a hashed pool;
+ * UINT32_MAX when there is none.
+ */
 static uint32_t pool_without_failures(const struct stripe_plan *sp, uint32_t rack, uint64_t key)
 {
 	uint32_t pools = sp->layout->rack_pools;
@@ -301,8 +305,8 @@ static uint32_t pool_without_failures(const struct stripe_plan *sp, uint32_t rac
 
 /*
  * Chooses the pool to which a column is rebuilt: the pool to which an earlier plan moved rows of
- * it; else a pool without failed disks in a rack without a column of this stripe; else its own
- * pool.
+ * the column; else a pool without failed disks in a rack without a column of this stripe; else its
+ * own pool.
  */
 static uint32_t choose_pool(struct stripe_plan *sp, uint32_t c, struct bits *racks_taken)
 {
@@ -325,7 +329,7 @@ static uint32_t choose_pool(struct stripe_plan *sp, uint32_t c, struct bits *rac
 	return sp->columns[c].at.pool;
 }
 
-/* Whether the method rebuilds the column in another pool. */
+/* Returns whether the method rebuilds the column in another pool. */
 static bool rebuilt_elsewhere(const struct stripe_plan *sp, const struct stripe_column *col)
 {
 	const struct layout *l = sp->layout;
@@ -351,8 +355,8 @@ static void find_column_losses(struct stripe_plan *sp, uint32_t c)
 }
 
 /*
- * Whether the column is lost. For R_ALL a column of a catastrophic pool is lost until all of its
- * chunks have been rebuilt.
+ * Returns whether the column is lost. For R_ALL a column of a catastrophic pool is lost until all
+ * of its chunks have been rebuilt.
  */
 static bool column_is_lost(const struct stripe_plan *sp, const struct stripe_column *col)
 {
@@ -403,13 +407,13 @@ void stripe_plan_find_losses(struct stripe_plan *sp, uint64_t stripe)
 	}
 }
 
-/* State of the loop. The arrays are indexed by column. */
+/* State of the loop described at the top. The arrays are indexed by column. */
 struct peel {
 	struct stripe_plan *sp;
 	struct bits lost[ENCODING_STRIPE_MAX]; /* rows that are still lost */
 	uint32_t lost_n[ENCODING_STRIPE_MAX];
 	bool target[ENCODING_STRIPE_MAX];
-	uint32_t keep;  /* lost chunks of a target that its pool repairs */
+	uint32_t keep;  /* number of lost chunks of a target that its pool repairs */
 	bool data_only; /* only data rows go over the network */
 };
 
@@ -452,7 +456,10 @@ static uint32_t row_gain(const struct peel *p, uint32_t r)
 	return missing <= net_tolerance(p->sp) ? gain : 0;
 }
 
-/* Adds the move that decodes the row that serves most targets. False when no row serves any. */
+/*
+ * Adds the move that decodes the row that serves most targets. Returns false when no row serves a
+ * target.
+ */
 static bool peel_row(struct peel *p, uint32_t pass)
 {
 	uint32_t best = 0, best_gain = 0;
@@ -479,8 +486,8 @@ static bool peel_row(struct peel *p, uint32_t pass)
 }
 
 /*
- * Adds the move that decodes the first column that its pool can repair, in `pass`, or by_chunks
- * in the pass of its number of lost chunks. False when there is none.
+ * Adds the move that decodes the first column that its pool can repair, in `pass`, or with
+ * by_chunks in the pass for its number of lost chunks. Returns false when there is no such column.
  */
 static bool peel_column(struct peel *p, uint32_t pass, bool by_chunks)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Planning of one network stripe; internal to the repair planner.
+ * Plans the repair of one network stripe; private to the repair planner.
  *
  * The stripe is a grid of columns and rows. stripe_plan_find_losses() finds which chunks are lost and
  * where each would be rebuilt; stripe_plan_find_moves() turns that into moves, each of which decodes a
@@ -38,11 +38,12 @@ static inline void bits_clear(struct bits *b, uint32_t i)
 
 struct stripe_column {
 	struct layout_column at;
-	const struct failure_pool *pool; /* NULL when its pool has no failed disk */
-	uint32_t hits;                   /* chunks on failed disks */
-	uint32_t lost_n;                 /* rows in `lost` */
-	struct bits lost;                /* rows to rebuild */
-	struct bits moved;               /* rows that an earlier plan rebuilt, on `disk` */
+	/* failed disks of the pool of the column; NULL when no disk failed */
+	const struct failure_pool *pool;
+	uint32_t hits;      /* number of chunks of the column on failed disks */
+	uint32_t lost_n;    /* number of rows in `lost` */
+	struct bits lost;   /* rows to rebuild */
+	struct bits moved;  /* rows that an earlier plan rebuilt, on `disk` */
 	struct bits copied; /* rows on their own disk that R_ALL also rewrote, on `disk` */
 };
 
@@ -61,13 +62,13 @@ struct stripe_plan {
 	const struct failure *failure;
 	struct repair_policy policy;
 	const struct repair_past *past;
-	struct stripe_plan *before; /* the plan of the past, or NULL */
+	struct stripe_plan *before; /* plan of the same stripe in the past of this plan, or NULL */
 	struct perm spare_perm, rack_perm;
 
 	/* Filled by stripe_plan_find_losses(). */
 	uint64_t stripe;
 	uint32_t lost_columns;
-	uint32_t most_lost; /* most lost chunks of a column that is not lost */
+	uint32_t most_lost; /* largest number of lost chunks of a column that is not lost */
 	struct stripe_column *columns;
 	uint32_t *disk; /* [column * rows + row]: disk of each lost, moved and copied chunk */
 
@@ -87,13 +88,13 @@ void stripe_plan_find_losses(struct stripe_plan *sp, uint64_t stripe);
 void stripe_plan_find_moves(struct stripe_plan *sp);
 
 /*
- * Returns the number of passes: those by lost columns, then those by failed chunks of local
- * stripes.
+ * Returns the number of passes: the passes by lost columns, then the passes by failed chunks of
+ * local stripes.
  */
 uint32_t stripe_plan_passes(const struct stripe_plan *sp);
 
 /*
- * Whether a pass scans this pool. *min_hits is the least number of failed chunks of a local
+ * Returns whether a pass scans this pool. *min_hits is the least number of failed chunks of a local
  * stripe that the pass handles.
  */
 bool stripe_plan_scans(const struct stripe_plan *sp, uint32_t pass, const struct failure_pool *pool,
@@ -102,7 +103,7 @@ bool stripe_plan_scans(const struct stripe_plan *sp, uint32_t pass, const struct
 /*
  * Returns the position in the plan at which this pass handles the current stripe: at its
  * affected column in the pool of the lowest index. pool is UINT32_MAX when the pass does not
- * handle it.
+ * handle the stripe.
  */
 struct repair_cursor stripe_plan_position(const struct stripe_plan *sp, uint32_t pass);
 

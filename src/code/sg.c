@@ -46,7 +46,8 @@ bool sg_is_flat(const struct sg *s, size_t len)
 }
 
 struct extent {
-	uintptr_t from, to; /* empty when from == to */
+	/* addresses of the first byte and behind the last byte; equal when empty */
+	uintptr_t from, to;
 };
 
 static struct extent iov_extent(const struct iovec *v)
@@ -74,7 +75,7 @@ static struct extent sg_extent(const struct sg *s)
 
 /*
  * Compares every pair of segments. Needed when the segments of two chunks are interleaved in
- * memory, so that their extents overlap and their bytes need not.
+ * memory, so that their extents may overlap although their bytes do not.
  */
 static bool segments_meet(const struct sg *a, const struct sg *b)
 {
@@ -103,8 +104,8 @@ bool sg_overlaps(const struct product *p, const struct sg *chunks)
 
 struct cursor {
 	const struct iovec *iov;
-	int left;   /* segments from iov on */
-	size_t off; /* in *iov */
+	int left;   /* number of segments from iov on */
+	size_t off; /* offset in *iov, in bytes */
 };
 
 static struct cursor cursor_at(const struct sg *s, size_t off)
@@ -127,7 +128,8 @@ static uint8_t *cursor_peek(struct cursor *c, size_t *run)
 	}
 	if (c->left == 0) {
 		*run = min_u64(*run, ZEROS_BYTES);
-		return (uint8_t *)(uintptr_t)zeros; /* only inputs may be short: never written */
+		/* only inputs may be short, so the zeros are never written */
+		return (uint8_t *)(uintptr_t)zeros;
 	}
 	*run = min_u64(*run, c->iov->iov_len - c->off);
 	return (uint8_t *)c->iov->iov_base + c->off;
@@ -182,7 +184,7 @@ static void sg_zero(const struct sg *s, size_t off, size_t len)
 	while (len > 0) {
 		size_t run = len;
 		uint8_t *at = cursor_peek(&c, &run);
-		assert(c.left > 0); /* else it would write to `zeros` */
+		assert(c.left > 0); /* an output behind its end would be written to `zeros` */
 		memset(at, 0, run);
 		cursor_move(&c, run);
 		len -= run;
@@ -190,8 +192,8 @@ static void sg_zero(const struct sg *s, size_t off, size_t len)
 }
 
 /*
- * Adds the inputs one after the other. For products with more inputs and outputs than a stripe
- * can have, which only stopping sets of an mlec need.
+ * Computes the product by adding the inputs one after the other, for products with more inputs and
+ * outputs than a stripe can have, which only stopping sets of an mlec need.
  */
 static void sg_dot_wide(const struct kernel *kernel, const struct product *p, size_t len,
 			const struct sg *chunks)
@@ -247,7 +249,7 @@ void sg_mad(const struct kernel *kernel, const struct product *p, int col, size_
 	}
 }
 
-/* A line that spans two segments is copied to a small buffer first. */
+/* Folds the lines of a chunk. A line that spans two segments is first copied to a small buffer. */
 void sg_fold(const struct kernel *kernel, const struct sg *s, size_t off, size_t len,
 	     uint8_t sum[KERNEL_LINE_BYTES])
 {

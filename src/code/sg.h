@@ -21,15 +21,15 @@ struct sg {
 
 /*
  * Checks that the segments sum to a chunk of len bytes. Returns 0, -EOVERFLOW when their sizes
- * overflow, else -EINVAL. With may_be_short they may sum to less, and the missing bytes count as
- * zeros: so the tail of a block is encoded without padding it in memory.
+ * overflow, else -EINVAL. With may_be_short the segments may sum to less, and the missing bytes
+ * count as zeros; in this way the tail of a block is encoded without padding it in memory.
  */
 int sg_check(const struct sg *s, size_t len, bool may_be_short);
 
 /* Returns the number of bytes of a chunk that passed sg_check(). */
 size_t sg_bytes(const struct sg *s);
 
-/* Whether the chunk is one segment of len bytes. */
+/* Returns whether the chunk is one segment of len bytes. */
 bool sg_is_flat(const struct sg *s, size_t len);
 
 /*
@@ -51,16 +51,16 @@ static inline size_t sg_run_max(int outputs)
 /* A product of a matrix and chunks: chunks[out[i]] = sum over j of m[i][j] * chunks[in[j]]. */
 struct product {
 	const struct matrix *m;
-	const int *in;  /* m->cols chunk numbers */
-	const int *out; /* m->rows chunk numbers */
+	const int *in;  /* numbers of the m->cols input chunks */
+	const int *out; /* numbers of the m->rows output chunks */
 	size_t off;     /* bytes to skip at the beginning of each chunk */
 };
 
-/* Whether an output shares a byte of memory with an input or another output. */
+/* Returns whether an output shares a byte of memory with an input or another output. */
 bool sg_overlaps(const struct product *p, const struct sg *chunks);
 
 /* Computes the product for bytes [p->off, p->off + len). All its chunks passed sg_check() with at
- * least p->off + len bytes. Any number of inputs, up to 254 outputs. */
+ * least p->off + len bytes. The product may have any number of inputs and up to 254 outputs. */
 void sg_dot(const struct kernel *kernel, const struct product *p, size_t len,
 	    const struct sg *chunks);
 

@@ -19,7 +19,7 @@
  * 18, then a column decodes 0. Twelve chunks remain, three in each of four rows and two in each of
  * six columns: 12 unknowns in 4 * 2 + 6 * 1 - 2 * 1 = 12 equations, which are independent.
  *
- * The work grows with the cube of the stopping set and is bounded. The paper's (10+2)/(17+3) has at
+ * The work grows with the cube of the stopping set and is bounded. The code (10+2)/(17+3) has at
  * most 84 equations in 240 chunks, 2 million multiplications. A set that takes more than
  * STOPPING_WORK_MAX, as with a hundred parities in both directions, is refused with -EFBIG.
  */
@@ -32,9 +32,9 @@
 
 #include "base/base.h"
 
-#define STOPPING_WORK_MAX (1ULL << 33) /* multiplications: some seconds */
+#define STOPPING_WORK_MAX (1ULL << 33) /* most multiplications: some seconds of work */
 
-/* The lines with a missing chunk. */
+/* The rows and columns that have a missing chunk. */
 struct touched {
 	bool row[ENCODING_STRIPE_MAX];
 	bool column[ENCODING_STRIPE_MAX];
@@ -123,7 +123,7 @@ int stopping_solve(struct stopping *s, const struct codec *c, const bool *missin
 		return -ENOMEM;
 	number_chunks(s, &t, c, missing, with_known, place);
 	if (!with_known && s->n_unknown > checks - pn * pl)
-		return 0; /* the rank stays 0: not all determined */
+		return 0; /* the rank stays 0: the known chunks do not determine all unknown ones */
 	if ((uint64_t)checks * (uint64_t)checks * (uint64_t)s->width > STOPPING_WORK_MAX)
 		return -EFBIG;
 	s->rows = calloc((size_t)checks + 1, (size_t)s->width + 1);
@@ -144,7 +144,10 @@ void stopping_fini(struct stopping *s)
 	*s = (struct stopping){0};
 }
 
-/* The pivot's equation determines its unknown when no other unknown is left in it. */
+/*
+ * Returns the coefficients of unknown chunk u: the equation of its pivot determines the chunk when
+ * no other unknown is left in that equation.
+ */
 const uint8_t *stopping_coef(const struct stopping *s, int u)
 {
 	assert(u >= 0 && u < s->n_unknown && s->pivot != NULL);

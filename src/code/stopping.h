@@ -8,14 +8,16 @@
 
 struct stopping {
 	int n_unknown, n_known;
-	int *unknown; /* chunk numbers */
-	int *known;   /* chunks in a row or column with an unknown one; only if with_known */
-	int rank;     /* n_unknown when all unknown chunks are determined */
+	int *unknown; /* numbers of the unknown chunks */
+	/* numbers of the known chunks in lines with an unknown chunk; set only with with_known */
+	int *known;
+	/* rank of the equations; equal to n_unknown when all unknown chunks are determined */
+	int rank;
 
 	/* Solved equations: a coefficient for each unknown chunk, then for each known one. */
 	int n_rows, width;
 	uint8_t *rows;
-	int *pivot; /* by unknown: its row, or -1 */
+	int *pivot; /* by unknown chunk: index of the equation that determines it, or -1 */
 };
 
 /*
@@ -29,7 +31,7 @@ void stopping_fini(struct stopping *s);
 
 /*
  * Returns n_known coefficients: unknown chunk u (an index in s->unknown) is the sum of the known
- * chunks times these. NULL when the known chunks do not determine it.
+ * chunks times these coefficients. Returns NULL when the known chunks do not determine chunk u.
  */
 const uint8_t *stopping_coef(const struct stopping *s, int u);
 

@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "code/codec_impl.h"
 
-#define BATCH_STEPS 64 /* parities updated in one pass over the delta */
+#define BATCH_STEPS 64 /* most parities that one pass over the delta updates */
 
 int update_step_count(const struct codec *c)
 {
@@ -35,8 +35,8 @@ static struct update_step stripe_step(const struct codec *c, int chunk, int i)
 }
 
 /*
- * Step i is cell i + 1 of a grid of PN+1 columns and PL+1 rows, whose cell 0 is the changed
- * chunk.
+ * Describes step i of an mlec: cell i + 1 of a grid of PN+1 columns and PL+1 rows, whose cell 0 is
+ * the changed chunk.
  */
 static struct update_step mlec_step(const struct codec *c, int chunk, int i)
 {

@@ -4,7 +4,8 @@
  * difference alone. With delta = new + old (that is, XOR), every such parity becomes parity +
  * coefficient * delta.
  *
- * In mlec (section 3.2.6 of the MLEC study), with column C of the changed chunk, in this order:
+ * In mlec (section 3.2.6 of the MLEC dissertation, src/analysis/README.md), with column C of the
+ * changed chunk, in this order:
  *
  *   1. local parities of C: the delta stays in its rack
  *   2. the network parities in the same row: the delta crosses to each parity column's rack
@@ -17,20 +18,21 @@
 
 struct update_step {
 	int parity;           /* chunk number of the parity, or of the replica */
-	enum chunk_role role; /* of that chunk */
-	uint8_t coef;         /* parity += coef * delta of the data chunk */
-	bool crosses;         /* the step sends a delta to another rack */
+	enum chunk_role role; /* role of that chunk */
+	/* coefficient of the update: parity += coef * delta of the data chunk */
+	uint8_t coef;
+	bool crosses; /* the step sends a delta to another rack */
 };
 
 enum update_spread {
-	UPDATE_ONE_RACK,  /* all chunks of the block in one rack (a local stripe) */
-	UPDATE_RACK_EACH, /* every chunk in its own rack; in mlec every column */
+	UPDATE_ONE_RACK,  /* all chunks of the block are in one rack (a local stripe) */
+	UPDATE_RACK_EACH, /* every chunk is in a rack of its own; in mlec every column */
 };
 
 struct update_cost {
-	int disk_reads;  /* chunks: old data and old parities */
-	int disk_writes; /* chunks: new data and new parities */
-	int cross_rack;  /* chunk-sized transfers between racks */
+	int disk_reads;  /* number of chunks read: old data and old parities */
+	int disk_writes; /* number of chunks written: new data and new parities */
+	int cross_rack;  /* number of transfers of a chunk between racks */
 };
 
 /*
@@ -40,8 +42,8 @@ struct update_cost {
 int update_step_count(const struct codec *c);
 
 /*
- * Describes the i-th step, 0 <= i < update_step_count(). -EINVAL when chunk is not a data chunk
- * or i is out of range.
+ * Describes the i-th step, 0 <= i < update_step_count(). Returns 0, or -EINVAL when chunk is not a
+ * data chunk or i is out of range.
  */
 int update_step(const struct codec *c, int chunk, enum update_spread spread, int i,
 		struct update_step *step);
@@ -49,8 +51,8 @@ int update_step(const struct codec *c, int chunk, enum update_spread spread, int
 /*
  * Returns the cost, in chunks, of updating one data chunk. Replication reads nothing and sends the
  * new bytes. For mlec it is 2 (PL+1) (PN+1) disk operations and PN transfers. (Section 3.2.6 of the
- * study has p_l transfers, section 3.5.1 has p_n: the delta goes once to each parity column, so p_n
- * is right.)
+ * MLEC dissertation has p_l transfers, section 3.5.1 has p_n: the delta goes once to each parity
+ * column, so p_n is right.)
  */
 struct update_cost update_cost(const struct encoding *e, enum update_spread spread);
 

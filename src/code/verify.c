@@ -51,14 +51,17 @@
 #include "base/base.h"
 #include "code/codec_impl.h"
 
-#define ROW_WEIGHT 3 /* Horner's multiplier from one row of a column to the next */
+#define ROW_WEIGHT 3 /* multiplier of Horner's rule from one row of a column to the next */
 
 /* Quarters of a line, and the power of 2 by which each outweighs the next. */
 #define QUARTERS (KERNEL_LINE_BYTES / sizeof(struct fingerprint))
 #define QUARTER_DOUBLINGS 5
 static_assert(sizeof(struct fingerprint) * 4 == KERNEL_LINE_BYTES, "a line has four quarters");
 
-/* Eight bytes at a time: shift each left, and add 0x1d where the top bit fell off. */
+/*
+ * Returns the fingerprint times 2. Works on eight bytes at a time: shifts each byte left, and adds
+ * 0x1d where the top bit was set.
+ */
 static struct fingerprint fingerprint_double(const struct fingerprint *p)
 {
 	struct fingerprint twice;
@@ -75,7 +78,7 @@ static void fingerprint_add(struct fingerprint *to, const struct fingerprint *p)
 		to->word[i] ^= p->word[i];
 }
 
-/* to += c * p, given p's first eight doublings. */
+/* Adds c * p to `to`; doubled[i] is p times 2 to the power i. */
 static void fingerprint_add_times(struct fingerprint *to, const struct fingerprint doubled[8],
 				  uint8_t c)
 {
@@ -113,7 +116,7 @@ struct fingerprint fingerprint_of(const struct kernel *kernel, const struct sg *
 #define CHECK_BATCH 32
 
 struct check {
-	int first, n; /* outputs first .. first + n - 1 of the product */
+	int first, n; /* the batch is outputs first .. first + n - 1 of the product */
 	struct fingerprint rest[CHECK_BATCH];
 };
 
@@ -125,7 +128,10 @@ static void check_start(struct check *check, int first, int outputs)
 	memset(check->rest, 0, sizeof(check->rest));
 }
 
-/* Adds input j of the product. `column` points at row 0, column j of its matrix. */
+/*
+ * Adds an input of the product with fingerprint p to the residues. `column` points at row 0 of the
+ * column of that input in the matrix.
+ */
 static void check_input(struct check *check, const uint8_t *column, ptrdiff_t stride,
 			const struct fingerprint *p)
 {
@@ -210,7 +216,7 @@ static int verify_stripe(const struct codec *c, const struct stripe_code *s, siz
 	return err;
 }
 
-/* Checks every column, and one batch of the row equations. */
+/* Checks every column of an mlec, and one batch of the equations of its rows. */
 static int verify_grid_batch(const struct codec *c, int first, size_t len, const struct sg *chunks)
 {
 	struct stripe_code row = codec_row_stripe(c), column = codec_column_stripe(c);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fingerprints: they check a product of matrix and chunks without computing it again. The theory
- * is in verify.c.
+ * Fingerprints of chunks, which check a product of matrix and chunks without computing the product
+ * again. The theory is in verify.c.
  */
 #ifndef CODE_VERIFY_H
 #define CODE_VERIFY_H
@@ -21,7 +21,7 @@ struct fingerprint fingerprint_of(const struct kernel *kernel, const struct sg *
 
 /*
  * Checks that chunks[out] = m * chunks[in] for bytes [p->off, p->off + len). Returns 0 or
- * -EBADMSG. All chunks passed sg_check() as for sg_dot().
+ * -EBADMSG. All chunks must have passed sg_check() as for sg_dot().
  */
 int verify_product(const struct kernel *kernel, const struct product *p, size_t len,
 		   const struct sg *chunks);

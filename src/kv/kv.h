@@ -62,9 +62,9 @@
 #include "base/base.h"
 
 #define KV_KEY_MAX 1024            /* bytes; the shortest key is 1 */
-#define KV_VALUE_MAX (64 * KIB)    /* bytes; a value may be empty */
+#define KV_VALUE_MAX (64 * KIB)    /* bytes; 0 is allowed */
 #define KV_TXN_ITEMS_MAX 4096      /* checks and writes of one transaction together */
-#define KV_TXN_BYTES_MAX (1 * MIB) /* their keys and values */
+#define KV_TXN_BYTES_MAX (1 * MIB) /* bytes of the keys and values of one transaction together */
 #define KV_GET_KEYS_MAX 1024
 #define KV_SCAN_ROWS_MAX 1024
 #define KV_SCAN_BYTES_MAX (4 * MIB)
@@ -94,7 +94,7 @@ bool kv_has_prefix(struct kv_bytes key, struct kv_bytes prefix);
 struct kv_row {
 	struct kv_bytes key;
 	struct kv_bytes value;
-	bool found; /* kv_get: whether the key exists; kv_scan: always true */
+	bool found; /* kv_get: true if the key exists; kv_scan: always true */
 };
 
 /*
@@ -104,9 +104,9 @@ struct kv_row {
 struct kv_rows {
 	struct kv_row *row;
 	size_t count;
-	uint64_t version; /* of the partition at the instant of the read */
+	uint64_t version; /* version of the partition at the instant of the read */
 	bool more;        /* kv_scan: the page is full, and further rows may follow */
-	/* Private to rows.c. */
+	/* Fields that only rows.c uses. */
 	size_t capacity;
 	size_t bytes;
 	struct kv_chunk *chunks;
@@ -120,10 +120,16 @@ void kv_rows_fini(struct kv_rows *rows);
 
 /* Selects one page of a scan: the keys that begin with prefix and are greater than after, in order. */
 struct kv_range {
-	struct kv_bytes prefix; /* empty: all keys */
-	struct kv_bytes after;  /* empty: from the first */
-	size_t rows_max;        /* 1 to KV_SCAN_ROWS_MAX; 0: KV_SCAN_ROWS_MAX */
-	size_t bytes_max; /* the row that reaches it is the last of the page; 0: KV_SCAN_BYTES_MAX */
+	struct kv_bytes prefix; /* keys to list begin with these bytes; empty: all keys */
+	/* keys to list are greater than this key; empty: start at the first key */
+	struct kv_bytes after;
+	/* largest number of rows of the page, 1 to KV_SCAN_ROWS_MAX; 0: KV_SCAN_ROWS_MAX */
+	size_t rows_max;
+	/*
+	 * bytes of keys and values: the row that reaches this sum is the last of the page; 0:
+	 * KV_SCAN_BYTES_MAX
+	 */
+	size_t bytes_max;
 };
 
 enum kv_check_kind {
@@ -136,8 +142,8 @@ enum kv_check_kind {
 struct kv_check {
 	enum kv_check_kind kind;
 	struct kv_bytes key;
-	struct kv_bytes value; /* for KV_EQUALS */
-	uint64_t version;      /* for KV_VERSION */
+	struct kv_bytes value; /* value for KV_EQUALS */
+	uint64_t version;      /* version for KV_VERSION */
 };
 
 enum kv_write_kind { KV_PUT, KV_DELETE };
@@ -145,19 +151,19 @@ enum kv_write_kind { KV_PUT, KV_DELETE };
 struct kv_write {
 	enum kv_write_kind kind;
 	struct kv_bytes key;   /* deleting a key that does not exist is not an error */
-	struct kv_bytes value; /* for KV_PUT */
+	struct kv_bytes value; /* value for KV_PUT */
 };
 
 /*
- * Holds at least one check or write. All checks see the partition as it was before the writes. Of two writes
- * to the same key the later one wins.
+ * A conditional change of one partition: at least one check or write. All checks see the partition as it was
+ * before the writes. Of two writes to the same key the later one wins.
  */
 struct kv_txn {
 	const struct kv_check *checks;
 	size_t check_count;
 	const struct kv_write *writes;
 	size_t write_count;
-	bool early; /* kv_txn may return 0 before the writes are durable: promise 4 */
+	bool early; /* true: kv_txn may return 0 before the writes are durable (promise 4) */
 };
 
 /* --- the store -------------------------------------------------------------------------------- */
@@ -165,14 +171,17 @@ struct kv_txn {
 struct kv_stats {
 	uint64_t gets;
 	uint64_t scans;
-	uint64_t txns;    /* transactions submitted */
-	uint64_t refused; /* transactions that failed a check */
-	uint64_t unknown; /* transactions whose result is in doubt */
-	uint64_t batches; /* commits, each of one or more transactions */
-	/* Commits that were repeated after a wrong assumption, or settled after a lost reply. */
+	uint64_t txns;    /* number of transactions submitted */
+	uint64_t refused; /* number of transactions that failed a check */
+	uint64_t unknown; /* number of transactions whose result is in doubt */
+	uint64_t batches; /* number of commits, each of one or more transactions */
+	/*
+	 * Number of commits that were sent again because an assumed check was wrong, or whose lost
+	 * reply the engine had to look up.
+	 */
 	uint64_t retries;
-	uint64_t reads_offloaded; /* gets that needed an offload thread */
-	uint64_t rows_kept;       /* keys answered from the engine's row cache */
+	uint64_t reads_offloaded; /* number of gets that needed an offload thread */
+	uint64_t rows_kept;       /* number of keys that the engine's row cache answered */
 };
 
 struct kv {
@@ -183,17 +192,32 @@ struct kv {
 /* The functions of an engine. kv.c calls them with arguments that it has checked against the limits. */
 struct kv_ops {
 	const char *name;
-	/* Adds one row for each key, in order, to rows, which is empty and has room for n rows. */
+	/*
+	 * Reads n keys and adds one row for each, in order, to rows, which is empty and has room
+	 * for n rows.
+	 */
 	int (*get)(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
 		   struct kv_rows *rows);
-	/* Adds one page to rows, which is empty. rows_max and bytes_max are set. */
+	/*
+	 * Reads one page of a scan into rows, which is empty. range->rows_max and bytes_max are not
+	 * 0.
+	 */
 	int (*scan)(struct kv *kv, uint64_t partition, const struct kv_range *range,
 		    struct kv_rows *rows);
-	/* Runs the transaction. failed is never NULL; with -ESTALE it gets the index of a failed check. */
+	/*
+	 * Runs the transaction. failed is never NULL; with -ESTALE *failed is the index of a failed
+	 * check.
+	 */
 	int (*txn)(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed);
-	/* See kv_next_partition; from < end. NULL: the engine cannot list partitions. */
+	/*
+	 * Finds the next partition as kv_next_partition describes; from < end. NULL: the engine
+	 * cannot list partitions.
+	 */
 	int (*next_partition)(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next);
-	/* See kv_health; does not wait. NULL: no error stops this engine. */
+	/*
+	 * Returns the engine's health as kv_health describes, without waiting. NULL: no error stops
+	 * this engine.
+	 */
 	int (*health)(const struct kv *kv);
 	/* Waits until the engine's own background work has ended, then frees the store. Never fails. */
 	void (*close)(struct kv *kv);
@@ -206,10 +230,16 @@ int kv_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_
 /* Reads one page. -EFBIG: prefix, after, rows_max or bytes_max is over its limit. */
 int kv_scan(struct kv *kv, uint64_t partition, const struct kv_range *range, struct kv_rows *rows);
 
-/* Runs a transaction; the table above lists the results. failed may be NULL; only -ESTALE sets it. */
+/*
+ * Runs a transaction; the table "Results of a transaction" in this file lists the results. failed
+ * may be NULL; only -ESTALE sets it.
+ */
 int kv_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed);
 
-/* Returns whether this result of kv_txn leaves the transaction in doubt: applied, or not, or later. */
+/*
+ * Returns whether this result of kv_txn leaves the transaction in doubt: it was applied, will be
+ * applied later, or never will be.
+ */
 bool kv_unknown(int rc);
 
 /*
@@ -226,7 +256,7 @@ int kv_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next
  */
 int kv_health(const struct kv *kv);
 
-/* Waits, closes the store and frees it. NULL is allowed. */
+/* Waits until background work has ended, closes the store and frees it. NULL is allowed. */
 void kv_close(struct kv *kv);
 
 #endif

@@ -19,26 +19,28 @@ struct part {
 	uint64_t version;
 };
 
-/* A request under way, with its own copy of the transaction, because it may outlive its caller. */
+/*
+ * A request under way, with a copy of the transaction, because the request may outlive its caller.
+ */
 struct request {
 	struct list link; /* in kv_mem.late while the request is late */
 	uint64_t partition;
 	struct kv_txn txn;
 	uint64_t due;   /* value of kv_mem.calls at which a late request is applied */
-	bool orphan;    /* its process crashed: the request may also be lost */
+	bool orphan;    /* the caller's process crashed: the request may also be lost */
 	uint8_t *bytes; /* checks, writes, keys and values of txn */
 };
 
 struct kv_mem {
 	struct kv_mem_options options;
-	struct map parts; /* partition number to struct part */
+	struct map parts; /* struct part by partition number */
 	struct rng rng;
 	struct list late;
-	uint64_t calls;   /* requests so far */
-	uint64_t version; /* the last one given to a partition */
-	bool calm;        /* no random faults */
+	uint64_t calls;   /* number of requests so far */
+	uint64_t version; /* the last version given to a partition */
+	bool calm;        /* no random faults are drawn */
 	bool outage;
-	uint64_t fail_at; /* value of calls at which fail_fate is used; 0: none */
+	uint64_t fail_at; /* value of calls at which fail_fate takes effect; 0: never */
 	enum kv_mem_fate fail_fate;
 };
 
@@ -46,7 +48,7 @@ struct mem_store {
 	struct kv base;
 	struct kv_mem *mem;
 	bool broken; /* kv_mem_break was called */
-	bool failed; /* a transaction returned -EIO since */
+	bool failed; /* a transaction has returned -EIO since kv_mem_break */
 };
 
 /* --- contents of a partition ----------------------------------------------------------------- */
@@ -82,7 +84,10 @@ static bool check_holds(struct part *p, const struct kv_check *c)
 	}
 }
 
-/* Running out of memory between two writes would break promise 2 of kv.h, so it ends the simulation. */
+/*
+ * Applies one write of a transaction. Ends the simulation when out of memory, because a
+ * half-applied transaction would break promise 2 of kv.h.
+ */
 static void write_apply(struct part *p, const struct kv_write *w)
 {
 	if (w->kind == KV_DELETE) {
@@ -215,7 +220,7 @@ static enum kv_mem_fate draw_fate(struct kv_mem *m)
 
 /*
  * Waits for the latency of a request or a reply. Before the request is sent the wait ends early if the fiber
- * is cancelled or late; afterwards only if its process crashes.
+ * is cancelled or late; afterwards only if the fiber's process crashes.
  */
 static int latency_wait(struct kv_mem *m, bool sent)
 {
@@ -232,7 +237,7 @@ static int latency_wait(struct kv_mem *m, bool sent)
 	return rc;
 }
 
-/* Waits for the timeout. */
+/* Waits as long as a caller waits for a reply that was lost, and returns the error of the call. */
 static int timeout_wait(struct kv_mem *m)
 {
 	if (m->options.timeout_ns > 0) {
@@ -266,8 +271,8 @@ static int mem_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, si
 	if (r == NULL)
 		return -ENOMEM;
 	rc = latency_wait(m, true);
-	if (rc !=
-	    0) { /* the wait was shielded, so the process crashed with its request under way */
+	if (rc != 0) {
+		/* The wait was shielded, so the process crashed with its request under way. */
 		request_late(m, r, true);
 		return rc;
 	}
@@ -291,7 +296,7 @@ static int mem_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, si
 	return back != 0 ? back : rc;
 }
 
-/* Waits until a read's request reaches the service; an error if it does not. */
+/* Waits until a read's request reaches the service; returns an error if the request is lost. */
 static int read_begin(struct kv_mem *m)
 {
 	int rc = latency_wait(m, false);

@@ -31,15 +31,17 @@ enum kv_mem_fate {
 
 struct kv_mem_options {
 	uint64_t seed;
-	uint64_t latency_min_ns; /* of a request or a reply; if both are 0, calls do not wait */
+	/* minimum delay of a request or a reply; if minimum and maximum are 0, calls do not wait */
+	uint64_t latency_min_ns;
 	uint64_t latency_max_ns;
 	uint64_t timeout_ns; /* time until a caller without a reply gets -ETIMEDOUT */
-	double request_lost; /* probability per call, as are the next two */
+	/* probability per call, 0 to 1; the two fields below are probabilities too */
+	double request_lost;
 	double reply_lost;
 	double late;
 };
 
-/* Creates the service. NULL: out of memory. */
+/* Creates a simulated key-value service. Returns NULL when out of memory. */
 struct kv_mem *kv_mem_new(const struct kv_mem_options *options);
 /* Frees the service. Every store on it must be closed, or its process must have crashed. */
 void kv_mem_free(struct kv_mem *m);
@@ -47,12 +49,18 @@ void kv_mem_free(struct kv_mem *m);
 /* Opens a store on the service. -ENOMEM. */
 int kv_mem_open(struct kv **out, struct kv_mem *m);
 
-/* Ends all faults. Late requests are applied now; those of crashed processes are applied or lost. */
+/*
+ * Ends all faults. Late requests are applied now; late requests of crashed processes are applied or
+ * lost.
+ */
 void kv_mem_calm(struct kv_mem *m);
 
-/* Gives the n-th call from now (1: the next) this fate, for fault sweeps. n = 0 cancels an earlier setting. */
+/*
+ * Makes the n-th call from now (1: the next call) meet this fault, for tests that let every call fail in
+ * turn. n = 0 cancels an earlier setting.
+ */
 void kv_mem_fail_at(struct kv_mem *m, uint64_t n, enum kv_mem_fate fate);
-/* Returns whether the call chosen by kv_mem_fail_at has not happened yet. */
+/* Returns true until the call chosen by kv_mem_fail_at has been made. */
 bool kv_mem_fail_pending(const struct kv_mem *m);
 
 /* Starts or ends an outage. During an outage every request is lost, reads included. */
@@ -60,7 +68,8 @@ void kv_mem_outage(struct kv_mem *m, bool on);
 
 /*
  * Makes this store fail as an embedded engine does on a failed disk: the next transaction returns -EIO and is
- * not applied, later ones return -EROFS, and kv_health returns -EIO from then on. Reads go on.
+ * not applied, later transactions return -EROFS, and kv_health returns -EIO from then on. Reads still
+ * succeed.
  */
 void kv_mem_break(struct kv *kv);
 

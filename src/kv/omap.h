@@ -25,11 +25,14 @@ struct omap_pair {
 	struct kv_bytes value;
 };
 
-/* A conditional write: if all guards hold, all sets and removes are done, else none. Each key occurs once. */
+/*
+ * A conditional write of an object: if all guards hold, all sets and removes are done, else none of them.
+ * A key occurs at most once.
+ */
 struct omap_write {
 	uint64_t object;
-	bool version_guard; /* one more guard: the object has this version */
-	uint64_t version;   /* 0: the object does not exist */
+	bool version_guard; /* true: a further guard, which holds if the object has this version */
+	uint64_t version;   /* version for version_guard; 0: the object does not exist */
 	const struct omap_guard *guards;
 	size_t guard_count;
 	const struct omap_pair *sets;
@@ -38,26 +41,34 @@ struct omap_write {
 	size_t remove_count;
 };
 
-/* A read at one instant: the values of some keys, and a page of the keys that begin with a prefix. */
+/*
+ * A read of one object at one instant: the values of some keys, and a page of the keys that begin
+ * with a prefix.
+ */
 struct omap_read {
 	uint64_t object;
 	const struct kv_bytes *keys;
 	size_t key_count;
-	struct kv_bytes prefix; /* empty: read no page */
-	struct kv_bytes after;  /* the page's keys are greater */
+	struct kv_bytes prefix; /* the page's keys begin with these bytes; empty: read no page */
+	struct kv_bytes after;  /* the page's keys are greater than this key */
 	size_t rows_max;
-	/* Results, ordered by key; zeroed before, and freed by omap_read_fini: */
-	struct kv_rows found; /* one row for each key that exists; version 0: the object does not */
+	/*
+	 * Results, ordered by key. The caller zeroes them before the read and frees them with
+	 * omap_read_fini.
+	 */
+	/* one row for each requested key that exists; version 0: the object does not exist */
+	struct kv_rows found;
 	struct kv_rows page;
 };
 
 struct omap;
 
-/* Each call waits and runs to its end, in bounded time. */
+/* The calls of an object store. Each call waits, and runs to its end in bounded time. */
 struct omap_ops {
 	/*
-	 * 0: done. -ESTALE: a guard failed, nothing was done. -ETIMEDOUT: no answer; the write was done, will
-	 * be done later, or never will be. Others: not done, and never will be.
+	 * Writes to an object. Returns 0 if the write was done; -ESTALE if a guard failed and nothing was
+	 * written; -ETIMEDOUT if no answer arrived: the write was done, will be done later, or never will be.
+	 * After any other error the write was not done and never will be.
 	 */
 	int (*write)(struct omap *o, const struct omap_write *w);
 	int (*read)(struct omap *o, struct omap_read *r);
@@ -69,18 +80,26 @@ struct omap {
 	const char *name;
 };
 
-/* Frees the results. */
+/* Frees the results of a read. */
 void omap_read_fini(struct omap_read *r);
 
 /* --- the engine on it: omap_kv.c --------------------------------------------------------------- */
 
 struct kv_omap_options {
-	unsigned batch_txns_max; /* transactions per write; 0: KV_BATCH_TXNS_MAX */
-	uint64_t settle_ns;      /* time limit to settle a write without an answer; 0: 30 s */
-	size_t parts_max;        /* partitions with state in memory; 0: 65536 */
+	/* largest number of transactions per write; 0: KV_BATCH_TXNS_MAX */
+	unsigned batch_txns_max;
+	/*
+	 * ns in which the engine tries to find out whether a write without an answer was done; 0:
+	 * 30 s
+	 */
+	uint64_t settle_ns;
+	size_t parts_max; /* largest number of partitions with state in memory; 0: 65536 */
 };
 
-/* Opens the engine on an object store, and takes the store, also on failure. -ENOMEM. */
+/*
+ * Opens the key-value engine on an object store. The engine owns the object store, which is closed
+ * if opening fails. -ENOMEM.
+ */
 int kv_omap_open_take(struct kv **out, struct omap *o, const struct kv_omap_options *options);
 
 #endif

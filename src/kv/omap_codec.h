@@ -30,32 +30,41 @@
 #define OMAP_ID_BYTES 16
 #define OMAP_RECORD_KEY_LEN (1 + 2 * OMAP_ID_BYTES)
 #define OMAP_RECORD_BYTES 17
-#define OMAP_NAME_LEN 17 /* an object's name: "p" and 16 hex digits */
+#define OMAP_NAME_LEN 17 /* length of an object's name: "p" and 16 hex digits */
 
-/* Returns the length of the escaped key in bytes. */
+/* Returns the length in bytes of a key after escaping. */
 size_t omap_key_len(struct kv_bytes key);
-/* Writes the escaped key, without a NUL; out has room for omap_key_len(key) bytes. */
+/*
+ * Writes a key to out in escaped form, without a terminating NUL; out has room for
+ * omap_key_len(key) bytes.
+ */
 void omap_key_encode(char *out, struct kv_bytes key);
-/* Decodes the key of a row; out has room for KV_KEY_MAX bytes. -EBADMSG: not the key of a row, or too long. */
+/*
+ * Decodes the stored key of a row to out, which has room for KV_KEY_MAX bytes. -EBADMSG: the bytes are not
+ * the key of a row, or are too long.
+ */
 int omap_key_decode(struct kv_bytes stored, uint8_t *out, size_t *len);
 
 /* Writes the stored form of a value; out has room for 1 + value.len bytes. */
 void omap_value_encode(uint8_t *out, struct kv_bytes value);
-/* Sets *value to the value inside stored. -EBADMSG: of another layout, or too long. */
+/*
+ * Sets *value to the value inside stored. -EBADMSG: the stored bytes have another layout, or are
+ * too long.
+ */
 int omap_value_decode(struct kv_bytes stored, struct kv_bytes *value);
 
-/* A server's record in an object. */
+/* A server's record in an object: its last write there (omap_txn.c). */
 struct omap_record {
-	uint64_t sequence; /* of the server's last write to the object */
-	uint64_t wall_s;   /* wall clock of the server at that write */
+	uint64_t sequence; /* sequence number of the server's last write to the object */
+	uint64_t wall_s;   /* wall clock of the server at that write, in s */
 };
 
 void omap_record_key(char out[OMAP_RECORD_KEY_LEN], const uint8_t id[OMAP_ID_BYTES]);
 void omap_record_encode(uint8_t out[OMAP_RECORD_BYTES], const struct omap_record *r);
-/* -EBADMSG: not a record. */
+/* Decodes a server's record. -EBADMSG: the bytes are not a record. */
 int omap_record_decode(struct kv_bytes stored, struct omap_record *r);
 
-/* Writes the name of an object, with a NUL. */
+/* Writes the name of object number `object` to out, with a terminating NUL. */
 void omap_name_encode(char out[OMAP_NAME_LEN + 1], uint64_t object);
 
 #endif

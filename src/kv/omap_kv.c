@@ -12,7 +12,11 @@
 
 #define SETTLE_NS (30 * NS_PER_S)
 #define PARTS_MAX 65536
-#define LOOK_ONE_IN 16 /* one in so many new partitions is read first, to remove expired records */
+/*
+ * of this many new partitions one, chosen at random, reads its object before its first batch, to
+ * find expired records and remove them
+ */
+#define LOOK_ONE_IN 16
 
 void omap_read_fini(struct omap_read *r)
 {
@@ -30,7 +34,10 @@ static void part_free(struct omap_kv *o, struct omap_part *p)
 	free(p);
 }
 
-/* Evicts the least recently used partitions until there is room for one more. Partitions in use stay. */
+/*
+ * Evicts the least recently used partitions from memory until there is room for one more. Partitions
+ * in use stay.
+ */
 static void parts_trim(struct omap_kv *o)
 {
 	struct omap_part *p;
@@ -81,14 +88,17 @@ static int omap_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn,
 
 /* --- reads ------------------------------------------------------------------------------------ */
 
-/* Reads; a read without an answer is -EHOSTUNREACH, because -ETIMEDOUT would mean that a write is in doubt. */
+/*
+ * Reads from the object store. A read without an answer returns -EHOSTUNREACH, because -ETIMEDOUT would
+ * mean that a write is in doubt.
+ */
 static int read_run(struct omap_kv *o, struct omap_read *r)
 {
 	int rc = o->omap->ops->read(o->omap, r);
 	return rc == -ETIMEDOUT ? -EHOSTUNREACH : rc;
 }
 
-/* Encodes n keys; memory owns the bytes. */
+/* Encodes n keys; memory owns the encoded bytes. */
 static int encode_keys(const struct kv_bytes *keys, size_t n, struct kv_bytes *out,
 		       struct kv_rows *memory)
 {
@@ -103,7 +113,7 @@ static int encode_keys(const struct kv_bytes *keys, size_t n, struct kv_bytes *o
 	return 0;
 }
 
-/* Adds a row for each key, with the value that was found for its encoded form. */
+/* Adds to rows a row for each of n keys, with the value that `found` has for the encoded key. */
 static int answer(const struct kv_bytes *keys, const struct kv_bytes *encoded, size_t n,
 		  const struct kv_rows *found, struct kv_rows *rows)
 {

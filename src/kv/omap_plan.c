@@ -10,8 +10,8 @@
 #include "kv/rows.h"
 
 struct omap_change {
-	struct kv_bytes key;   /* encoded */
-	struct kv_bytes value; /* encoded; empty when removed */
+	struct kv_bytes key;   /* encoded key of the row */
+	struct kv_bytes value; /* encoded value; empty: the row is removed */
 	bool removed;
 };
 
@@ -82,7 +82,8 @@ static int encode_value(struct omap_plan *p, struct kv_bytes value, struct kv_by
 /* Returns the key's slot in the index, or the free slot where it belongs. */
 static uint32_t *change_slot(struct omap_plan *p, struct kv_bytes key)
 {
-	assert(p->change_count <= p->index_mask / 2 + 1); /* a free slot exists */
+	/* at most half of the slots are in use, so a free slot exists */
+	assert(p->change_count <= p->index_mask / 2 + 1);
 	size_t i = hash64(key.data, key.len, 0) & p->index_mask;
 	while (p->index[i] != 0 && !kv_equal(p->changes[p->index[i] - 1].key, key))
 		i = (i + 1) & p->index_mask;
@@ -156,8 +157,8 @@ static int guard_of(struct omap_plan *p, const struct kv_check *c, struct omap_g
 }
 
 /*
- * Evaluates a check and adds its guard. Returns 0 if the check holds or is assumed to hold, -ESTALE if it
- * fails; -EBADMSG: the row is damaged; -ENOMEM.
+ * Evaluates a check, and adds a guard to the write where the write must repeat the check. Returns 0 if
+ * the check holds or is assumed to hold, -ESTALE if it fails; -EBADMSG: the row is damaged; -ENOMEM.
  */
 static int check_one(struct omap_plan *p, const struct kv_check *c, const struct kv_rows *known)
 {
@@ -198,7 +199,10 @@ static int check_all(struct omap_plan *p, size_t i, const struct kv_txn *t,
 		if (rc != 0) {
 			p->rc[i] = rc;
 			p->failed[i] = c;
-			/* The guards of a refused transaction must not make the write of the others fail. */
+			/*
+			 * Drop the guards of a refused transaction: they must not make the write of
+			 * other transactions fail.
+			 */
 			assert(p->write.guard_count >= guards);
 			p->write.guard_count = guards;
 			p->write.version_guard = version_guard;

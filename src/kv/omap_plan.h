@@ -26,39 +26,44 @@
 struct omap_change;
 
 struct omap_plan {
-	struct omap_write
-		write; /* points to guards, sets and removes; the caller may add to them */
+	/* the write; it points to guards, sets and removes, to which the caller may add */
+	struct omap_write write;
 	struct omap_guard *guards;
 	struct omap_pair *sets;
 	struct kv_bytes *removes;
 	int *rc;        /* result of each transaction: 0, -ESTALE or -EBADMSG */
-	size_t *failed; /* for -ESTALE: index of the check that failed */
-	size_t writes;  /* sets and removes of accepted transactions */
-	/* Private to omap_plan.c. */
-	struct kv_rows memory;       /* owns encoded keys and values */
-	struct omap_change *changes; /* writes of accepted transactions, one for each key */
+	size_t *failed; /* index of the check that failed, for each transaction that got -ESTALE */
+	size_t writes;  /* number of sets and removes of accepted transactions */
+	/* Fields that only omap_plan.c uses. */
+	struct kv_rows memory; /* owns encoded keys and values */
+	/* array of the writes of accepted transactions, one for each key */
+	struct omap_change *changes;
 	size_t change_count;
 	size_t change_max;
 	uint32_t *index; /* hash table: key to its position in changes + 1; 0: free slot */
 	size_t index_mask;
 };
 
-/* Guards that the caller may add, and sets, and removes. */
+/* Number of guards, sets, removes and keys that the caller may add to those of the plan. */
 #define OMAP_PLAN_SPARE 80
 
-/* Returns whether a check is on the version; such a check needs a read. */
+/*
+ * Returns whether a batch has a check of the partition's version: such a check needs a read before
+ * the plan.
+ */
 bool omap_plan_needs_read(struct kv_pending **batch, size_t n);
 
 /*
- * Sets *keys to the distinct keys of the batch's checks, encoded and in order. The plan owns them, and the
- * caller may append OMAP_PLAN_SPARE. -ENOMEM.
+ * Sets *keys to the distinct keys of the batch's checks, encoded and in order. The plan owns the keys; the
+ * caller may append up to OMAP_PLAN_SPARE keys. -ENOMEM.
  */
 int omap_plan_keys(struct omap_plan *p, struct kv_pending **batch, size_t n,
 		   const struct kv_bytes **keys, size_t *count);
 
 /*
- * Plans the write of a batch. `known` holds the rows read of all keys above, or is NULL if nothing was read.
- * The caller zeroes the plan before its first use; a new plan discards the old one. -ENOMEM.
+ * Plans the write of a batch. `known` holds the rows that were read of all keys of omap_plan_keys, or is
+ * NULL if none were read. The caller zeroes the plan before its first use; a new plan discards the old one.
+ * -ENOMEM.
  */
 int omap_plan_make(struct omap_plan *p, uint64_t object, struct kv_pending **batch, size_t n,
 		   const struct kv_rows *known);
@@ -66,7 +71,7 @@ int omap_plan_make(struct omap_plan *p, uint64_t object, struct kv_pending **bat
 /* Frees the plan's memory. */
 void omap_plan_fini(struct omap_plan *p);
 
-/* Returns the row with this key, or NULL. Rows are ordered by key. */
+/* Returns the row with this key, or NULL if there is none. The rows must be ordered by key. */
 const struct kv_row *omap_find(const struct kv_rows *rows, struct kv_bytes key);
 
 #endif

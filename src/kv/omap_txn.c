@@ -46,9 +46,9 @@
 #include "rt/rt.h"
 
 #define OMAP_RECORD_EXPIRE_S (7ULL * 24 * 3600)
-#define RECORDS_MAX 64 /* records of other servers in one read */
-#define ATTEMPTS_MAX \
-	64 /* writes of one batch, each refused because another server changed the object */
+#define RECORDS_MAX 64 /* largest number of other servers' records in one read */
+/* writes of one batch, each refused because another server changed the object */
+#define ATTEMPTS_MAX 64
 static_assert(RECORDS_MAX < OMAP_PLAN_SPARE, "a plan has room to remove the records of one read");
 
 #define PAUSE_NS (200 * NS_PER_US)
@@ -60,8 +60,8 @@ struct attempt {
 	struct omap_read read;
 	bool looked; /* `read` holds the rows that the plan needs */
 	struct omap_plan plan;
-	struct omap_plan keys; /* owns the keys of `read` */
-	uint64_t sent;         /* sequence of the last write; 0: none */
+	struct omap_plan keys; /* owner of the keys of `read` */
+	uint64_t sent; /* sequence number of the last write that was sent; 0: none was sent */
 };
 
 /* --- the record ------------------------------------------------------------------------------- */
@@ -86,7 +86,7 @@ static uint64_t record_next(struct omap_part *p, uint8_t out[OMAP_RECORD_BYTES])
 	return r.sequence;
 }
 
-/* Notes that a write has set the record. */
+/* Notes that a write has set this server's record in the object. */
 static void record_set(struct omap_part *p, const uint8_t record[OMAP_RECORD_BYTES])
 {
 	memcpy(p->record, record, OMAP_RECORD_BYTES);
@@ -94,7 +94,10 @@ static void record_set(struct omap_part *p, const uint8_t record[OMAP_RECORD_BYT
 	p->known = true;
 }
 
-/* Notes the record that was read; *sequence is 0 if it does not exist. */
+/*
+ * Notes this server's record as it was read from the object; sets *sequence to its sequence number,
+ * 0 if it does not exist.
+ */
 static int record_seen(struct omap_part *p, const struct kv_rows *found, uint64_t *sequence)
 {
 	const struct kv_row *row = omap_find(found, record_key(p));
@@ -124,7 +127,10 @@ static int record_read(struct omap_part *p, uint64_t *sequence)
 
 /* --- settling --------------------------------------------------------------------------------- */
 
-/* Changes the record that was read, so that the guard of a write under way fails. */
+/*
+ * Replaces this server's record in the object, so that the guard of an earlier write that may still
+ * arrive fails.
+ */
 static int fence(struct omap_part *p)
 {
 	uint8_t record[OMAP_RECORD_BYTES];
@@ -144,7 +150,10 @@ static int fence(struct omap_part *p)
 
 enum settled { SETTLED_DONE, SETTLED_NEVER, SETTLED_UNKNOWN };
 
-/* Finds out whether write `sent` was done, or never will be; unknown after settle_ns. */
+/*
+ * Finds out whether the write with sequence number `sent` was done or never will be. The result is
+ * unknown if this takes longer than settle_ns.
+ */
 static enum settled settle(struct omap_part *p, uint64_t sent)
 {
 	assert(sent != 0 && sent <= p->kv->sequence);
@@ -178,7 +187,7 @@ static int look(struct attempt *a, uint64_t *sequence)
 	int rc = omap_plan_keys(&a->keys, a->batch, a->n, &keys, &count);
 	if (rc != 0)
 		return rc;
-	/* The keys stay ordered: those of records come after those of rows. */
+	/* Keys must be ordered; keys of records come after keys of rows. */
 
 	a->keys.removes[count] = record_key(p);
 	a->read = (struct omap_read){.object = p->number,
@@ -213,7 +222,7 @@ static int send(struct attempt *a)
 {
 	struct omap_part *p = a->part;
 	struct omap_write *w = &a->plan.write;
-	assert(p->known); /* else the write would be guarded by a record that is out of date */
+	assert(p->known); /* else the write's guard would be an outdated record */
 	uint8_t record[OMAP_RECORD_BYTES];
 	a->sent = record_next(p, record);
 	a->plan.guards[w->guard_count++] = record_guard(p);
@@ -254,7 +263,7 @@ static enum step give_up(struct attempt *a, int rc)
 	return DONE;
 }
 
-/* After a write without an answer. */
+/* Finds the result of a write that got no answer, and delivers it. */
 static enum step settle_write(struct attempt *a)
 {
 	enum settled result = settle(a->part, a->sent);
@@ -265,7 +274,10 @@ static enum step settle_write(struct attempt *a)
 	return result == SETTLED_NEVER ? AGAIN : DONE;
 }
 
-/* Plans and sends one write, and finds its result. AGAIN: the write was not done and never will be. */
+/*
+ * Plans and sends one write for the batch, and finds its result. Returns AGAIN if the write was not
+ * done and never will be, so that the caller tries again.
+ */
 static enum step try_once(struct attempt *a, bool read_first)
 {
 	struct omap_part *p = a->part;
@@ -282,7 +294,11 @@ static enum step try_once(struct attempt *a, bool read_first)
 	if (a->plan.writes == 0) {
 		if (!a->looked)
 			return AGAIN;
-		deliver(a); /* all refused, or without writes: the read decided every check */
+		/*
+		 * all transactions were refused or have no writes, and the rows that were read
+		 * decided every check
+		 */
+		deliver(a);
 		return DONE;
 	}
 	rc = send(a);
@@ -294,7 +310,10 @@ static enum step try_once(struct attempt *a, bool read_first)
 		return settle_write(a);
 	if (rc != -ESTALE)
 		return give_up(a, rc);
-	/* An earlier copy that the store sent may have been done; the record tells. */
+	/*
+	 * The object store may have sent this write twice, and the first copy may have been done:
+	 * the record shows it.
+	 */
 	uint64_t seen;
 	p->kv->base.stats.retries++;
 	p->look_first = true;
@@ -319,7 +338,7 @@ void omap_commit(void *ctx, struct kv_pending **batch, size_t n)
 	p->look_first = false;
 	fail_all(&a, -EAGAIN);
 	for (unsigned i = 0; i < ATTEMPTS_MAX; i++) {
-		/* After a refusal try_once has read the partition already. */
+		/* Do not read first if try_once has already read the partition after a refusal. */
 		if (try_once(&a, read_first && !(a.looked && p->known)) == DONE)
 			break;
 		read_first = true;

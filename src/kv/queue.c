@@ -56,7 +56,10 @@ static size_t txn_bytes(const struct kv_txn *t)
 	return bytes;
 }
 
-/* Takes the first request, and the next ones up to the limits. */
+/*
+ * Takes the first waiting request and those after it, up to the limits of a commit, out of the
+ * queue.
+ */
 static size_t take_batch(struct kv_queue *q, struct kv_pending **batch)
 {
 	size_t n = 0;
@@ -94,7 +97,10 @@ static void lead(struct kv_queue *q)
 	pass_lead(q);
 }
 
-/* Waits until the request is done or leads. On an error the request has left the queue. */
+/*
+ * Waits until the request is done or is chosen to lead the next commit. After an error the request
+ * is not in the queue any more.
+ */
 static int wait_turn(struct kv_queue *q, struct kv_pending *p)
 {
 	while (p->state == KV_WAITING) {
@@ -104,9 +110,11 @@ static int wait_turn(struct kv_queue *q, struct kv_pending *p)
 			return rc;
 		}
 	}
-	/* The leader uses *p, which lies on this fiber's stack, so this fiber must not return before the
-	 * commit has ended. In a crashed simulated process waits fail at once; the leader's fail too, so the
-	 * commit ends soon. */
+	/*
+	 * The leader uses *p, which lies on this fiber's stack, so this fiber must not return before the
+	 * commit has ended. In a crashed simulated process every wait fails at once, those of the leader
+	 * too, so the commit ends soon.
+	 */
 	rt_shield_enter();
 	while (p->state == KV_TAKEN)
 		if (rt_cond_wait(&p->changed) != 0)
@@ -128,7 +136,10 @@ int kv_queue_submit(struct kv_queue *q, uint64_t partition, const struct kv_txn 
 	if (!q->busy) {
 		q->busy = true;
 		p.state = KV_LEADING;
-		/* Let ready fibers join this commit; an error if this fiber is cancelled or late. */
+		/*
+		 * Let fibers that are ready add requests to this commit. Returns an error if this
+		 * fiber is cancelled or late.
+		 */
 		rc = rt_sleep_ns(0);
 		if (rc != 0) {
 			dequeue(q, &p);

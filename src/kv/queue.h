@@ -23,8 +23,8 @@
 
 #define KV_BATCH_TXNS_MAX 512
 #define KV_BATCH_BYTES_MAX (4 * MIB)
-#define KV_BATCH_ITEMS_MAX 8192 /* checks and writes together */
-#define KV_QUEUE_MAX 16384      /* waiting requests */
+#define KV_BATCH_ITEMS_MAX 8192 /* largest number of checks and writes of one commit */
+#define KV_QUEUE_MAX 16384      /* largest number of waiting requests in a queue */
 
 enum kv_pending_state {
 	KV_WAITING, /* in the queue */
@@ -36,10 +36,10 @@ enum kv_pending_state {
 struct kv_pending {
 	uint64_t partition;
 	const struct kv_txn *txn;
-	/* Set by the commit: */
+	/* Results, set by the commit: */
 	int rc;
 	size_t failed; /* for -ESTALE: index of the check that failed */
-	/* Private to queue.c: */
+	/* Fields that only queue.c uses: */
 	struct list link;
 	enum kv_pending_state state;
 	struct rt_cond changed;
@@ -47,28 +47,31 @@ struct kv_pending {
 
 /*
  * Commits n > 0 transactions with the effect of running them one after the other in this order, and sets
- * rc and failed of each. Runs in the leader's fiber, shielded.
+ * rc and failed of each transaction. Runs in the leader's fiber, shielded.
  */
 typedef void kv_commit_fn(void *ctx, struct kv_pending **batch, size_t n);
 
 struct kv_queue {
-	struct list waiting; /* WAITING and LEADING requests, in order of arrival */
+	struct list waiting; /* requests in state WAITING or LEADING, oldest first */
 	size_t waiting_count;
-	bool busy; /* a request is LEADING, or a commit is under way */
+	bool busy; /* true: a request is LEADING, or a commit is under way */
 	size_t txns_max;
 	kv_commit_fn *commit;
 	void *ctx;
 };
 
-/* txns_max: transactions per commit; 0: KV_BATCH_TXNS_MAX. ctx is passed to commit. */
+/*
+ * Initializes an empty queue. txns_max: transactions per commit; 0: KV_BATCH_TXNS_MAX. ctx is
+ * passed to commit.
+ */
 void kv_queue_init(struct kv_queue *q, size_t txns_max, kv_commit_fn *commit, void *ctx);
 
 /* Returns whether no request waits and no commit is under way. */
 bool kv_queue_idle(const struct kv_queue *q);
 
 /*
- * Waits, and returns the result of the transaction; or -EAGAIN (too many requests wait), -ECANCELED or -ETIME
- * if it never was part of a commit.
+ * Submits a transaction, waits for the commit with it, and returns its result. If the transaction was never
+ * part of a commit, returns -EAGAIN (too many requests wait), -ECANCELED or -ETIME.
  */
 int kv_queue_submit(struct kv_queue *q, uint64_t partition, const struct kv_txn *txn,
 		    size_t *failed);

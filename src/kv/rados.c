@@ -20,7 +20,7 @@
 #include "rt/rt.h"
 #include "rt/sync.h"
 
-#define INFLIGHT_MAX 512 /* operations; librados blocks at 1024 */
+#define INFLIGHT_MAX 512 /* largest number of operations under way; librados blocks at 1024 */
 #define CONNECT_TIMEOUT_MS 10000
 #define OP_TIMEOUT_MS 15000
 #define SETTLE_MS 30000
@@ -28,11 +28,11 @@
 
 struct rados {
 	struct omap base;
-	struct rt_loop *loop; /* the loop that opened it */
+	struct rt_loop *loop; /* loop that opened the store */
 	rados_t cluster;
 	rados_ioctx_t io;
 	bool io_open;
-	size_t inflight;     /* operations, up to INFLIGHT_MAX */
+	size_t inflight;     /* number of operations under way, up to INFLIGHT_MAX */
 	struct rt_cond room; /* signalled when inflight falls */
 };
 
@@ -42,7 +42,7 @@ struct call {
 	struct rados_op *op;
 	char name[OMAP_NAME_LEN + 1];
 	rados_completion_t completion;
-	int rc; /* result of the submission */
+	int rc; /* result of submitting the operation */
 	bool done;
 	struct rt_cond changed;
 	struct rt_msg msg;
@@ -63,7 +63,7 @@ static void call_done(struct rt_msg *m)
 	rt_cond_signal(&c->changed);
 }
 
-/* On a thread of librados. */
+/* Posts the end of an operation to the loop. Runs on a thread of librados. */
 static void completed(rados_completion_t completion, void *arg)
 {
 	(void)completion;
@@ -71,7 +71,7 @@ static void completed(rados_completion_t completion, void *arg)
 	rt_post(c->rados->loop, &c->msg);
 }
 
-/* On an offload thread. */
+/* Submits an operation to librados. Runs on an offload thread. */
 static void submit(void *arg)
 {
 	struct call *c = arg;
@@ -85,7 +85,10 @@ static void submit(void *arg)
 	}
 }
 
-/* Sends the operation and waits until it has ended; shielded, because librados uses the fiber's memory. */
+/*
+ * Sends an operation and waits until it has ended. The wait is shielded from deadline and
+ * cancellation, because librados uses memory of the fiber's stack.
+ */
 static int call_run(struct rados *r, uint64_t object, struct rados_op *op, uint64_t *version)
 {
 	assert(rt_on_loop(r->loop));
@@ -118,7 +121,7 @@ static int call_run(struct rados *r, uint64_t object, struct rados_op *op, uint6
 
 /* --- reads and writes ---------------------------------------------------------------------------- */
 
-/* Translates the result of a write operation; every failed guard is -ESTALE. */
+/* Translates librados' result of a write operation; every failed guard becomes -ESTALE. */
 static int write_result(int rc)
 {
 	switch (rc) {
@@ -127,7 +130,11 @@ static int write_result(int rc)
 	case -EOVERFLOW: /* the guard's version is newer */
 	case -EEXIST:    /* the object exists, and the guard says that it must not */
 		return -ESTALE;
-	case -ESHUTDOWN: /* the cluster has blocklisted this client: an earlier copy may have been done */
+	/*
+	 * the cluster has blocklisted this client: an earlier copy of the operation may have been
+	 * done
+	 */
+	case -ESHUTDOWN:
 		return -ETIMEDOUT;
 	case -ENOENT: /* the pool was deleted */
 		return -ENODEV;
@@ -170,11 +177,14 @@ static int objects_read(struct omap *o, struct omap_read *read)
 struct open_job {
 	struct rados *rados;
 	const struct kv_rados_options *options;
-	const char *step; /* the present step, for the log */
+	const char *step; /* name of the step in progress, for the log */
 	int rc;
 };
 
-/* Sets a timeout. librados takes whole seconds, and 0 means no timeout, so 1 s is the least. */
+/*
+ * Sets a timeout option of librados to ms, rounded to whole seconds as librados requires; at least
+ * 1 s, because 0 would mean no timeout.
+ */
 static int set_seconds(rados_t cluster, const char *name, uint32_t ms)
 {
 	char text[24];
@@ -236,8 +246,8 @@ static int format_read(const struct open_job *j, uint8_t *record, size_t room)
 }
 
 /*
- * Creates the format object or checks the existing one. A new one gets a key in its omap: that fails on an
- * erasure-coded pool, which has no omap.
+ * Creates the format object or checks the existing one. A new format object gets a key in its omap: this
+ * fails on an erasure-coded pool, which has no omap.
  */
 static int format_settle(struct open_job *j)
 {

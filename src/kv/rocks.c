@@ -20,17 +20,23 @@
 #define FORMAT_KEY "\0"
 #define FORMAT_KEY_LEN 1
 #define BLOOM_BITS_PER_KEY 10
-#define MEMTABLE_BLOOM_SHARE 0.05 /* of a memtable's size */
+/* size of the Bloom filter of a memtable, as a share of the memtable's size */
+#define MEMTABLE_BLOOM_SHARE 0.05
 #define BLOCK_BYTES (8 * KIB)
-#define RESTART_KEYS 8      /* every so many keys of a block one is stored uncompressed */
-#define BLOCK_HASH_FILL 0.5 /* keys per slot of a block's hash table; more give more collisions */
+/*
+ * in a RocksDB block, one key in this many is stored in full; the others as the difference from the
+ * key before
+ */
+#define RESTART_KEYS 8
+/* keys per slot of the hash table of a RocksDB block; a higher value gives more collisions */
+#define BLOCK_HASH_FILL 0.5
 #define CACHE_BYTES_MIN (8 * MIB)
 #define CACHE_DEFAULT_MIN (256 * MIB)
-#define CACHE_DEFAULT_PART \
-	8 /* by default the cache is one part in so many of the machine's memory */
+/* the default size of the cache is the machine's memory divided by this */
+#define CACHE_DEFAULT_PART 8
 #define LOG_FILE_BYTES (4 * MIB)
 #define WAL_TOLERATE_TORN_TAIL 0 /* RocksDB's kTolerateCorruptedTailRecords */
-#define WAL_CUT_AT_DAMAGE 2      /* kPointInTimeRecovery */
+#define WAL_CUT_AT_DAMAGE 2      /* RocksDB's kPointInTimeRecovery */
 #define INFO_LOG_WARN 2
 #define COMPRESSION_LZ4 4
 
@@ -51,7 +57,10 @@ static bool has_prefix(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Returns the error code for a message. RocksDB's C interface has no codes, only the text of its Status. */
+/*
+ * Returns the error code for an error message of RocksDB. RocksDB's C interface has no codes, only the
+ * text of its Status.
+ */
 static int message_error(const char *m)
 {
 	if (has_prefix(m, "Corruption"))
@@ -98,7 +107,7 @@ static void set_tables(struct rocks *r)
 	rocksdb_block_based_options_set_data_block_index_type(
 		t, rocksdb_block_based_table_data_block_index_type_binary_search_and_hash);
 	rocksdb_block_based_options_set_data_block_hash_ratio(t, BLOCK_HASH_FILL);
-	/* Indexes and filters are kept in the cache, so that its size bounds their memory too. */
+	/* Keep indexes and filters in the block cache, so that its size bounds their memory too. */
 	rocksdb_block_based_options_set_cache_index_and_filter_blocks(t, 1);
 	rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(t, 1);
 	rocksdb_block_based_options_set_filter_policy(
@@ -117,7 +126,7 @@ static uint64_t cache_bytes(const struct kv_rocksdb_options *o)
 
 static void set_options(struct rocks *r, const struct kv_rocksdb_options *o)
 {
-	uint64_t cache = cache_bytes(o) / 2; /* the other half is for rows */
+	uint64_t cache = cache_bytes(o) / 2; /* the other half is for the row cache */
 	uint64_t memtables = o->memtable_bytes != 0 ? o->memtable_bytes : 32 * MIB;
 	rocksdb_options_t *opt = rocksdb_options_create();
 	r->options = opt;
@@ -130,12 +139,12 @@ static void set_options(struct rocks *r, const struct kv_rocksdb_options *o)
 	rocksdb_options_set_max_write_buffer_number(opt, 3);
 	rocksdb_options_set_db_write_buffer_size(opt, memtables);
 	rocksdb_options_set_max_total_wal_size(opt, memtables);
-	/* Most keys of lookups are not in the memtables; a filter finds that out cheaply. */
+	/* Most keys are looked up in vain in the memtables; a Bloom filter makes that cheap. */
 	rocksdb_options_set_memtable_prefix_bloom_size_ratio(opt, MEMTABLE_BLOOM_SHARE);
 	rocksdb_options_set_memtable_whole_key_filtering(opt, 1);
 	rocksdb_options_set_max_background_jobs(opt, 2);
-	rocksdb_options_set_max_open_files(
-		opt, -1); /* no limit: every table is opened, and its index verified, at open */
+	/* No limit of open files: every table is opened, and its index verified, at open. */
+	rocksdb_options_set_max_open_files(opt, -1);
 	rocksdb_options_set_level_compaction_dynamic_level_bytes(opt, 1);
 	rocksdb_options_set_compression(opt, COMPRESSION_LZ4);
 	rocksdb_options_set_bytes_per_sync(opt, MIB);
@@ -253,8 +262,11 @@ static void rocks_close(struct kv *kv)
 	for (size_t i = 0; i < ROCKS_LANES; i++)
 		assert(kv_queue_idle(&r->lanes[i].queue));
 	if (r->write_error != 0) {
-		/* Closing would write to the log again. RocksDB asserts that this never follows an error,
-		 * and Debian's build keeps the assertion. Leave the files as a crash would leave them. */
+		/*
+		 * Closing would write to the log again. RocksDB asserts that no write follows a failed
+		 * one, and Debian's build keeps the assertion. So do not close: leave the files as a
+		 * crash would leave them.
+		 */
 		log_error("kv_abandoned", "dir=%s err=%s", LOG_QUOTE(r->dir),
 			  err_name(r->write_error));
 		return;
@@ -282,8 +294,10 @@ static const struct kv_ops rocks_ops = {
 	.close = rocks_close,
 };
 
-/* Whether RocksDB has made a database there. Asked before it, because it makes the folder even if it may not make a
- * database. */
+/*
+ * Returns 0 if the folder has a RocksDB database. Checked before RocksDB opens the folder, because RocksDB
+ * creates the folder even if it may not create a database.
+ */
 static int find_database(const char *dir)
 {
 	AUTO_FREE char *path = NULL;
@@ -334,7 +348,10 @@ struct verify_job {
 	int rc;
 };
 
-/* Flushes the memtables first, so that every key is read from a table. */
+/*
+ * Reads and verifies all tables. Flushes the memtables first, so that every key is read from a
+ * table.
+ */
 static void verify_run(void *arg)
 {
 	struct verify_job *j = arg;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Private to the engine on RocksDB. Layout of the database, which has one key space:
+ * Internals of the engine on RocksDB. Layout of the database, which has one key space:
  *
  *   key                                             value
  *   0x00                                            the format record (format.h)
@@ -19,7 +19,7 @@
  * version before it reads; a commit changes it after its write and before the next commit of its lane checks
  * it. Both may return a version older than the data, never a newer one.
  *
- * The row cache (row_cache.h) is asked before RocksDB. Each of its rows equals RocksDB's, and no commit under
+ * The row cache (row_cache.h) is searched before RocksDB. Each of its rows equals RocksDB's, and no commit under
  * way changes it:
  *
  *  1. Before a commit goes to its thread it drops the rows that it writes and marks their slots as being
@@ -39,8 +39,9 @@
 #include "kv/queue.h"
 
 /*
- * With two lanes, one could evaluate checks during the sync of the other. But an operation that sends
- * transactions to two partitions at once, such as the creation of a file, would wait for two syncs in sequence.
+ * Number of lanes. With two, one lane could evaluate checks during the sync of the other. But an operation that
+ * sends transactions to two partitions at once, such as the creation of a file, would wait for two syncs in
+ * sequence.
  */
 #define ROCKS_LANES 1
 #define ROCKS_VERSION_SLOTS 65536
@@ -49,7 +50,7 @@
 
 struct rocks;
 
-/* A sequence of commits, one at a time. Each partition belongs to one lane. */
+/* A queue of commits that run one at a time. Each partition belongs to one lane. */
 struct rocks_lane {
 	struct rocks *rocks;
 	struct kv_queue queue;
@@ -57,24 +58,31 @@ struct rocks_lane {
 
 struct rocks {
 	struct kv base;
-	/* Constant from open to close; any thread uses them: */
+	/* Handles and options of RocksDB, constant from open to close, which any thread may use: */
 	rocksdb_t *db;
 	rocksdb_options_t *options;
 	rocksdb_cache_t *cache;
-	rocksdb_readoptions_t *read;        /* may block */
-	rocksdb_readoptions_t *read_cached; /* fails instead of reading a file */
+	rocksdb_readoptions_t *read; /* options of reads that may read files, and so may block */
+	/* options of reads that fail instead of reading a file */
+	rocksdb_readoptions_t *read_cached;
 	rocksdb_writeoptions_t *write_synced;
-	rocksdb_writeoptions_t *write_early; /* writes the log without a sync */
-	rocksdb_writeoptions_t *write_now;   /* as write_early; fails instead of waiting */
+	/* options of commits that write the log without a sync */
+	rocksdb_writeoptions_t *write_early;
+	/* options as write_early, but the write fails instead of waiting */
+	rocksdb_writeoptions_t *write_now;
 	char *dir;
-	/* Used by the loop only: */
+	/* Fields that only the loop uses: */
 	struct rt_loop *loop;
 	struct rocks_lane lanes[ROCKS_LANES];
 	struct row_cache *rows;
-	uint8_t writing
-		[ROCKS_VERSION_SLOTS]; /* 1: a commit under way or a failed one writes to the slot */
-	int write_error; /* of the first failed write to the log; no write is tried after it */
-	/* The loop writes a slot only while no commit of its lane is under way; a commit's thread reads it. */
+	/* 1: a commit that is under way, or that failed, writes to the slot */
+	uint8_t writing[ROCKS_VERSION_SLOTS];
+	/* error of the first failed write to the log, after which no write is tried; 0: none */
+	int write_error;
+	/*
+	 * Versions of the partitions. The loop writes a slot only while no commit of its lane is
+	 * under way, because the thread of a commit reads the slots of its lane.
+	 */
 	uint64_t versions[ROCKS_VERSION_SLOTS];
 };
 
@@ -94,20 +102,25 @@ struct rocks_key {
 	size_t len;
 };
 
-/* Sets *out to the key in RocksDB; key may be empty. */
+/* Sets *out to the key in RocksDB of a partition's key; key may be empty. */
 void rocks_key(struct rocks_key *out, uint64_t partition, struct kv_bytes key);
 
-/* Logs RocksDB's message under the event, frees it, and returns the error code for it. */
+/*
+ * Logs an error message of RocksDB as `event`, frees the message, and returns the error code for
+ * it.
+ */
 int rocks_error(const struct rocks *r, const char *event, char *message);
 
-/* rocks_read.c: slots of struct kv_ops */
+/* Functions of struct kv_ops that are in rocks_read.c. */
 int rocks_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
 	      struct kv_rows *rows);
 int rocks_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
 	       struct kv_rows *rows);
 int rocks_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next);
 
-/* rocks_commit.c: a slot of struct kv_ops, and its queues */
+/*
+ * Commits, in rocks_commit.c: the txn function of struct kv_ops, and set-up and end of its queues.
+ */
 int rocks_txn(struct kv *kv, uint64_t partition, const struct kv_txn *txn, size_t *failed);
 void rocks_lanes_init(struct rocks *r, size_t txns_max);
 

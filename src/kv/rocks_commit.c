@@ -18,16 +18,19 @@ struct commit_job {
 	struct rocks *rocks;
 	struct kv_pending **batch;
 	size_t n;
-	size_t writes;     /* of accepted transactions */
-	bool synced;       /* an accepted transaction is not early */
-	bool now;          /* on the loop: -EAGAIN instead of reading a file */
-	uint64_t sequence; /* RocksDB's, after the commit */
-	int rc;            /* of the write to the log */
+	size_t writes; /* number of writes of accepted transactions */
+	bool synced;   /* at least one accepted transaction is not early */
+	bool now;      /* true: runs on the loop and returns -EAGAIN instead of reading a file */
+	uint64_t sequence; /* RocksDB's sequence number after the commit */
+	int rc;            /* result of the write to the log */
 };
 
 /* --- on an offload thread --------------------------------------------------------------------- */
 
-/* Returns whether the partition has this version: no commit since, and none before `index` in this batch, wrote to it. */
+/*
+ * Returns whether the partition has this version: no later commit, and no transaction before `index` in this batch,
+ * wrote to the partition.
+ */
 static bool version_holds(const struct commit_job *j, size_t index, uint64_t version)
 {
 	size_t slot = rocks_slot(j->batch[index]->partition);
@@ -40,7 +43,10 @@ static bool version_holds(const struct commit_job *j, size_t index, uint64_t ver
 	return true;
 }
 
-/* Sets *holds. -EAGAIN: the check needs a file, and the job may not wait. */
+/*
+ * Evaluates a check of transaction `index` and sets *holds to the outcome. -EAGAIN: the check needs
+ * a file, and the job may not wait.
+ */
 static int check_one(struct commit_job *j, rocksdb_writebatch_wi_t *writes, size_t index,
 		     const struct kv_check *c, bool *holds)
 {
@@ -60,7 +66,9 @@ static int check_one(struct commit_job *j, rocksdb_writebatch_wi_t *writes, size
 		return -EAGAIN;
 	}
 	if (message != NULL) {
-		/* Not -EIO or -ENOSPC: they would mean that the transaction is in doubt. */
+		/*
+		 * Do not return -EIO or -ENOSPC: they would mean that the transaction is in doubt.
+		 */
 		int rc = rocks_error(j->rocks, "kv_check", message);
 		return rc == -EIO || rc == -ENOSPC ? -EBADMSG : rc;
 	}
@@ -75,7 +83,10 @@ static int check_one(struct commit_job *j, rocksdb_writebatch_wi_t *writes, size
 	return 0;
 }
 
-/* Evaluates the transaction at `index`: sets its result, or adds its writes. */
+/*
+ * Evaluates the transaction at `index` of the batch: sets its result if it is refused, else adds
+ * its writes.
+ */
 static void evaluate(struct commit_job *j, rocksdb_writebatch_wi_t *writes, size_t index)
 {
 	assert(index < j->n);
@@ -134,7 +145,10 @@ static void fail_all(struct kv_pending **batch, size_t n, int rc)
 		batch[i]->rc = rc;
 }
 
-/* Before a commit: drops the rows that it writes from the row cache, and keeps them out until it has ended. */
+/*
+ * Called before a commit: drops the rows that the commit writes from the row cache, and keeps them out
+ * until the commit has ended.
+ */
 static void rows_leave(struct rocks *r, struct kv_pending **batch, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -146,7 +160,10 @@ static void rows_leave(struct rocks *r, struct kv_pending **batch, size_t n)
 	}
 }
 
-/* After a commit whose result is known: rows of its slots may enter the row cache again. */
+/*
+ * After a commit whose result is known: allows the rows that the commit wrote to enter the row
+ * cache again.
+ */
 static void rows_may_return(struct rocks *r, struct kv_pending **batch, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -172,8 +189,11 @@ static void commit_batch(void *ctx, struct kv_pending **batch, size_t n)
 	}
 	r->base.stats.batches++;
 	if (j.rc != 0) {
-		/* Whatever the error, the next open may find the batch in the log, so all of it is in doubt. So
-		 * are refusals: they may follow from accepted transactions of the batch. */
+		/*
+		 * After any error the batch may be in the log at the next open, so all its accepted
+		 * transactions are in doubt. Refused transactions are in doubt too: an accepted
+		 * transaction of the batch may be the cause of the refusal.
+		 */
 		r->write_error = j.rc;
 		fail_all(batch, n, j.rc == -ENOSPC ? -ENOSPC : -EIO);
 		return;

@@ -12,7 +12,10 @@
 #include "kv/rows.h"
 #include "rt/rt.h"
 
-/* Gets of more keys go to an offload thread: they would delay the loop, and evict the cache's rows. */
+/*
+ * Largest number of keys that a get reads on the loop. A get of more keys runs on an offload
+ * thread: it would delay the loop and evict the rows of the row cache.
+ */
 #define INLINE_KEYS_MAX 16
 
 struct get_job {
@@ -21,7 +24,7 @@ struct get_job {
 	const struct kv_bytes *keys;
 	size_t n;
 	struct kv_rows *rows;
-	bool cached; /* read from memory only; -EAGAIN if that is not possible */
+	bool cached; /* true: read from memory only, and return -EAGAIN if that is not possible */
 	int rc;
 };
 
@@ -33,8 +36,8 @@ static int get_one(struct get_job *j, const rocksdb_readoptions_t *options, size
 	rocksdb_pinnableslice_t *found =
 		rocksdb_get_pinned(j->rocks->db, options, key.bytes, key.len, &message);
 	if (message != NULL && j->cached) {
-		rocksdb_free(
-			message); /* the read that follows on an offload thread reports damage */
+		/* Drop the message: the read that follows on an offload thread reports damage. */
+		rocksdb_free(message);
 		return -EAGAIN;
 	}
 	if (message != NULL)
@@ -48,7 +51,10 @@ static int get_one(struct get_job *j, const rocksdb_readoptions_t *options, size
 	return rc;
 }
 
-/* Reads the keys; several keys come from a snapshot, so that they show one instant. */
+/*
+ * Reads the keys of a get from RocksDB; several keys are read from a snapshot, so that they show
+ * one instant.
+ */
 static void get_run(void *arg)
 {
 	struct get_job *j = arg;
@@ -78,14 +84,17 @@ static void row_keep(struct get_job *j, size_t i)
 	row_cache_put(j->rocks->rows, j->partition, row->key, row->found ? &row->value : NULL);
 }
 
-/* Returns whether the rows may enter the row cache. version: the slot's from before the read. */
+/*
+ * Returns whether the rows of a get may enter the row cache. `version` is the version of the
+ * partition's slot before the read.
+ */
 static bool may_keep(const struct get_job *j, uint64_t version)
 {
 	size_t slot = rocks_slot(j->partition);
 	return !j->rocks->writing[slot] && j->rocks->versions[slot] == version;
 }
 
-/* Answers key i from the row cache; false if it is not there. */
+/* Answers key i of a get from the row cache. Returns false if the cache does not have the key. */
 static bool get_kept(struct get_job *j, size_t i)
 {
 	bool found;
@@ -99,13 +108,14 @@ static bool get_kept(struct get_job *j, size_t i)
 
 /*
  * Reads the keys on the loop, from the row cache or else from RocksDB's memory. Several keys from RocksDB show
- * one instant if its sequence number did not change meanwhile; otherwise all are read again from a snapshot.
+ * one instant if RocksDB's sequence number did not change during the reads; otherwise all keys are read again
+ * from a snapshot.
  */
 static void get_inline(struct get_job *j)
 {
 	struct rocks *r = j->rocks;
 	assert(j->cached && j->n <= INLINE_KEYS_MAX);
-	uint32_t asked = 0; /* bit i: RocksDB was asked for key i */
+	uint32_t asked = 0; /* bit i is set if key i was read from RocksDB */
 	uint64_t before = j->n > 1 ? rocksdb_get_latest_sequence_number(r->db) : 0;
 	for (size_t i = 0; i < j->n && j->rc == 0; i++) {
 		if (get_kept(j, i))
@@ -160,7 +170,10 @@ struct scan_job {
 	int rc;
 };
 
-/* Changes k to the first key that is greater than all keys with the prefix k; false if there is none. */
+/*
+ * Changes k to the first key that is greater than all keys with the prefix k. Returns false if there
+ * is no such key.
+ */
 static bool key_after(struct rocks_key *k)
 {
 	while (k->len > 0) {

@@ -5,7 +5,7 @@
  * A transaction is acknowledged once RocksDB's log with it is synced. Transactions that arrive during a sync
  * share the next one. When a write to the log fails, its transactions are in doubt until the store is opened
  * again, by a new process. Until then every transaction returns -EROFS, because a log whose sync failed once
- * may lose data silently at the next sync. Reads go on.
+ * may lose data silently at the next sync. Reads still succeed.
  */
 #ifndef KV_ROCKSDB_H
 #define KV_ROCKSDB_H
@@ -13,36 +13,37 @@
 #include "kv/kv.h"
 
 struct kv_rocksdb_options {
-	const char *dir; /* created if it does not exist; its parent must exist */
+	/* folder of the database, created if it does not exist; its parent must exist */
+	const char *dir;
 	/*
-	 * Half for the row cache, half for RocksDB's blocks, indexes and filters. 0: an eighth of the machine's
-	 * memory, and at least 256 MiB. Other rows are read from tables, which is slower. A cached row takes
+	 * Bytes of memory: half for the row cache, half for RocksDB's blocks, indexes and filters. 0: an eighth of
+	 * the machine's memory, and at least 256 MiB. Other rows are read from tables, which is slower. A cached row takes
 	 * about 40 bytes more than its key and value.
 	 */
 	uint64_t cache_bytes;
-	/* Of changes that are not in a table yet; also bounds the log and the time to open; 0: 32 MiB. */
+	/* Bytes of changes that are in no table yet; also bounds the log and the time to open; 0: 32 MiB. */
 	uint64_t memtable_bytes;
-	unsigned
-		batch_txns_max; /* for measurements: transactions per commit; 0: KV_BATCH_TXNS_MAX */
+	/* for measurements: transactions per commit; 0: KV_BATCH_TXNS_MAX */
+	unsigned batch_txns_max;
 	/*
 	 * false: opening fails with -EBADMSG if the log is damaged in its middle, because acknowledged
 	 * transactions follow the damage. true: opening cuts the log off at the damage and loses them.
 	 */
 	bool salvage;
-	bool only_existing; /* -ENOENT where there is no store, instead of making one */
+	bool only_existing; /* return -ENOENT if there is no store, instead of creating one */
 };
 
 /*
- * Waits. -EBUSY: another process, or this one, has the store open; -EBADMSG: damaged, or a database of another
- * program (the process's log says which); -EOPNOTSUPP: written by a later version; -ENOENT, -EACCES, -ENOSPC,
- * -EIO, -ENOMEM.
+ * Opens the database in a folder, and waits for it. -EBUSY: this process or another one has the store open;
+ * -EBADMSG: damaged, or a database of another program (the process's log says which); -EOPNOTSUPP: written by
+ * a later version; -ENOENT, -EACCES, -ENOSPC, -EIO, -ENOMEM.
  */
 int kv_rocksdb_open(struct kv **out, const struct kv_rocksdb_options *options);
 
 /*
- * Waits. Reads every table and verifies all checksums; sets *keys to the number of keys. -EBADMSG: damaged.
- * Opening verifies only the manifest, the log, the presence and size of tables, and their indexes; blocks
- * of data are verified when they are read.
+ * Reads every table and verifies all checksums; sets *keys to the number of keys. Waits. -EBADMSG: bytes
+ * are damaged. Opening verifies only the manifest, the log, the presence and size of tables, and their
+ * indexes; blocks of data are verified when they are read.
  */
 int kv_rocksdb_verify(struct kv *kv, uint64_t *keys);
 

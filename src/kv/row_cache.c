@@ -19,28 +19,32 @@
 #include "rt/real.h"
 
 #define BUCKETS_MIN 64
-#define BUCKET_ROWS 3  /* mean rows per bucket before the table grows: few buckets overflow */
-#define BUCKETS_PART 6 /* buckets get one byte in so many of the memory */
-#define RING_FIRST (256 * KIB) /* bytes of the ring in use at first */
-#define RING_MAX (16 * GIB)    /* bytes: a 32-bit `at` counts units of eight */
-#define RESCUES_MAX 64         /* marked rows that one put moves from the tail to the head */
+/* mean rows per bucket before the table grows: with this mean few buckets overflow */
+#define BUCKET_ROWS 3
+#define BUCKETS_PART 6         /* one byte in this many of the cache's memory is for buckets */
+#define RING_FIRST (256 * KIB) /* bytes of the ring that are used at first */
+/* largest size of the ring in bytes: a 32-bit `at` counts units of eight bytes */
+#define RING_MAX (16 * GIB)
+/* largest number of marked rows that one put moves from the tail to the head */
+#define RESCUES_MAX 64
 #define ABSENT UINT16_MAX
 
 struct row {
-	uint32_t hash; /* low half of the key's hash */
+	uint32_t hash; /* low half of the hash of the key */
 	uint16_t key_len;
-	uint16_t value_len; /* or ABSENT */
+	uint16_t value_len; /* bytes of the value, or ABSENT */
 	uint8_t bytes[];    /* partition, key, value, padding to a multiple of eight bytes */
 };
 
 #define ROW_MAX (sizeof(struct row) + sizeof(uint64_t) + KV_KEY_MAX + ROW_CACHE_VALUE_MAX)
 
 struct bucket {
-	uint16_t tag[ROW_CACHE_WAYS]; /* high bits of the hash */
+	uint16_t tag[ROW_CACHE_WAYS]; /* high bits of the hash of each slot's key */
 	uint16_t marked;              /* bit i: slot i is marked */
 	uint8_t next;                 /* slot at which the search for an unmarked row starts */
 	uint8_t unused;
-	uint32_t at[ROW_CACHE_WAYS]; /* offset in the ring / 8 + 1; 0: empty slot */
+	/* offset of each slot's row in the ring / 8 + 1; 0: empty slot */
+	uint32_t at[ROW_CACHE_WAYS];
 } __attribute__((aligned(64)));
 
 struct row_cache {
@@ -48,15 +52,15 @@ struct row_cache {
 	size_t buckets_max;
 	uint32_t base;
 	uint32_t split;
-	uint64_t count; /* rows */
+	uint64_t count; /* number of rows */
 	uint8_t *ring;
-	size_t ring_bytes;           /* mapped */
-	size_t limit;                /* bytes of the ring in use; grows up to ring_bytes */
-	size_t head;                 /* offset */
-	size_t tail;                 /* offset */
-	size_t used;                 /* bytes */
-	size_t live;                 /* bytes of rows */
-	uint8_t moving[ROW_MAX + 8]; /* a row on its way from the tail to the head */
+	size_t ring_bytes;           /* bytes of the mapped memory of the ring */
+	size_t limit;                /* bytes of the ring that are used; grows up to ring_bytes */
+	size_t head;                 /* offset in the ring at which the next row is added */
+	size_t tail;                 /* offset in the ring of the oldest row */
+	size_t used;                 /* bytes from the tail to the head */
+	size_t live;                 /* bytes of the rows that have a slot */
+	uint8_t moving[ROW_MAX + 8]; /* copy of a row on its way from the tail to the head */
 };
 
 /* --- slots ----------------------------------------------------------------------------------- */
@@ -113,7 +117,7 @@ static bool row_is(const struct row *r, uint64_t partition, struct kv_bytes key)
 	       memcmp(r->bytes + sizeof(partition), key.data, key.len) == 0;
 }
 
-/* Returns the key's slot in its bucket; ROW_CACHE_WAYS: it has none. */
+/* Returns the slot of a key in its bucket, or ROW_CACHE_WAYS if the key has no slot. */
 static unsigned find(const struct row_cache *c, const struct bucket *b, uint64_t hash,
 		     uint64_t partition, struct kv_bytes key)
 {
@@ -134,7 +138,7 @@ static bool marked(const struct bucket *b, unsigned i)
 	return (b->marked >> i & 1) != 0;
 }
 
-/* Empties a slot; its row becomes a gap. */
+/* Empties slot i of a bucket; its row becomes a gap in the ring. */
 static void slot_clear(struct row_cache *c, struct bucket *b, unsigned i)
 {
 	assert(i < ROW_CACHE_WAYS && b->at[i] != 0);
@@ -145,13 +149,13 @@ static void slot_clear(struct row_cache *c, struct bucket *b, unsigned i)
 	mark(b, i, false);
 }
 
-/* Splits one bucket in two. */
+/* Grows the table by one bucket: splits the next bucket in two. */
 static void split_one(struct row_cache *c)
 {
 	struct bucket *a = &c->buckets[c->split];
 	struct bucket *b = &c->buckets[c->base + c->split];
 	if (c->base + c->split == c->buckets_max)
-		return; /* at the limit: buckets hold more rows instead */
+		return; /* the table has reached its limit: buckets hold more rows instead */
 	assert(c->split < c->base && c->base + c->split < c->buckets_max);
 	if (++c->split == c->base) {
 		c->base *= 2;
@@ -168,7 +172,7 @@ static void split_one(struct row_cache *c)
 	}
 }
 
-/* Returns an empty slot of the bucket; evicts an unmarked row if it is full. */
+/* Returns an empty slot of the bucket; evicts an unmarked row if the bucket is full. */
 static unsigned slot_make(struct row_cache *c, struct bucket *b)
 {
 	for (unsigned i = 0; i < ROW_CACHE_WAYS; i++)
@@ -186,7 +190,7 @@ static unsigned slot_make(struct row_cache *c, struct bucket *b)
 
 /* --- the ring --------------------------------------------------------------------------------- */
 
-/* Returns whether a row of n bytes fits at the head. */
+/* Returns whether a row of n bytes fits at the head of the ring without evicting another row. */
 static bool fits(const struct row_cache *c, size_t n)
 {
 	assert(c->head <= c->limit && c->tail < c->limit && c->used <= c->limit);
@@ -215,7 +219,10 @@ static void leave_tail(struct row_cache *c, size_t n)
 		c->tail = 0;
 }
 
-/* The head is near the end of the ring: makes the ring longer, or moves the head to its start. */
+/*
+ * Called when the head is near the end of the ring: makes the ring longer, or moves the head to the
+ * start of the ring.
+ */
 static void head_turn(struct row_cache *c)
 {
 	if (c->limit < c->ring_bytes && c->live > c->limit / 2) {
@@ -229,7 +236,7 @@ static void head_turn(struct row_cache *c)
 	c->head = 0;
 }
 
-/* Returns the slot of the row at the tail; ROW_CACHE_WAYS: it is a gap. */
+/* Returns the slot of the row at the tail of the ring, or ROW_CACHE_WAYS if this row is a gap. */
 static unsigned tail_slot(const struct row_cache *c, const struct bucket *b)
 {
 	for (unsigned i = 0; i < ROW_CACHE_WAYS; i++)
@@ -238,7 +245,10 @@ static unsigned tail_slot(const struct row_cache *c, const struct bucket *b)
 	return ROW_CACHE_WAYS;
 }
 
-/* Advances the tail by one row. Returns true if the row was marked and moved to the head. */
+/*
+ * Advances the tail of the ring by one row and so evicts that row, unless it is marked and
+ * rescue_marked is set. Returns true if the row was marked and was moved to the head.
+ */
 static bool tail_advance(struct row_cache *c, bool rescue_marked)
 {
 	struct row *r = row_at(c, c->tail);
@@ -257,7 +267,7 @@ static bool tail_advance(struct row_cache *c, bool rescue_marked)
 	leave_tail(c, n);
 	if (!rescue)
 		return false;
-	assert(fits(c, n)); /* at least where it was */
+	assert(fits(c, n)); /* at least the room that the row had before */
 	size_t offset = take_head(c, n);
 	memcpy(row_at(c, offset), c->moving, n);
 	b->at[i] = at_of(offset);
@@ -265,7 +275,10 @@ static bool tail_advance(struct row_cache *c, bool rescue_marked)
 	return true;
 }
 
-/* Takes n bytes at the head, and evicts rows until there is room. Returns their offset. */
+/*
+ * Takes n bytes at the head of the ring, after evicting rows until there is room. Returns the
+ * offset of these bytes.
+ */
 static size_t ring_take(struct row_cache *c, size_t n)
 {
 	assert(n <= ROW_MAX + 8 && 2 * n <= c->ring_bytes);

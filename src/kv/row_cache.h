@@ -33,32 +33,35 @@
 #include "kv/kv.h"
 
 #define ROW_CACHE_WAYS 10
-#define ROW_CACHE_VALUE_MAX 4096 /* bytes */
+#define ROW_CACHE_VALUE_MAX 4096 /* bytes; longer values are not cached */
 
 struct row_cache;
 
 /* Opens an empty cache of at most bytes_max bytes. -ENOMEM. */
 int row_cache_open(struct row_cache **out, uint64_t bytes_max);
-/* NULL is allowed. */
+/* Closes and frees a cache. NULL is allowed. */
 void row_cache_close(struct row_cache *c);
 
 /*
- * Returns whether the cache has the key. Then *found tells whether the key exists, and if so *value is its
- * value, valid until the next put or drop.
+ * Looks up a key and returns whether the cache has an answer. If it has, *found is set to whether the key
+ * exists, and if the key exists, *value to its value, valid until the next put or drop.
  */
 bool row_cache_get(struct row_cache *c, uint64_t partition, struct kv_bytes key, bool *found,
 		   struct kv_bytes *value);
 
-/* Stores a row, or replaces it. value NULL: the key does not exist. A row over the limits is only dropped. */
+/*
+ * Stores a row, or replaces it. value NULL: the key does not exist. If the row is over the limits, only
+ * removes the key's old row.
+ */
 void row_cache_put(struct row_cache *c, uint64_t partition, struct kv_bytes key,
 		   const struct kv_bytes *value);
 
-/* Removes the key from the cache. */
+/* Removes the row of a key from the cache. */
 void row_cache_drop(struct row_cache *c, uint64_t partition, struct kv_bytes key);
 
-/* Returns the bytes of memory touched so far. */
+/* Returns the bytes of memory that the cache has used so far. */
 uint64_t row_cache_bytes(const struct row_cache *c);
-/* Returns the number of rows. */
+/* Returns the number of rows in the cache. */
 uint64_t row_cache_count(const struct row_cache *c);
 
 #endif

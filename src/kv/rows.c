@@ -7,7 +7,7 @@
 
 #define CHUNK_BYTES (16 * KIB)
 
-/* A buffer for keys and values; the newest is first in kv_rows.chunks. */
+/* A buffer for keys and values; kv_rows.chunks lists the newest buffer first. */
 struct kv_chunk {
 	struct kv_chunk *next;
 	size_t used;

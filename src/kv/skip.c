@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct skip_node {
-	uint8_t *bytes; /* key, then value */
+	uint8_t *bytes; /* bytes of the key, then of the value */
 	size_t key_len;
 	size_t value_len;
 	unsigned height;

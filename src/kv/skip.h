@@ -2,7 +2,8 @@
 /*
  * An ordered map in memory, from bytes to bytes: a skip list. A node of height h is linked on levels 0 to
  * h-1. Each level holds about a quarter of the nodes of the level below, so a search that starts at the top
- * passes O(log n) nodes. The map draws heights from its own seeded generator: equal runs give equal maps.
+ * passes O(log n) nodes. The map draws the heights from its own seeded generator, so that equal runs
+ * produce equal maps.
  */
 #ifndef KV_SKIP_H
 #define KV_SKIP_H
@@ -23,7 +24,7 @@ struct skip {
 void skip_init(struct skip *s, uint64_t seed);
 void skip_fini(struct skip *s);
 
-/* Returns the node with this key, or NULL. */
+/* Returns the node with this key, or NULL if there is none. */
 const struct skip_node *skip_find(struct skip *s, struct kv_bytes key);
 /* Returns the first node whose key is >= key (beyond: > key), or NULL. */
 const struct skip_node *skip_seek(struct skip *s, struct kv_bytes key, bool beyond);

@@ -20,7 +20,7 @@ static uint32_t bucket_of(uint64_t ns)
 	return 1 + doubling * HIST_STEPS + (uint32_t)step;
 }
 
-/* Returns the start of a bucket, which is the end of the one before it. */
+/* Returns the start of a bucket, which is the end of the bucket before it, in ns. */
 static uint64_t bucket_start_ns(uint32_t bucket)
 {
 	assert(bucket < HIST_BUCKETS);

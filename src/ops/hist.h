@@ -13,9 +13,9 @@
 
 struct strbuf;
 
-#define HIST_MIN_LOG2 10 /* the first bound is 2^10 ns, a microsecond */
+#define HIST_MIN_LOG2 10 /* log2 of the first bound in ns: 2^10 ns, about a microsecond */
 #define HIST_DOUBLINGS 28
-#define HIST_STEPS 4 /* buckets per doubling */
+#define HIST_STEPS 4 /* buckets per doubling of the duration */
 #define HIST_MIN_NS (1ULL << HIST_MIN_LOG2)
 #define HIST_BUCKETS (HIST_DOUBLINGS * HIST_STEPS + 2)
 
@@ -27,22 +27,25 @@ struct hist {
 	uint64_t bucket[HIST_BUCKETS];
 };
 
-/* Adds a duration. */
+/* Adds a duration of ns nanoseconds to a histogram. */
 void hist_add(struct hist *h, uint64_t ns);
 
-/* Adds all durations of another histogram. */
+/* Adds all durations of another histogram to h. */
 void hist_merge(struct hist *h, const struct hist *other);
 
-/* Returns the q-quantile, q in [0, 1]: at most max_ns; 0 if empty. */
+/*
+ * Returns the q-quantile of the durations in ns, q in [0, 1]; at most max_ns; 0 if the histogram is
+ * empty.
+ */
 uint64_t hist_quantile_ns(const struct hist *h, double q);
 
-/* Returns the mean; 0 if empty. */
+/* Returns the mean of the durations in ns; 0 if the histogram is empty. */
 uint64_t hist_mean_ns(const struct hist *h);
 
 /*
- * Prints the series of a Prometheus histogram, in seconds: NAME_bucket with a bound at every second doubling,
- * NAME_sum and NAME_count. labels is `a="x",b="y"` or empty. The caller prints HELP and TYPE, once for all series of
- * the name. -EMSGSIZE, -ENOMEM.
+ * Prints a histogram as the series of a Prometheus histogram, in seconds: NAME_bucket with a bound at every second
+ * doubling, NAME_sum and NAME_count. labels is a list such as `a="x",b="y"`, or empty. The caller prints HELP and
+ * TYPE, once for all series of the name. -EMSGSIZE, -ENOMEM.
  */
 int hist_prometheus(const struct hist *h, const char *name, const char *labels, struct strbuf *out);
 

@@ -140,7 +140,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
 	(void)upload;
 	(void)state;
 	if (*upload_len > 0) {
-		/* Discard the body. */
+		/* Discard the body of the request. */
 		*upload_len = 0;
 		return MHD_YES;
 	}
@@ -163,7 +163,7 @@ static void log_library(void *ctx, const char *format, va_list args)
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
-/* Parses "127.0.0.1:9100" or "[::1]:9100". */
+/* Parses an address such as "127.0.0.1:9100" or "[::1]:9100". */
 static int parse_addr(const char *addr, struct sockaddr_storage *out, socklen_t *len)
 {
 	char host[ADDR_MAX];
@@ -193,7 +193,7 @@ static int parse_addr(const char *addr, struct sockaddr_storage *out, socklen_t 
 	return inet_pton(AF_INET, host, &in->sin_addr) == 1 ? 0 : -EINVAL;
 }
 
-/* Sets h->addr to the address with the actual port. */
+/* Sets h->addr to the text of the address with the port that the socket got. */
 static void note_addr(struct ops_http *h, const struct sockaddr_storage *sa)
 {
 	const union MHD_DaemonInfo *info =
@@ -221,7 +221,10 @@ static void start_library(void *arg)
 {
 	struct start *s = arg;
 	struct ops_http *h = s->http;
-	/* Poll, not select: select cannot use descriptors above 1023, and a process with many disks has them. */
+	/*
+	 * Use poll, because select cannot use descriptors above 1023, which a process with many
+	 * disks has.
+	 */
 	unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
 			 MHD_USE_POLL | MHD_USE_ERROR_LOG |
 			 (s->addr->ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);

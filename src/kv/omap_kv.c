@@ -13,8 +13,8 @@
 #define SETTLE_NS (30 * NS_PER_S)
 #define PARTS_MAX 65536
 /*
- * of this many new partitions one, chosen at random, reads its object before its first batch, to
- * find expired records and remove them
+ * Of this many partitions that enter memory one, chosen at random, is read before its first batch,
+ * to find and remove the expired records of other servers.
  */
 #define LOOK_ONE_IN 16
 

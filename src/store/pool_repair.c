@@ -395,7 +395,7 @@ static int64_t scan_copies(struct pool *p, struct pool_view *v, struct store_ran
 		if (jobs[c].rc > 0 || jobs[c].rc == -EBADMSG) {
 			v->copy_rc[c] = -EBADMSG;
 			/*
-			 * makes the damaged copy differ from the best copy, so that it is replaced
+			 * Make the damaged copy differ from the best copy, so that it is replaced
 			 */
 			v->copy_st[c].len = 0;
 		}

@@ -142,8 +142,8 @@ enum kv_check_kind {
 struct kv_check {
 	enum kv_check_kind kind;
 	struct kv_bytes key;
-	struct kv_bytes value; /* value for KV_EQUALS */
-	uint64_t version;      /* version for KV_VERSION */
+	struct kv_bytes value; /* value to compare with, for KV_EQUALS */
+	uint64_t version;      /* version to compare with, for KV_VERSION */
 };
 
 enum kv_write_kind { KV_PUT, KV_DELETE };
@@ -151,7 +151,7 @@ enum kv_write_kind { KV_PUT, KV_DELETE };
 struct kv_write {
 	enum kv_write_kind kind;
 	struct kv_bytes key;   /* deleting a key that does not exist is not an error */
-	struct kv_bytes value; /* value for KV_PUT */
+	struct kv_bytes value; /* value to store, for KV_PUT */
 };
 
 /*

@@ -23,7 +23,7 @@ struct omap_part {
 	unsigned users;  /* number of calls that use the partition */
 	/* What this server knows about its own record in the partition's object: */
 	bool known;   /* true: present and record are up to date */
-	bool present; /* true: the record exists */
+	bool present; /* true: the object has a record of this server */
 	uint8_t record[OMAP_RECORD_BYTES];
 	bool look_first; /* true: the next batch reads the partition before the batch is planned */
 };

@@ -82,7 +82,7 @@ static int encode_value(struct omap_plan *p, struct kv_bytes value, struct kv_by
 /* Returns the key's slot in the index, or the free slot where it belongs. */
 static uint32_t *change_slot(struct omap_plan *p, struct kv_bytes key)
 {
-	/* at most half of the slots are in use, so a free slot exists */
+	/* so the index has a free slot */
 	assert(p->change_count <= p->index_mask / 2 + 1);
 	size_t i = hash64(key.data, key.len, 0) & p->index_mask;
 	while (p->index[i] != 0 && !kv_equal(p->changes[p->index[i] - 1].key, key))

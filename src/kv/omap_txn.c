@@ -176,7 +176,7 @@ static enum settled settle(struct omap_part *p, uint64_t sent)
 
 /* --- one write -------------------------------------------------------------------------------- */
 
-/* Reads the rows of all checks, this server's record, and records of other servers. */
+/* Reads the rows that the batch's checks need, this server's record, and records of other servers. */
 static int look(struct attempt *a, uint64_t *sequence)
 {
 	struct omap_part *p = a->part;

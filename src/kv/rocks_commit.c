@@ -161,7 +161,7 @@ static void rows_leave(struct rocks *r, struct kv_pending **batch, size_t n)
 }
 
 /*
- * After a commit whose result is known: allows the rows that the commit wrote to enter the row
+ * Called after a commit whose result is known: allows the rows that the commit wrote to enter the row
  * cache again.
  */
 static void rows_may_return(struct rocks *r, struct kv_pending **batch, size_t n)

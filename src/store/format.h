@@ -97,7 +97,7 @@ static inline unsigned chunk_slot_of(uint64_t seq)
 	return (unsigned)(seq % 2);
 }
 
-/* The combined contents of both slots of a chunk file. */
+/* The states that the two slots of a chunk file hold, decoded and compared. */
 struct chunk_slots {
 	bool settled;   /* both slots hold the same state */
 	bool has_older; /* `older` is the previous state, to which the chunk can be rolled back */

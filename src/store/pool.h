@@ -71,8 +71,8 @@
 
 struct store_pool_shape {
 	uint64_t id; /* pool id, equal on all members */
-	uint32_t k;
-	uint32_t p; /* 1 to POOL_PARITY_MAX */
+	uint32_t k;  /* number of data rows */
+	uint32_t p;  /* number of parity rows, 1 to POOL_PARITY_MAX */
 	uint32_t members;
 	enum place_kind place;
 	uint32_t piece_bytes; /* bytes of a piece, a multiple of 4 KiB; 0: 128 KiB */

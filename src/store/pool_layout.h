@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where the bytes of a pool's chunks are stored: rows and pieces, the members that hold them, and
+ * Computes where the bytes of a pool's chunks are stored: rows and pieces, the members that hold them, and
  * the pool record, which lists the changes of membership. Pure functions; README.md specifies
  * labels and records byte by byte.
  */

@@ -395,7 +395,7 @@ static void summarise(const struct sampler *s, uint64_t tasks, struct burst_esti
 		return;
 	}
 	/*
-	 * Most layouts lose nothing, a few almost surely. The trials may have missed rare
+	 * Most layouts lose no data, a few lose data almost surely. The trials may have missed rare
 	 * layouts with a larger loss, so the interval assumes values up to 1.
 	 */
 	out->interval =

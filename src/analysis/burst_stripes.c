@@ -37,8 +37,8 @@ struct table {
 	uint32_t failed, racks;
 	bool one;
 	/*
-	 * number of lost chunks that always loses the stripe; larger numbers are counted as this
-	 * one
+	 * smallest number of lost chunks that always loses the stripe; also stands for all larger
+	 * numbers
 	 */
 	uint32_t fatal;
 	size_t state; /* number of entries of s[a][j] */

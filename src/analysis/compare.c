@@ -306,8 +306,8 @@ int compare_run(struct compare *c, const struct system_spec *base, const struct 
 	if (rc == 0 && c->n == 0)
 		rc = system_refuse(
 			why, why_size, -ENODATA,
-			"--overhead %g: no code within %g of it fits --racks %u and --disks "
-			"%u",
+			"--overhead %g: no code with an overhead within %g of this value fits "
+			"--racks %u and --disks %u; change one of the three",
 			o->overhead, o->tolerance, base->racks, base->disks);
 	if (rc == 0 && o->encode != NULL)
 		rc = measure(c, o);

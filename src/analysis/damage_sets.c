@@ -210,7 +210,10 @@ static void sets_repair(struct damage *d, uint32_t losses, double part)
 	d->sets = kept;
 }
 
-/* Returns the most losses of a stripe of the set; 0 when all its stripes are lost. */
+/*
+ * Returns the largest number of losses of a stripe of the set; 0 when all stripes of the set are
+ * lost.
+ */
 static uint32_t row_top(const struct level *l, const double *row)
 {
 	uint32_t i = l->max_losses;

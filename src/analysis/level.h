@@ -33,7 +33,11 @@ struct level {
 	uint32_t members;
 	uint32_t width, k;
 	uint32_t
-		max_losses; /* most losses that a stripe may survive: p; an LRC does not survive all such */
+		/*
+		 * p, the most losses that a stripe may survive; an LRC survives only some losses of
+		 * so many
+		 */
+		max_losses;
 	double fatal[LEVEL_LOSSES_MAX +
 		     2]; /* [j]: probability that loss j is fatal if j - 1 were not */
 	double stripes;

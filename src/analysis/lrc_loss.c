@@ -70,7 +70,7 @@ static int count_patterns(struct lrc_loss *out, const struct lrc_shape *s, int m
 
 /*
  * Advances `set` to the next j-subset of 0..n-1 in lexicographic order. Returns false after the
- * last.
+ * last subset.
  */
 static bool next_subset(int *set, int j, int n)
 {

@@ -23,9 +23,9 @@
 #include "analysis/damage.h"
 
 /*
- * Returns the mean time from state 0 of n states to the loss; INFINITY when it cannot be reached.
- * rate[i * n + j] is the rate from i to j, loss[i] the rate from i to the loss, all >= 0; the
- * diagonal is ignored. Overwrites both arrays.
+ * Returns the mean time from state 0 of n states to the loss; INFINITY when the loss cannot be
+ * reached. rate[i * n + j] is the rate from i to j, loss[i] the rate from i to the loss, all >= 0;
+ * the diagonal is ignored. Overwrites both arrays.
  */
 double markov_mean_time(double *rate, double *loss, uint32_t n);
 

@@ -4,8 +4,9 @@
  * simulate.
  *
  * Every loss is preceded by stripes with 1, 2, ... losses (damage_top()). A *cycle* begins with a
- * failure while no member is out and ends when all are repaired. Stage j starts from many states in
- * which stripes with j losses have just appeared, and continues each to the end of the cycle:
+ * failure while no member is out and ends when all members are repaired. Stage j starts from many
+ * states in which stripes with j losses have just appeared, and continues each to the end of the
+ * cycle:
  *
  *   - While stripes with j losses exist, a failure has a small known probability q, from the
  *     accumulated hazard of damage_walk(). Each state is continued both ways: with weight q a failure
@@ -38,7 +39,7 @@
 
 #include "analysis/damage.h"
 
-/* A moment at which data of the level was lost, all of the same weight. */
+/* A moment at which data of the level was lost. All samples have the same weight. */
 struct split_sample {
 	double lost;    /* number of lost stripes */
 	double missing; /* number of missing chunks of the stripes that were not lost */

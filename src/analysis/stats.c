@@ -23,7 +23,10 @@ double stats_normal_quantile(double p)
 	return (low + high) / 2;
 }
 
-/* Corrects the normal quantile with the first two terms of the Cornish-Fisher expansion. */
+/*
+ * Computes the quantile from the normal one, with the first two terms of the Cornish-Fisher
+ * expansion.
+ */
 double stats_student_quantile(double p, double freedom)
 {
 	assert(freedom > 0);

@@ -176,7 +176,7 @@ double svg_at(const struct svg_scale *s, double value)
 	return s->from + share * (s->to - s->from);
 }
 
-/* Writes a power of ten with superscript digits. */
+/* Writes 10 to the power `exponent` to text, with superscript digits. Returns text. */
 static const char *power_text(int exponent, char text[32])
 {
 	static const char *const raised[] = {"\u2070", "\u00b9", "\u00b2", "\u00b3", "\u2074",

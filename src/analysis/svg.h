@@ -48,7 +48,7 @@ struct svg_axis {
 /* A cell for each x = x_min .. x_min + columns - 1, y likewise; value[row * columns + column]. */
 struct svg_heat {
 	const char *title;
-	struct svg_axis x, y; /* only the labels are used */
+	struct svg_axis x, y; /* axes, of which only the labels are used */
 	int x_min, y_min, columns, rows;
 	int x_step;          /* difference of x between two columns; 0 means 1 */
 	const double *value; /* NAN: the cell is left white */

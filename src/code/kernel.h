@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The inner loops, in two implementations of one interface: kernel_fast calls ISA-L, kernel_plain
- * is plain C. Both compute the same bytes; tests compare them. Buffers may have any alignment.
- * Outputs must not overlap inputs.
+ * The inner loops of the arithmetic in GF(256), in two implementations of one interface:
+ * kernel_fast calls ISA-L, kernel_plain is plain C. Both compute the same bytes; tests compare
+ * them. Buffers may have any alignment. Outputs must not overlap inputs.
  */
 #ifndef CODE_KERNEL_H
 #define CODE_KERNEL_H

@@ -77,7 +77,7 @@ struct place_ops {
 	/* Returns which member of the stripe this unit holds, or -1. */
 	int (*index_of)(const struct place *p, uint64_t key, uint64_t stripe, uint32_t domain,
 			uint32_t unit);
-	/* Implements place_scan() for 1 <= min_hits <= n. */
+	/* Finds a stripe as place_scan() does; called with 1 <= min_hits <= n only. */
 	bool (*scan)(const struct place *p, uint64_t key, const uint32_t *hit, uint32_t n,
 		     uint32_t min_hits, uint64_t from, uint64_t *stripe);
 };

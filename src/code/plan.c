@@ -225,7 +225,8 @@ static int fill_reads(struct draft *d, const struct plan_spans *need)
 	int n = 0;
 	for (int i = 0; i < p->total; i++)
 		p->n_reads += d->read[i] ? need[i].n : 0;
-	assert(p->n_reads > 0); /* some chunk is wanted, and every chunk depends on some read */
+	/* at least one chunk is wanted, and every chunk depends on at least one read */
+	assert(p->n_reads > 0);
 	p->reads = malloc((size_t)p->n_reads * sizeof(*p->reads));
 	if (p->reads == NULL)
 		return -ENOMEM;
@@ -352,7 +353,10 @@ struct plan_read plan_read_within(const struct plan *p, int i, uint64_t block_le
 
 /* ---- running them ---- */
 
-/* Checks all buffers of the steps. s->out follows s->in in memory, so one loop visits both. */
+/*
+ * Checks the buffers of all steps of the plan. In each step s->out follows s->in in memory, so one
+ * loop visits both. Returns 0, -EINVAL or -EOVERFLOW.
+ */
 static int plan_check(const struct plan *p, const struct sg *chunks)
 {
 	int err = 0;

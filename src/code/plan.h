@@ -61,9 +61,10 @@ struct plan {
 	int n_reads;
 	/* ranges to read, sorted by chunk number and offset; at most two of a chunk */
 	struct plan_read *reads;
-	int n_steps;             /* 0 when every wanted chunk is read itself */
-	struct plan_step *steps; /* in running order: a step may use the outputs of earlier ones */
-	uint64_t off, len;       /* range of chunk bytes that contains the spans of all steps */
+	int n_steps; /* 0 when every wanted chunk is read itself */
+	/* steps in running order; a step may use the outputs of earlier steps */
+	struct plan_step *steps;
+	uint64_t off, len; /* range of chunk bytes that contains the spans of all steps */
 };
 
 /*

@@ -121,9 +121,10 @@ struct repair_step {
 struct repair_plan;
 
 /*
- * Opens a plan. `failure` and `past` (may be NULL) must outlive it. Returns 0, -ENOMEM, or -EINVAL
- * for an unknown method or site, and for a past that has another layout, whose failed disks are not
- * all in `failure`, or whose list `failed_again` names a disk that is not among its failed disks.
+ * Opens a plan. `failure` and `past` (may be NULL) must outlive the plan. Returns 0, -ENOMEM, or
+ * -EINVAL for an unknown method or site, and for a past that has another layout, whose failed disks
+ * are not all in `failure`, or whose list `failed_again` names a disk that is not among its failed
+ * disks.
  */
 int repair_plan_open(struct repair_plan **plan, const struct failure *failure,
 		     const struct repair_policy *policy, const struct repair_past *past);

@@ -414,7 +414,7 @@ struct peel {
 	uint32_t lost_n[ENCODING_STRIPE_MAX];
 	bool target[ENCODING_STRIPE_MAX];
 	uint32_t keep;  /* number of lost chunks of a target that its pool repairs */
-	bool data_only; /* only data rows go over the network */
+	bool data_only; /* only data rows are rebuilt over the network (parity_inside) */
 };
 
 static uint32_t lost_data(const struct peel *p, uint32_t c)

@@ -58,7 +58,8 @@ struct update_cost update_cost(const struct encoding *e, enum update_spread spre
 
 /*
  * Computes delta = old + new. Old data, new data and delta may be shorter than len, but the delta
- * not shorter than the other two: missing bytes count as zeros. Returns 0, -EINVAL or -EOVERFLOW.
+ * must not be shorter than old or new data: missing bytes count as zeros. Returns 0, -EINVAL or
+ * -EOVERFLOW.
  */
 int update_delta(const struct codec *c, size_t len, const struct sg *old_data,
 		 const struct sg *new_data, const struct sg *delta);

@@ -59,7 +59,8 @@ struct rt_fiber {
 	struct list group_link;
 	struct rt_group *group;
 
-	struct timer timer; /* armed while parked with a deadline */
+	/* fires at the deadline; armed while the fiber is parked with a deadline */
+	struct timer timer;
 	uint64_t deadline_ns;
 	/* reference to the context of the request; never NULL while the fiber runs */
 	const struct context *context;

@@ -12,7 +12,10 @@
 #include "base/base.h"
 #include "rt/core.h"
 
-/* Sets out to the rest of an iovec list after its first `done` bytes. Returns its number of elements. */
+/*
+ * Writes to `out` the rest of an iovec list after its first `done` bytes. Returns the number of
+ * elements of the rest.
+ */
 static int iov_rest(struct iovec *out, const struct iovec *iov, int n, size_t done)
 {
 	int m = 0;

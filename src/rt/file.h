@@ -25,7 +25,10 @@ enum rt_open_flags {
 	RT_TRUNC = 1 << 4, /* set the size of an existing file to 0 */
 	/* Bypass the page cache: memory, offset and length must be multiples of RT_DIRECT_ALIGN. */
 	RT_DIRECT = 1 << 5,
-	/* Lock the file until it is closed or the process ends; other opens with RT_LOCK fail with -EBUSY. */
+	/*
+	 * Lock the file until it is closed or the process ends; while it is locked, other opens
+	 * with RT_LOCK fail with -EBUSY.
+	 */
 	RT_LOCK = 1 << 6,
 };
 
@@ -36,8 +39,8 @@ int rt_file_open(struct rt_file **out, const char *path, unsigned flags);
 void rt_file_close(struct rt_file *f);
 
 /*
- * Returns the number of bytes read: fewer than requested only at the end of the file. n <=
- * RT_IOV_MAX.
+ * Returns the number of bytes read: fewer than requested only at the end of the file. The list has
+ * at most RT_IOV_MAX elements.
  */
 int64_t rt_file_readv(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset);
 int64_t rt_file_read(struct rt_file *f, void *buf, size_t len, uint64_t offset);

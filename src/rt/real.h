@@ -34,7 +34,10 @@ uint64_t rt_real_memory_bytes(void);
 void *rt_real_map(size_t bytes);
 void rt_real_unmap(void *map, size_t bytes);
 
-/* Sets up the log: messages of this level and above, with the time of the machine's clock. */
+/*
+ * Sets up the log: it prints messages of this level and above, with the time of the machine's wall
+ * clock.
+ */
 void rt_real_log(enum log_level level);
 
 #endif

@@ -264,7 +264,10 @@ static void list_blocking(void *arg)
 		c->n = -errno;
 }
 
-/* Some file systems do not report the type of an entry; fstatat does. */
+/*
+ * Returns whether a directory entry is a directory; asks fstatat where the file system does not
+ * report the type.
+ */
 static bool entry_is_dir(int fd, const struct dirent64 *e)
 {
 	struct stat st;

@@ -402,7 +402,7 @@ static void early_take(struct conn_end *e)
 	}
 }
 
-/* Handles a segment that has reached a machine that is on. Takes p. */
+/* Handles at end e a packet that has reached its machine, which is on. Takes ownership of p. */
 static void end_receive_take(struct conn_end *e, struct packet *p)
 {
 	struct conn *c = e->conn;

@@ -49,7 +49,7 @@ struct conn_end {
 	struct sim_node *node;
 	bool held;   /* a process holds the end as a socket, or a listener in its backlog */
 	bool embryo; /* the end is the server's and is not yet in the backlog of its listener */
-	bool gone;   /* the connection does not exist any more at this end */
+	bool gone;   /* the connection has ended for this end: killed, reset or given up */
 	bool shut;   /* the process of this end has ended both directions */
 	bool fin_sent;
 	bool fin_seen; /* all data of the peer has arrived, and its FIN */

@@ -593,7 +593,10 @@ static int sim_fs_dir_sync(struct rt_loop *l, const char *path)
 	rc = disk_operate(p.disk);
 	if (rc != 0)
 		return rc;
-	/* After a failure the entries stay in the journal: a later sync of the directory makes them durable. */
+	/*
+	 * After a failed sync the journal keeps its entries, and a later sync of the directory
+	 * makes them durable.
+	 */
 	if (seq != 0 && sim_roll(n->sim, SIM_DISK_SYNC_FAIL, n))
 		rc = -EIO;
 	else

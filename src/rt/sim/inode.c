@@ -175,7 +175,7 @@ static struct change *pending_first(const struct inode *i)
 	return l == NULL ? NULL : list_entry(l, struct change, link);
 }
 
-/* Keeps the bytes that a write replaces, for stale reads, if that fault is on. */
+/* Keeps the bytes that a write replaces if the fault that returns stale data is on. */
 static void past_keep(struct inode *i, const struct change *c)
 {
 	if (c->kind != CHANGE_WRITE || sim_of(i)->config.rate[SIM_DISK_STALE] <= 0 ||

@@ -8,7 +8,8 @@
 #include "base/crc.h"
 #include "stripe/stripe.h"
 
-#define OFFLOAD_BYTES (1 * MIB) /* bytes that steps touch; more of them run on the offload pool */
+/* most bytes that steps may touch on the loop's thread; with more they run on the offload pool */
+#define OFFLOAD_BYTES (1 * MIB)
 
 /* --- fetched ranges ---------------------------------------------------------------------------- */
 
@@ -44,7 +45,7 @@ static int window_open(struct stripe *s, int chunk, bool output)
 	const struct stripe_fetch *f =
 		output || len == 0 ? NULL : fetched(s, chunk, s->plan->off, len);
 	if (f != NULL) {
-		/* Steps read it in place; the fetch keeps the memory. */
+		/* Steps read the fetched bytes in place; the fetch owns the memory. */
 		w->bytes = (struct stripe_bytes){.data = fetched_at(f, s->plan->off), .len = len};
 	} else if (len > 0) {
 		int rc = s->ops->memory(s, len, &w->bytes);
@@ -142,7 +143,8 @@ struct compute_job {
 	int rc;
 };
 
-/* Runs on any thread. Takes the checksums of the results before verifying them (invariant 2). */
+/* Runs the steps of the plan; called on any thread. Takes the checksums of the results before
+ * verifying them (invariant 2 in stripe.h). */
 static void compute_run(void *arg)
 {
 	struct compute_job *j = arg;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plans, fetches and hedges of a stripe. stripe.h explains them. */
+/* Makes the plans of a stripe, fetches their ranges and begins hedges. stripe.h explains the
+ * terms. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +8,8 @@
 
 #include "stripe/stripe.h"
 
-#define COST_AVOID 1000000u /* cost of a chunk that a hedge reads only if nothing else suffices */
+/* cost that makes a hedge read a chunk only if the other chunks do not suffice */
+#define COST_AVOID 1000000u
 #define REPLANS_MAX 64
 
 int stripe_init(struct stripe *s, const struct stripe_ops *ops, int n)
@@ -107,7 +109,7 @@ static int fetch_start(struct stripe *s, struct plan_read r)
 		return -ENOMEM;
 	if (r.len == 0)
 		f->done = true;
-	/* Without memory for a fiber the fetch runs in this one. */
+	/* If there is no memory for another fiber, the fetch runs in the calling fiber. */
 	else if (rt_group_spawn(&s->fibers, "fetch", fetch_fiber, f) < 0)
 		fetch_fiber(f);
 	return 0;
@@ -185,7 +187,7 @@ static int plan_next(struct stripe *s)
 	return rc;
 }
 
-/* Makes a plan that avoids the chunks whose fetches still run. -ENODATA: there is none. */
+/* Makes a plan that avoids the chunks whose fetches still run. -ENODATA: no such plan exists. */
 static int plan_around(struct stripe *s, struct plan **out)
 {
 	AUTO_FREE uint32_t *cost = malloc((size_t)s->n * sizeof(*cost));

@@ -38,7 +38,8 @@
 
 struct stripe;
 
-/* Bytes in memory and the checksum they were read or computed with. */
+/* Bytes in memory, with the checksum that arrived with them or was taken when they were
+ * computed. */
 struct stripe_bytes {
 	uint8_t *data;
 	uint64_t len;
@@ -54,8 +55,8 @@ struct stripe_fetch {
 	uint64_t start_ns;
 	bool done;
 	bool judged;             /* ops->judge was called for its failure */
-	int rc;                  /* when done */
-	struct stripe_bytes got; /* when done and rc is 0; empty for len 0 */
+	int rc;                  /* result of the fetch: 0 or an error; valid when done */
+	struct stripe_bytes got; /* fetched bytes, valid when done and rc is 0; empty for len 0 */
 	struct stripe_fetch *next;
 };
 
@@ -74,9 +75,10 @@ struct stripe_ops {
 	 * the plan is a hedge. -EBUSY for a hedge: the hedge is skipped. Any other error ends
 	 * the read. NULL: every plan is admitted. */
 	int (*admit)(struct stripe *s, struct plan **p, bool hedge);
-	/* Returns when to begin a hedge; RT_NEVER: not before another fetch ends. NULL: never. */
+	/* Returns the time at which to begin a hedge; RT_NEVER: not before another fetch ends.
+	 * NULL: never. */
 	uint64_t (*hedge_at_ns)(const struct stripe *s);
-	/* Gets memory for len bytes of a chunk that will be computed. May wait. */
+	/* Allocates memory in *out for len bytes of a chunk that will be computed. May wait. */
 	int (*memory)(struct stripe *s, uint64_t len, struct stripe_bytes *out);
 	/* Releases memory by its hold, which is not NULL: that of f->got or of *out of the
 	 * memory slot. */
@@ -88,21 +90,24 @@ struct stripe_ops {
 
 /* The bytes [plan->off, plan->off + plan->len) of a chunk, as input or output of steps. */
 struct stripe_window {
-	struct stripe_bytes bytes; /* len: the stored bytes of the chunk inside the window */
+	/* memory of the window; its len counts the stored bytes of the chunk inside the window */
+	struct stripe_bytes bytes;
 	bool used;
 	bool output;
 };
 
 struct stripe {
 	const struct stripe_ops *ops;
-	int n;          /* chunks of the code */
-	bool copies;    /* all chunks have the same bytes, so one can replace another */
+	int n; /* chunks of the code */
+	/* all chunks are replicas with the same bytes, so any of them can be read in place of
+	 * another */
+	bool copies;
 	uint32_t *cost; /* n costs for plan_range; the caller sets them before stripe_gather */
 	/* n stored lengths in bytes, set by the caller before stripe_gather; a short chunk is
 	 * padded with zeros */
 	uint64_t *stored;
-	/* Private: */
-	struct stripe_fetch *fetches; /* newest first */
+	/* Private to src/stripe: */
+	struct stripe_fetch *fetches; /* all fetches so far, newest first */
 	struct rt_group fibers;
 	struct rt_cond change; /* signalled when a fetch is done */
 	/* plans that are being fetched, oldest first */
@@ -116,7 +121,7 @@ struct stripe {
 	struct sg *sg;
 };
 
-/* Errors: -ENOMEM. The caller calls stripe_fini after an error, too. */
+/* Initializes a stripe of n chunks. -ENOMEM. The caller calls stripe_fini after an error, too. */
 int stripe_init(struct stripe *s, const struct stripe_ops *ops, int n);
 /* Cancels and joins the running fetches and releases all memory. */
 void stripe_fini(struct stripe *s);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rebalancing: misplaced chunks return to the media of their block, chunks that share a rack are spread over more racks,
+ * Rebalancing: misplaced chunks return to the media of their block, chunks that share a rack are
+ * spread over more racks,
  * new disks fill up, full disks empty.
  *
- * A chunk is misplaced if it is on a disk of another media than its block: repair found no room, or an operator changed
- * the media of a disk. It goes to the next disk of the block's shuffle that is of the media, unless a rack or node then
- * has more chunks of the block than before and than its code bears the loss of. All other moves are between disks of
+ * A chunk is misplaced if it is on a disk of another media than its block: repair found no room,
+ * or an operator changed
+ * the media of a disk. It goes to the next disk of the block's shuffle that is of the media,
+ * unless a rack or node then
+ * has more chunks of the block than before and than its code bears the loss of. All other moves
+ * are between disks of
  * the block's media, so that no chunk becomes misplaced by them and balancing ends.
  *
  * A chunk that shares its rack with another chunk of its block, because no other rack was available
@@ -47,7 +51,7 @@
 #include "rt/rt.h"
 
 #define COPY_TIMEOUT_NS (60 * NS_PER_S)
-#define FAR 3 /* rule 2: multiple of the spread */
+#define FAR 3 /* rule 2: multiple of `spread` by which a disk's fill must exceed the mean */
 #define BLOCK_ARENA ((size_t)(256 * KIB))
 
 /* --- choosing ------------------------------------------------------------------------------------- */
@@ -58,7 +62,7 @@ static double fill_of(const struct janitor *j, uint64_t disk)
 	return d == NULL ? -1 : stats_fill(&j->sums, d);
 }
 
-/* How evenly the disks of the block's media are filled. */
+/* Returns the mean fill and deviation of the disks of the block's media. */
 static const struct stats_balance *balance_of(const struct janitor *j, const struct meta_block *b)
 {
 	return &j->balance[media_of(b)];
@@ -120,8 +124,8 @@ static bool chosen(const struct cluster_choice *c, uint64_t disk)
 	return false;
 }
 
-/* Returns whether `from` is not emptier than `to` after the move: so each move evens out the
- * disks, and balancing ends. */
+/* Returns whether disk `from` is still at least as full as disk `to` after the move. Each such
+ * move makes the fills more even, so balancing ends. */
 static bool evens_out(const struct janitor *j, const struct meta_block *b, uint64_t from,
 		      uint64_t to)
 {
@@ -179,8 +183,8 @@ static bool move_to_choice(struct janitor *j, const struct meta_block *b,
 	return false;
 }
 
-/* Returns the next disk of the block's shuffle for chunk i; 0: there is none, or the chunk may not
- * move. */
+/* Returns the next disk of the block's shuffle that may hold chunk i; 0: no disk is left, or
+ * the chunk may not move. */
 static uint64_t next_disk(struct janitor *j, const struct meta_block *b, const struct encoding *enc,
 			  struct cluster_choice *choice, size_t i)
 {
@@ -203,14 +207,15 @@ static uint64_t next_disk(struct janitor *j, const struct meta_block *b, const s
 	return choice->count > 0 ? choice->disk[0] : 0;
 }
 
-/* The same for moves that even out; columns of mlec stay in their network pool. */
+/* Returns the next disk of the block's shuffle that may hold chunk i in a move that evens out
+ * fills; 0: none. A column of an mlec block stays in its network pool. */
 static uint64_t another_disk(struct janitor *j, const struct meta_block *b,
 			     const struct encoding *enc, struct cluster_choice *choice, size_t i)
 {
 	return enc->kind == ENCODING_MLEC ? 0 : next_disk(j, b, enc, choice, i);
 }
 
-/* Returns whether chunk i may go to disk `to` for the sake of its media alone. */
+/* Returns whether misplaced chunk i may go to disk `to`, a disk of the block's media. */
 static bool may_return(const struct janitor *j, const struct meta_block *b,
 		       const struct encoding *enc, size_t i, uint64_t to)
 {
@@ -253,7 +258,8 @@ static bool move_to_next(struct janitor *j, const struct meta_block *b, const st
 	return false;
 }
 
-/* Each such move leaves fewer chunks in one rack, so balancing ends. */
+/* Moves a chunk that shares its rack with another chunk of the block to a rack with fewer of
+ * them. Each such move leaves fewer chunks in one rack, so balancing ends. */
 static bool move_apart(struct janitor *j, const struct meta_block *b, const struct encoding *enc,
 		       struct cluster_choice *choice, struct move *out)
 {
@@ -387,7 +393,8 @@ static int chunk_move(struct moving *m)
 	struct chunk_seen old;
 	chunk_see(m->j, from, id_of(m), &old);
 	rc = meta_client_block_replace(&c, m->block.id, &p);
-	/* After a refusal, or without an answer, the new chunk is in the record or an orphan. */
+	/* If the metadata refused the change or did not answer, the new chunk is either in the
+	 * record or an orphan. */
 	if (rc == 0) {
 		(void)chunk_delete(m->j, from, id_of(m), &old);
 		m->j->stats.chunks_balanced++;
@@ -399,7 +406,8 @@ static int chunk_move(struct moving *m)
 	return rc;
 }
 
-/* Moves one chunk of the block if a rule says so; *moved: call again, there may be more. */
+/* Moves at most one chunk of the block by the rules above. *moved: a chunk was moved, and
+ * another call may move more. */
 static int block_balance(struct janitor *j, struct jobs *w, const struct job *job, bool *moved)
 {
 	AUTO_FREE struct moving *m = calloc(1, sizeof(*m));
@@ -426,8 +434,8 @@ static int block_balance(struct janitor *j, struct jobs *w, const struct job *jo
 	}
 	buf_unref(m->data.buf);
 	arena_fini(&a);
-	/* The block was deleted or changed, or a disk is full or unreachable: the next survey
-	 * retries. */
+	/* Ignore the error: the block was deleted or changed, or a disk is full or
+	 * unreachable. The next survey retries. */
 	if (rc < 0 && rc != -ECANCELED && rc != -ENOENT && rc != -ESTALE)
 		log_warn("balance", "block=%016lx rc=%d", job->block, rc);
 	return rc == -ECANCELED || rc == -ENOMEM ? rc : 0;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Chunks whose label is unreadable, mostly because their header is damaged. Which block they belong to
- * follows only from the records that name the disk: these are walked once for all such chunks of a
- * disk. That costs as much as finding the blocks of a lost disk, and is rare.
- */
+/* Chunks whose label is unreadable, mostly because their header is damaged. Only the records
+ * that name the disk tell which blocks such chunks belong to: these records are walked once
+ * for all such chunks of a disk. That costs as much as finding the blocks of a lost disk, and
+ * is rare. */
 #include "janitor/impl.h"
 #include <assert.h>
 
 void blanks_add(struct disk_page *s, struct chunk_id id)
 {
-	if (s->blank_count < BLANKS_MAX) /* a later sweep finds the rest */
+	/* the list is full: a later sweep finds the remaining chunks */
+	if (s->blank_count < BLANKS_MAX)
 		s->blanks[s->blank_count++] = id;
 }
 

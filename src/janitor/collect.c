@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Garbage collection. The kinds of garbage that crashed operations leave are found by a look at every
- * object: these are walked once in an epoch, the other kinds in every round.
+ * Garbage collection. Garbage that crashed operations left is found only by reading every object:
+ * those kinds are walked once per epoch, all other kinds in every round.
  *
  * A set of dead chunks is forgotten when all of them are deleted. A lost disk counts as empty: if it
  * comes back, its chunks are orphans. Chunk names are shared by all tenants, so a chunk that is listed
@@ -17,8 +17,8 @@
 #include "janitor/impl.h"
 #include "rt/rt.h"
 
-#define DEAD_MAX 64      /* sets of dead chunks in memory */
-#define DELETE_BATCH 128 /* chunks of one request */
+#define DEAD_MAX 64      /* sets of dead chunks that are in memory at a time */
+#define DELETE_BATCH 128 /* chunks deleted by one request */
 
 static bool is_seldom(enum meta_gc_kind kind)
 {
@@ -220,7 +220,8 @@ static int share_collect(struct janitor *j, unsigned share, bool thorough, const
 	return rc < 0 ? rc : share_chunks(j, share, lease);
 }
 
-/* 0 also when another janitor has the lease. */
+/* Collects the garbage of one share of the partitions. 0 also when another janitor has the
+ * share's lease. */
 static int share_round(struct janitor *j, unsigned share)
 {
 	char lease[32];

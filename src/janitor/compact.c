@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which blocks to compact: sealed blocks of which files own less than dead_percent leaves.
+ * Selects the blocks to compact: sealed blocks with dead_percent or more of their bytes owned by no file.
  * client/compact.c copies them.
  *
  * Only the collector removes owners from a block. So a block becomes partly dead when its deleted files
@@ -47,7 +47,9 @@ static void remember(struct janitor *j, uint32_t tenant, uint64_t block)
 	s->epoch = j->survey_epoch;
 	free(map_remove(&j->compacted, key_of(tenant, block)));
 	if (map_put(&j->compacted, key_of(tenant, block), s) < 0)
-		free(s); /* the next survey compacts it again, without effect */
+		/* no memory to remember the block: the next survey compacts it again, without
+		 * effect */
+		free(s);
 }
 
 bool compact_wants(struct janitor *j, const struct meta_block_at *b)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The state of a block by its record and the map, as a survey counts it:
+ * Computes the state of a block from its record and the cluster map, as a survey counts it:
  *
  *   degraded     chunks are missing or offline, and the block can be read
  *   unreachable  the block cannot be read now, but could with the chunks that are offline
@@ -12,7 +12,8 @@
  * removed. The open block of a log counts by its acknowledged length: it stays degraded until its
  * writer has ended it.
  *
- * No disk is asked. Damage that no reader and no scrub has met is not counted, and a chunk that is
+ * No request is sent to a disk. Damage that no reader and no scrub has met is not counted, and a
+ * chunk that is
  * damaged in one place may still help to repair the block; then the next survey shows that.
  */
 #include <assert.h>
@@ -37,8 +38,8 @@ static enum chunk_fate fate_of(const struct cluster *c, const struct meta_chunk 
 	return offline ? CHUNK_OFFLINE : CHUNK_PRESENT;
 }
 
-/* Returns whether the block can be read without these chunks; false also when that cannot be
- * decided. */
+/* Returns whether a block of this shape can be read without the n chunks in `lost`; false also
+ * if the codec is not available. */
 static bool tolerated(struct janitor *j, const struct shape *s, const int *lost, int n)
 {
 	const struct codec *codec = NULL;
@@ -53,7 +54,7 @@ uint64_t health_mark(const struct janitor *j)
 {
 	const struct cluster *c = j->fabric.map;
 	uint64_t sum = mix_u64(j->stats.chunks_repaired);
-	if (c == NULL) /* the map was not fetched yet */
+	if (c == NULL) /* the cluster map was not fetched yet */
 		return sum;
 	map_for_each(&c->disks, it) {
 		enum chunk_fate fate = fate_of(c, &(struct meta_chunk){.disk = it.key});

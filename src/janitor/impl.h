@@ -24,22 +24,23 @@ static inline enum cluster_media media_of(const struct meta_block *b)
 /* The use of a tenant at the last survey. */
 struct tenant_use {
 	struct meta_tenant tenant;
-	struct meta_usage usage; /* of its root directory */
+	struct meta_usage usage; /* files and bytes below the tenant's root directory */
 };
 
 /* A chunk or block that was seen, with the collector's epoch at that time. */
 struct sighting {
 	uint64_t epoch;
-	uint64_t last_epoch; /* of the last time it was seen */
-	uint64_t put;        /* put number of a chunk; 0: unknown */
+	uint64_t last_epoch; /* collector's epoch when the chunk or block was last seen */
+	uint64_t put;        /* put number of the chunk; 0: unknown, or a block */
 };
 
 /* Limits the bytes per second to or from a disk or rack: pacer_wait. */
 struct pacer {
-	uint64_t free_ns; /* time at which all admitted bytes are done, at the rate */
+	/* monotonic time at which all admitted bytes have been moved at the rate */
+	uint64_t free_ns;
 };
 
-/* Blocks that a round could not repair. */
+/* Number of blocks that a round could not repair, by cause. */
 struct stuck {
 	uint64_t lost, no_room;
 };
@@ -48,8 +49,8 @@ struct janitor {
 	struct janitor_options opts; /* zeroes replaced by defaults */
 	struct fabric fabric;
 	struct meta_client *meta;
-	const struct context *own; /* in the name of no tenant */
-	struct engine *engine;     /* over fabric and meta; rewrites blocks of all tenants */
+	const struct context *own; /* request context without a tenant */
+	struct engine *engine;     /* uses fabric and meta; rewrites blocks of all tenants */
 	uint64_t holder;
 	struct map leases; /* hash of a lease's name -> struct held */
 	/* mixed id of a node or disk that is silent or reports errors -> struct since */
@@ -67,7 +68,7 @@ struct janitor {
 	/* Counts of all blocks by the last survey, and how evenly disks are filled: survey.c. */
 	struct stats sums;
 	struct stats_balance balance[CLUSTER_MEDIA_COUNT];
-	char rack[64];   /* of this janitor; "": outside of all racks */
+	char rack[64];   /* rack of this janitor; "": outside of all racks */
 	unsigned others; /* other janitors that reported within the last minute: report.c */
 	uint64_t note_turn;
 	struct janitor_repair repairs[JANITOR_REPAIRS_MAX]; /* unordered; disk 0: unused */
@@ -79,11 +80,11 @@ struct janitor {
 		compacted;
 	uint64_t survey_epoch;
 	struct pacer rewrites;
-	struct tenant_use *tenants; /* as of the last survey */
+	struct tenant_use *tenants; /* use of the tenants at the last survey */
 	size_t tenant_count;
 	uint64_t report_turn;
-	/* Blocks that could not be repaired: at the last look at all blocks, in pools, and so far
-	 * in the round. */
+	/* Blocks that could not be repaired: in the last round that walked all records, in
+	 * pools, and so far in the current round. */
 	struct stuck stuck, stuck_pools, round_stuck;
 	struct janitor_stats stats;
 };
@@ -92,12 +93,11 @@ struct janitor {
 
 /* A request of the system, in the name of a tenant or of none (tenant 0). */
 struct tenant_call {
-	struct call call; /* for requests to disks */
+	struct call call; /* call for the requests to disks */
 };
-/*
- * Makes the fiber carry the janitor's context, in the name of the tenant. Returns the previous context, for
- * rt_context_leave. Without memory for it, the context is that of no tenant: services refuse requests that need one.
- */
+/* Makes the fiber carry the janitor's context, in the name of the tenant. Returns the previous
+ * context, for rt_context_leave. Without memory for it, the context is that of no tenant:
+ * services refuse requests that need one. */
 const struct context *tenant_call_init(struct janitor *j, struct tenant_call *e, uint32_t tenant);
 struct meta_call tenant_call_meta(struct janitor *j, const struct tenant_call *e);
 
@@ -131,11 +131,14 @@ uint64_t *disk_ids(const struct janitor *j, size_t *n);
 
 /* Waits until `bytes` may be moved at the rate, and counts them. */
 int pacer_wait(struct pacer *p, uint64_t bytes, uint64_t bytes_per_s);
-/* The same for a disk and its rack, at the rate that repair may use (pace.c). */
+/* Waits until `bytes` may be moved to or from the disk and across its rack's uplink at the
+ * rate that repair may use (pace.c). */
 int pace_disk(struct janitor *j, uint64_t disk, uint64_t bytes);
-/* The same for the disk alone: for bytes that do not leave its node. */
+/* Waits until `bytes` may be read from the disk at the rate that repair may use; for bytes
+ * that do not leave the disk's node. */
 int pace_local(struct janitor *j, uint64_t disk, uint64_t bytes);
-/* The same for bytes sent to a pool, for which each member moves member_bytes. */
+/* Waits until `bytes` may be sent to a pool at the rate that repair may use; each member of
+ * the pool reads or writes member_bytes for them. */
 int pace_pool(struct janitor *j, uint64_t disk, uint64_t bytes, uint64_t member_bytes);
 
 /* Returns whether bytes between the disk and this janitor cross racks. */
@@ -170,14 +173,15 @@ struct disk_page {
 	int rcs[DISK_PAGE_MAX];
 	struct meta_found_chunk found[DISK_PAGE_MAX];
 	bool wanted[DISK_PAGE_MAX];
-	size_t place[DISK_PAGE_MAX];        /* index in ids of found[i] */
-	struct chunk_id blanks[BLANKS_MAX]; /* of all pages: chunks whose label is unreadable */
+	size_t place[DISK_PAGE_MAX]; /* index in ids of found[i] */
+	/* chunks of all pages so far whose label is unreadable */
+	struct chunk_id blanks[BLANKS_MAX];
 	size_t blank_count;
 };
 
 /* Lists the next page after s->at into s->ids. Returns the number of chunks. */
 int64_t page_list(struct disk_page *s, size_t max);
-/* Asks the node for ids[0..n): fills stat and rcs. */
+/* Requests the stat of the chunks ids[0..n) from the node: fills stat and rcs. */
 int page_stat(struct disk_page *s, size_t n);
 
 typedef int (*disk_fn)(struct disk_page *s, uint64_t arg);
@@ -187,11 +191,11 @@ int each_disk(struct janitor *j, const char *what, unsigned fibers, disk_fn fn, 
 int some_disks(struct janitor *j, const char *what, unsigned fibers, disk_fn fn, uint64_t arg,
 	       const uint64_t *ids, size_t n);
 #define RECORDS_MAX 64
-/* Called with n index rows of one tenant and their records: b[i] belongs to on[i]. A result other
- * than 0 ends the walk. */
+/* Function that records_of_disk calls with n rows of the reverse index of one tenant and the
+ * Block records that they name: b[i] belongs to on[i]. A result other than 0 ends the walk. */
 typedef int (*records_fn)(struct disk_page *s, const struct meta_on_disk *on,
 			  const struct meta_block *b, size_t n, void *ctx);
-/* Calls fn for all records that name the disk. */
+/* Calls fn for all Block records that place a chunk on the disk. */
 int records_of_disk(struct disk_page *s, records_fn fn, void *ctx);
 /* Forgets that the chunk was seen as an orphan: a record names it. */
 void orphan_forget(struct disk_page *s, struct chunk_id id);
@@ -200,8 +204,8 @@ void orphan_forget(struct disk_page *s, struct chunk_id id);
 
 void blanks_add(struct disk_page *s, struct chunk_id id);
 bool blank_is(const struct disk_page *s, struct chunk_id id);
-/* A records_fn: removes the chunks that a record names from s->blanks. Scrub finds those, and
- * repair replaces them. */
+/* Removes from s->blanks the chunks that the n records name (a records_fn). Such chunks are
+ * not orphans: scrub reports them and repair replaces them. */
 int blanks_wanted(struct disk_page *s, const struct meta_on_disk *on, const struct meta_block *b,
 		  size_t n, void *unused);
 
@@ -210,17 +214,19 @@ int blanks_wanted(struct disk_page *s, const struct meta_on_disk *on, const stru
 /* Marks the chunk on this disk as damaged in the block's record. -ESTALE: the record names another
  * place by now. */
 int chunk_report(struct disk_page *s, uint32_t tenant, uint64_t block, struct chunk_id id);
-/* Reports all chunks that records place on the disk and that are missing or wrong there; adds
- * their number to *found. */
+/* Reports as damaged all chunks that records place on the disk and that the disk lacks or
+ * holds with other contents; adds their number to *found. */
 int missing_look(struct disk_page *s, uint64_t *found);
-/* The same for disks whose drive was replaced under the same id; sets *found. */
+/* Runs missing_look for all disks whose drive was replaced under the same disk id; sets *found
+ * to the number of chunks reported. */
 int drives_look(struct janitor *j, uint64_t *found);
 
 /* --- survey.c --------------------------------------------------------------------------------- */
 
 #define SURVEY_SERVICES 3
-#define SURVEY_BALANCE 0          /* index of the balance service */
-#define JOBS_MAX ((size_t)100000) /* per share and service; the next survey finds the rest */
+#define SURVEY_BALANCE 0 /* index of the balance service */
+/* jobs listed per share and service; the next survey finds the remaining ones */
+#define JOBS_MAX ((size_t)100000)
 
 /* A block that a service of the survey wants to work on. */
 struct job {
@@ -255,12 +261,12 @@ int policy_run(struct janitor *j, struct jobs *w);
 /* Reads the records of n blocks of one tenant. */
 int rewrite_records(struct janitor *j, uint32_t tenant, const uint64_t *blocks, size_t n,
 		    struct arena *a, struct meta_block *out);
-/* Waits until `bytes` of these blocks may be rewritten at the rate of repair. The disks that hold
- * the blocks are charged for the reads and, as an estimate, for the writes, which go to as many
- * disks. */
+/* Waits until `bytes` of the n blocks in b may be rewritten at the rate that repair may use.
+ * The disks that hold the blocks are charged for the reads and, as an estimate, for the
+ * writes, which go to as many disks. */
 int rewrite_wait(struct janitor *j, const struct meta_block *b, size_t n, uint64_t bytes);
-/* Makes a call one that rewrites blocks, and narrows the fiber's deadline. Returns the
- * old deadline, for rt_deadline_set. */
+/* Prepares a call for rewriting blocks: sets its quorum to all chunks and shortens the fiber's
+ * deadline. Returns the old deadline, which the caller restores with rt_deadline_set. */
 uint64_t rewrite_call(struct tenant_call *e);
 
 /* Reads the policies from their notes; called before a survey. */
@@ -281,18 +287,18 @@ void report_drop(struct janitor *j);
 
 /* --- tell.c ----------------------------------------------------------------------------------- */
 
-/* Writes, and deletes, the note with the repairs of a janitor that `terrane repair status`
- * reads. */
+/* Write and delete the note with this janitor's repairs, which `terrane repair status` reads. */
 int repairs_publish(struct janitor *j, struct meta_call *m);
 void repairs_unpublish(struct meta_call *m, uint64_t holder);
 
 /* --- rebuild.c -------------------------------------------------------------------------------- */
 
-/* The damage of a block. */
+/* How many chunks of a block need repair and how many more losses the block tolerates. */
 struct damage {
 	int bad;  /* chunks that are missing, damaged, or on disks that are lost or to be emptied */
-	int lost; /* chunks of `bad` that cannot be read where they are */
-	/* further losses that are surely tolerated; -1: too many chunks are lost already */
+	int lost; /* chunks among `bad` that cannot be read from their disk */
+	/* number of further chunk losses, whichever they are, that the block tolerates; -1:
+	 * too many chunks are lost already */
 	int more;
 };
 int block_damage(struct janitor *j, const struct meta_block *b, struct damage *out);
@@ -301,9 +307,11 @@ struct pool_case;
 struct repair_work {
 	uint32_t tenant;
 	uint64_t block;
-	/* as read before; its chunks are changed. NULL: block_repair reads it */
+	/* Block record that the caller has read; block_repair changes its chunks. NULL:
+	 * block_repair reads the record */
 	struct meta_block *record;
-	const struct pool_case *pool;  /* rebuild everything on this pool; NULL: no pool */
+	/* pool whose chunks are all rebuilt or moved; NULL: no pool */
+	const struct pool_case *pool;
 	struct janitor_repair *repair; /* where bytes are counted; may be NULL */
 };
 /* Rebuilds or moves all chunks of a block that are missing, damaged, or on a disk that is lost
@@ -316,7 +324,7 @@ struct pieces_want {
 	uint32_t tenant;
 	const struct meta_block *block;
 	int chunk;
-	const struct store_range *ranges; /* of the chunk, ascending */
+	const struct store_range *ranges; /* byte ranges of the chunk to compute, ascending */
 	size_t range_count;
 	struct janitor_repair *repair; /* where bytes are counted; may be NULL */
 };
@@ -333,16 +341,16 @@ int pieces_rebuild(struct janitor *j, const struct pieces_want *w, struct slice 
 int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_id id,
 	      const struct node_put *p, bool *met);
 
-/* The label of a chunk, read while its record still names it, for a later delete of exactly that
- * put. */
+/* The label of a chunk, read while the chunk's record still names it. A later delete passes
+ * the label, so that only this put of the chunk is deleted. */
 struct chunk_seen {
 	int rc; /* 0, or the error of reading the label */
 	uint8_t label[STORE_LABEL_BYTES];
 };
 void chunk_see(struct janitor *j, uint64_t disk, struct chunk_id id, struct chunk_seen *out);
-/* Deletes the chunk if its label is still as seen, or was unreadable then. 0 also when the
- * chunk is missing; -ESTALE: it was put again; or the error that kept chunk_see from reading
- * the label. */
+/* Deletes the chunk if its label is still the one in `seen`, or if chunk_see found the label
+ * unreadable. 0 also when the chunk is missing; -ESTALE: the chunk was put again since;
+ * otherwise the error with which chunk_see failed. */
 int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id,
 		 const struct chunk_seen *seen);
 
@@ -359,11 +367,11 @@ struct pool_case {
 
 /* Reads the code and geometry of the pool c->disk. */
 int pool_case_shape(struct janitor *j, struct pool_case *c);
-/* Sends the pool the rows of one chunk that the method says. 0 also when the chunk is not on the
- * pool any more. */
+/* Computes the lost rows of one chunk that opts.method selects (pools.c) and sends them to the
+ * pool. 0 also when the pool does not hold the chunk any more. */
 int pool_chunk_patch(struct janitor *j, const struct pool_case *c,
 		     const struct store_pool_loss *losses, size_t n);
-/* Sends the pool a complete column, of which it writes the rows it lacks. */
+/* Sends a complete column to the pool, which writes only the rows that it lacks. */
 int pool_column_patch(struct janitor *j, const struct pool_case *c, struct chunk_id id,
 		      const struct slice *column);
 

@@ -28,9 +28,10 @@
 
 struct held {
 	struct meta_lease lease;
-	/* when it was last taken or renewed; 0: not held, as far as this janitor knows */
+	/* monotonic time at which the lease was last taken or renewed; 0: not held, as far as
+	 * this janitor knows */
 	uint64_t renewed_ns;
-	bool asked; /* it may be held: the answer to the last request may have been lost */
+	bool asked; /* the lease may be held: it was requested, and the answer may have been lost */
 };
 
 struct farewell {
@@ -87,7 +88,7 @@ static int engine_of(struct janitor *j)
 	return engine_open_over(&j->engine, &o, &j->fabric, j->meta, why);
 }
 
-/* Makes the context of requests in the name of a tenant; 0: of none. */
+/* Makes the context for requests in the name of a tenant; tenant 0: in the name of no tenant. */
 static int context_for(const struct context **out, uint32_t tenant)
 {
 	char name[24] = META_SYSTEM;
@@ -271,7 +272,7 @@ enum disk_fate disk_fate(struct janitor *j, uint64_t disk)
 		return DISK_LOST;
 	if (is_silent(n->health))
 		return DISK_SUSPECT;
-	/* Its node, which is online, reports that the disk has failed. */
+	/* The disk's node is online and reports that the disk has failed. */
 	if (d->health == CLUSTER_FAILED)
 		return DISK_LOST;
 	if (d->wanted == CLUSTER_DRAINING || n->wanted == CLUSTER_DRAINING)
@@ -352,7 +353,7 @@ void lease_drop(struct janitor *j, const char *name)
 	if (h == NULL)
 		return;
 	h->renewed_ns = 0;
-	/* if the request failed the lease expires */
+	/* if the drop fails, other janitors wait until the lease expires */
 	h->asked = meta_client_lease_drop(&m, &h->lease) < 0;
 }
 
@@ -378,8 +379,8 @@ bool share_next(int rc, int *first)
 
 /* --- services --------------------------------------------------------------------------------- */
 
-/* Logs the error of a round. Returns whether to go on: only cancellation ends a service, as
- * nothing would start it again. */
+/* Logs the error of a round. Returns whether the service continues: only cancellation ends a
+ * service, because nothing would start it again. */
 static bool goes_on(int rc, const char *what)
 {
 	if (rt_cancelled())
@@ -428,7 +429,8 @@ static void scrub_fiber(void *arg)
 			break;
 }
 
-/* Waits for a period, or for a part of it if the counts of the last survey are out of date. */
+/* Waits for the survey period; for a quarter of it if health_mark() differs from `mark`,
+ * because the counts of the last survey are then out of date. */
 static int survey_wait(struct janitor *j, uint64_t mark)
 {
 	uint64_t begin_ns = rt_now_ns(), least_ns = j->opts.survey_ns / SURVEY_SOONER;

@@ -56,63 +56,68 @@ enum janitor_method { JANITOR_R_MIN, JANITOR_R_HYB, JANITOR_R_FCO, JANITOR_R_ALL
 const char *janitor_method_name(enum janitor_method method);
 
 struct janitor_options {
-	const char *const *addrs; /* of the metadata servers, copied */
+	const char *const *addrs; /* addresses of the metadata servers; copied */
 	size_t addr_count;
-	uint64_t grace_ns;  /* 0: 1 h; longer than any cache_ttl_ns of meta.h */
-	uint64_t lease_ns;  /* 0: 1 min */
+	/* grace period of deleted objects; longer than any cache_ttl_ns of meta.h; 0: 1 h */
+	uint64_t grace_ns;
+	uint64_t lease_ns;  /* duration of a lease; 0: 1 min */
 	uint64_t round_ns;  /* pause between rounds of collection and repair; 0: 30 s */
-	uint64_t look_ns;   /* between walks of all records by repair; 0: 10 min */
-	uint64_t orphan_ns; /* between sweeps for orphans; 0: 6 h */
-	/* until a silent node or a disk with errors counts as lost; 0: 30 min */
+	uint64_t look_ns;   /* time between walks of all records by repair; 0: 10 min */
+	uint64_t orphan_ns; /* time between sweeps for orphans; 0: 6 h */
+	/* time after which a silent node or a disk with errors counts as lost; 0: 30 min */
 	uint64_t delay_ns;
 	uint64_t scrub_ns;         /* period in which every chunk is verified; 0: 7 days */
-	uint64_t survey_ns;        /* between surveys; 0: 10 min */
+	uint64_t survey_ns;        /* time between surveys; 0: 10 min */
 	unsigned spread_percent;   /* deviation from the mean fill that balance leaves; 0: 10 */
 	unsigned dead_percent;     /* dead part of a block from which it is compacted; 0: 50 */
 	uint64_t disk_bytes_per_s; /* bandwidth of a disk; 0: 100 MB/s */
 	uint64_t rack_bytes_per_s; /* bandwidth of a rack's uplink; 0: 1 GB/s */
-	unsigned percent;          /* part of these that repair may use; 0: 20 */
+	unsigned percent;          /* percent of both bandwidths that repair may use; 0: 20 */
 	unsigned parallel;         /* blocks repaired at once; 0: 4 */
 	unsigned deletes_per_s;    /* chunks deleted by collection; 0: 2000 */
 	size_t list_max;           /* degraded blocks that a round of repair lists; 0: 200000 */
 	enum janitor_method method;
 	const char *
-		/* of this janitor, copied; NULL or "": outside of all racks, so that all bytes
-		 * cross */
+		/* rack of this janitor, copied; NULL or "": outside of all racks, so that all
+		 * its bytes cross racks */
 		rack;
 	struct fabric_options fabric;
 };
 
 struct janitor_stats {
 	uint64_t rounds, epochs;    /* rounds of collection; epochs that this janitor advanced */
-	uint64_t marked, collected; /* metadata rows */
+	uint64_t marked, collected; /* metadata rows marked as garbage; metadata rows deleted */
 	uint64_t chunks_deleted;    /* dead chunks */
 	uint64_t orphans_seen, orphans_deleted, unlabelled;
 	uint64_t repair_rounds;
-	uint64_t blocks_waiting; /* queued in the round of repair, now */
+	uint64_t blocks_waiting; /* blocks that are queued in the running round of repair */
 	uint64_t chunks_repaired, chunks_moved;
 	uint64_t repair_read_bytes, repair_written_bytes;
-	uint64_t repair_cross_bytes; /* part of both that crossed racks */
+	uint64_t repair_cross_bytes; /* bytes read and written for repair that crossed racks */
 	uint64_t sources_bad;        /* chunks that repair could not read */
 	/* blocks that could not be repaired: no disk for a chunk, too few chunks left, other
 	 * errors */
 	uint64_t no_room, lost_blocks, failed;
-	uint64_t stuck_lost, stuck_no_room; /* the same at the last walk of all records */
-	uint64_t repaired_ns;               /* wall clock of the last chunk; 0: none yet */
+	/* lost_blocks and no_room as found by the last repair round that walked all records */
+	uint64_t stuck_lost, stuck_no_room;
+	/* wall clock when the last chunk was repaired; 0: none yet */
+	uint64_t repaired_ns;
 	/* open blocks on lost disks, left to their writers */
 	uint64_t open_blocks;
 	uint64_t overtaken; /* blocks that were deleted or changed during their repair */
 	uint64_t leases_lost;
 	uint64_t janitors; /* live janitors, this one included */
 	uint64_t surveys, chunks_balanced, balanced_bytes;
-	uint64_t blocks_compacted, compacted_bytes; /* old blocks; bytes that files owned of them */
-	uint64_t compact_overtaken;                 /* extents that changed during the compaction */
+	/* blocks compacted away; bytes of these blocks that files owned, which were copied */
+	uint64_t blocks_compacted, compacted_bytes;
+	uint64_t compact_overtaken; /* extents that changed during the compaction */
 	uint64_t blocks_reencoded, reencoded_bytes;
 	uint64_t pool_patches,
 		/* chunks of pools that were patched, and the bytes sent for them */
 		pool_patch_bytes;
 	uint64_t scrubbed_chunks, scrubbed_bytes, scrub_passes, damage_found;
-	uint64_t scrub_oldest_ns; /* age of the oldest verification of a chunk, at most */
+	/* upper bound of the time since the least recently verified chunk was verified */
+	uint64_t scrub_oldest_ns;
 };
 
 /* The repair of a disk or of a pool by this janitor. */
@@ -121,43 +126,47 @@ struct janitor_repair {
 	/* true: the rows that a pool cannot rebuild. false: all chunks of the disk are rebuilt
 	 * elsewhere or moved */
 	bool pool;
-	enum janitor_method method;   /* of a pool */
-	uint64_t begin_ns, end_ns;    /* on the janitor's clock; end_ns 0: running */
-	uint64_t total, done, failed; /* blocks with a chunk there */
+	enum janitor_method method; /* rows that are sent, for a pool */
+	/* begin and end on the janitor's monotonic clock; end_ns 0: still running */
+	uint64_t begin_ns, end_ns;
+	/* number of blocks with a chunk on the disk or pool: all, repaired, failed */
+	uint64_t total, done, failed;
 	uint64_t read_bytes, written_bytes;
 	uint64_t cross_bytes; /* bytes that crossed racks */
-	/* the same as the planners of code/ predict it for the blocks done */
+	/* cross_bytes as predicted by the repair plans (src/code) of the blocks done */
 	uint64_t predicted_bytes;
 };
 #define JANITOR_REPAIRS_MAX 32
 
-/* -EINVAL, -ENOMEM and the errors of meta_client_open. */
+/* Creates a janitor; janitor_run starts its services. -EINVAL: invalid options; -ENOMEM; and
+ * the errors of meta_client_open. */
 int janitor_open(struct janitor **out, const struct janitor_options *o);
-/* No round of it may be running. NULL is fine. */
+/* Frees a janitor. No round of it may be running. Ignores NULL. */
 void janitor_close(struct janitor *j);
 
 /* Runs all services until the fiber is cancelled: -ECANCELED, or the error that ended it. */
 int janitor_run(struct janitor *j);
 
 void janitor_stats(const struct janitor *j, struct janitor_stats *out);
-/* Fills the last repairs, oldest first, at most JANITOR_REPAIRS_MAX. Returns their number. */
+/* Copies the running and the last repairs to out, which has room for JANITOR_REPAIRS_MAX,
+ * oldest first. Returns their number. */
 size_t janitor_repairs(const struct janitor *j, struct janitor_repair *out);
-/* Appends Prometheus text. -EMSGSIZE, -ENOMEM. */
+/* Appends the janitor's metrics as Prometheus text to out. -EMSGSIZE, -ENOMEM. */
 int janitor_metrics(const struct janitor *j, struct strbuf *out);
 
-/*
- * One round of each service, for janitor_run and tests; all wait. 0 also when other janitors hold
- * leases, or when single blocks and disks failed (that is counted). An error when the metadata cannot
- * be reached, or fails for a share; the other shares were done in the latter case.
- */
+/* Each of the functions below runs one round of a service, for janitor_run and tests, and
+ * waits for it. 0 also when other janitors hold leases, or when single blocks and disks failed
+ * (which the counters show). An error when the metadata cannot be reached, or fails for a
+ * share; the other shares were done in the latter case. */
 int janitor_collect(struct janitor *j);
 int janitor_repair(struct janitor *j,
-		   /* look: walk all records; implied when replaced drives lack chunks */
+		   /* look: walk all Block records; done in any case when replaced drives lack
+		    * chunks */
 		   bool look);
 int janitor_pools(struct janitor *j);
 int janitor_orphans(struct janitor *j);
 int janitor_survey(struct janitor *j);
-/* writes the note that `terrane status` shows */
+/* writes this janitor's report, which `terrane status` shows */
 int janitor_report(struct janitor *j);
 /* pass_ns: period; 0: as fast as possible */
 int janitor_scrub(struct janitor *j, uint64_t pass_ns);

@@ -23,7 +23,8 @@
 
 #define NODE_TIMEOUT_NS (30 * NS_PER_S)
 #define ORPHAN_FIBERS 4
-#define FORGET_EPOCHS 16 /* epochs without being seen: another janitor has deleted it */
+/* collector epochs after which an orphan that was not seen again is forgotten */
+#define FORGET_EPOCHS 16
 
 int64_t page_list(struct disk_page *s, size_t max)
 {
@@ -51,7 +52,7 @@ int page_stat(struct disk_page *s, size_t n)
 	return rc;
 }
 
-/* The disks of one call of some_disks, shared by its fibers. */
+/* State of one call of some_disks, shared by its fibers. */
 struct round {
 	struct janitor *j;
 	const char *what;
@@ -212,8 +213,8 @@ static int blank_is_intact(struct disk_page *s, struct chunk_id id, bool *intact
 	return rc;
 }
 
-/* Deletes an orphan. Its record is asked once more after the wait for the pacer: a repair or move
- * may have come to use the chunk in that time. */
+/* Deletes an orphan. Reads the block's record once more after the wait for the pacer: a repair
+ * or move may have stored the chunk's place in the record during the wait. */
 static int orphan_delete(struct disk_page *s, struct chunk_id id, const struct meta_found_chunk *f,
 			 const uint8_t *label)
 {
@@ -247,8 +248,8 @@ static int orphan_seen(struct disk_page *s, struct chunk_id id, const struct met
 		return orphan_delete(s, id, f, label);
 	if (old == NULL)
 		return sighting_add(s, key, put);
-	/* Another put of the same name: the chunk that was seen was deleted, and this one put
-	 * since. */
+	/* The put number differs: the chunk that was seen earlier was deleted, and this chunk
+	 * was put under the same name since. */
 	if (old->put != put)
 		*old = (struct sighting){.epoch = s->epoch, .put = put};
 	old->last_epoch = s->epoch;
@@ -259,8 +260,8 @@ static int orphan_seen(struct disk_page *s, struct chunk_id id, const struct met
 		free(map_remove(&j->sightings, key));
 	if (rc != -EIO)
 		return rc;
-	/* A pool may be unable to delete this chunk until it has a new drive, and able to delete
-	 * others. */
+	/* Continue with the next orphan: a pool with a failed drive may be unable to delete
+	 * this chunk and still able to delete others. */
 	log_warn("orphan", "disk=%016lx chunk=%016lx.%u rc=%d", s->disk, id.block, id.index, rc);
 	return 0;
 }

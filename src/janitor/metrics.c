@@ -2,7 +2,8 @@
 #include "base/base.h"
 #include "janitor/impl.h"
 
-/* The counts of the last survey of the whole cluster, which every janitor exports. */
+/* Appends the counts of the last survey of the whole cluster; every janitor exports the same
+ * counts. */
 static int cluster_metrics(const struct janitor *j, struct strbuf *out)
 {
 	const struct stats *s = &j->sums;
@@ -47,7 +48,8 @@ static int cluster_metrics(const struct janitor *j, struct strbuf *out)
 	return rc;
 }
 
-/* The last repairs: blocks done, and bytes that crossed racks, with the planner's prediction. */
+/* Appends for each running and recent repair: blocks done, and bytes that crossed racks with
+ * their prediction by the repair plans. */
 static int metrics_repairs(const struct janitor *j, struct strbuf *out)
 {
 	static const char *const names[] = {"blocks", "blocks_done", "cross_bytes",

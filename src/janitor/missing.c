@@ -50,7 +50,7 @@ static bool is_meant(const struct meta_block *b, uint32_t tenant, uint32_t index
 	uint64_t label_block;
 	if (encoding_parse(b->encoding, &enc, NULL, 0) < 0 || shape_init(&shape, &enc) < 0 ||
 	    b->chunk_count != (size_t)shape.n)
-		return true; /* the record does not say what it should be */
+		return true; /* the record is invalid: there is nothing to compare with */
 	uint32_t want = shape.copies ? b->crc : b->chunks[index].crc;
 	if (!st->sealed || st->len != shape_stored_len(&shape, (int)index, b->length) ||
 	    (want != 0 && st->len > 0 && st->crc != want))
@@ -103,7 +103,7 @@ int missing_look(struct disk_page *s, uint64_t *found)
 
 /* --- new drives -------------------------------------------------------------------------------- */
 
-/* The drive of a disk that this process has checked, or knows to be checked. */
+/* The drive of a disk whose chunks this janitor, or as its note shows another one, has checked. */
 struct drive {
 	uint64_t created_ns;
 };
@@ -128,7 +128,8 @@ static bool is_new(const struct janitor *j, const struct cluster_disk *d)
 	return d->created_ns != 0 && (known == NULL || known->created_ns != d->created_ns);
 }
 
-/* A disk_fn. found: a uint64_t *, the sum over all disks. */
+/* Checks one disk if its drive was replaced (a disk_fn). found: address of a uint64_t to which
+ * the number of reported chunks is added. */
 static int drive_look(struct disk_page *s, uint64_t found)
 {
 	struct meta_call m = tenant_call_meta(s->j, &s->request);

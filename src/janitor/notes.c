@@ -82,7 +82,8 @@ static uint64_t past(const json_t *o, const char *key, uint64_t now_ns)
 	return v > now_ns ? 0 : v;
 }
 
-/* "MAJOR:BLOCK:INDEX:WITHIN". */
+/* Parses a position of the walk over a disk, "MAJOR:BLOCK:INDEX:WITHIN". Returns false if the
+ * text is malformed. */
 static bool cursor_read(const char *text, struct store_cursor *out)
 {
 	uint64_t v[4];

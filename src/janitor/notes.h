@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Parsers of the notes that janitors keep in the metadata (meta/note.h). Other versions, other processes
- * and operators write such notes, and the store does not check them: a parser accepts any text, and a note
- * that does not parse completely counts as missing. stats.h parses the counts; the command line has its own
- * parsers (cli/status.h, cli/repair_told.h, cli/policy_told.h). tests/fuzz/fuzz_note.c fuzzes all of them.
- */
+/* Parsers of the notes that janitors keep in the metadata (meta/note.h). Other versions, other
+ * processes and operators write such notes, and the store does not check them: a parser
+ * accepts any text, and a note that does not parse completely counts as missing. stats.h
+ * parses the counts; the command line has its own parsers (cli/status.h, cli/repair_told.h,
+ * cli/policy_told.h). tests/fuzz/fuzz_note.c fuzzes all of them. */
 #ifndef JANITOR_NOTES_H
 #define JANITOR_NOTES_H
 
@@ -20,9 +19,11 @@ bool note_number(const char *name, const char *family, uint64_t *out);
 
 struct policy {
 	uint32_t tenant;
-	uint64_t dir; /* META_ROOT: all of the tenant */
+	/* id of the directory that the policy is for; META_ROOT: all directories of the tenant */
+	uint64_t dir;
 	uint64_t after_ns;
-	char encoding[META_ENCODING_MAX]; /* empty: keep */
+	/* encoding that old blocks get; empty: blocks are not re-encoded */
+	char encoding[META_ENCODING_MAX];
 };
 /* -EINVAL: the note is not a policy. */
 int policy_read(const struct meta_note *n, struct policy *out);
@@ -31,8 +32,9 @@ int policy_read(const struct meta_note *n, struct policy *out);
 
 struct pass {
 	uint64_t since_ns; /* wall clock when a janitor first saw the disk */
-	uint64_t begun_ns; /* begin of the running pass; 0: none */
-	uint64_t done_ns;  /* begin of the last complete pass; 0: none yet */
+	uint64_t begun_ns; /* wall clock at the begin of the running pass; 0: no pass runs */
+	/* wall clock at the begin of the last complete pass; 0: no pass was completed yet */
+	uint64_t done_ns;
 	struct store_cursor at;
 	uint64_t turn;     /* turn of the note */
 	uint64_t saved_ns; /* monotonic time of the last write */

@@ -87,7 +87,7 @@ bool policy_wants(struct janitor *j, const struct meta_block_at *b)
 
 struct applying {
 	struct janitor *j;
-	uint32_t tenant;  /* tenant of dirs */
+	uint32_t tenant;  /* tenant to which the directories in dirs belong */
 	struct map dirs;  /* directory -> struct policy that applies there, or &no */
 	struct policy no; /* stands for "no policy" */
 };
@@ -118,7 +118,8 @@ static int policy_of(struct applying *p, struct meta_call *m, uint64_t dir,
 	return 0;
 }
 
-/* Sets *out to the encoding that the block is to get now; NULL: none. */
+/* Sets *out to the encoding that the policy of the block's first owner gives the block now;
+ * NULL: the block is not re-encoded. */
 static int block_policy(struct applying *p, const struct job *job, const char **out)
 {
 	assert(job->tenant == p->tenant);

@@ -38,9 +38,11 @@
 struct item {
 	uint64_t block; /* block id in the chunk's name; with R_ALL the id of the block itself */
 	uint32_t case_at;
-	uint32_t tenant;       /* with R_ALL */
-	uint32_t columns;      /* columns that the block lost, over all pools */
-	uint32_t first, count; /* index of its first loss, and their number */
+	uint32_t tenant;  /* tenant of the block; only set with R_ALL */
+	uint32_t columns; /* columns that the block lost, over all pools */
+	/* index of the chunk's first entry in the list of losses, and the number of its
+	 * entries */
+	uint32_t first, count;
 };
 
 struct pool_losses {
@@ -55,7 +57,8 @@ struct pool_losses {
 	int rc;
 };
 
-/* Returns the list with room for one more entry; NULL: no memory, or LIST_MAX entries. */
+/* Returns the list, reallocated if needed, with room for one more entry; NULL: no memory, or
+ * the list has LIST_MAX entries already. */
 static void *grown(void *list, size_t *cap, size_t count, size_t size)
 {
 	if (count < *cap)
@@ -113,7 +116,7 @@ static int add_losses(struct pool_losses *p, const struct store_pool_loss *l, si
 		for (run = 1; i + run < n && chunk_id_equal(l[i + run].id, l[i].id);)
 			run++;
 		if (l[i].open)
-			continue; /* an open block: its writer ends it */
+			continue; /* the block is open: its writer ends it and repair follows */
 		struct item it = {.block = l[i].id.block,
 				  .case_at = (uint32_t)p->case_count,
 				  .first = (uint32_t)p->loss_count,
@@ -314,7 +317,7 @@ static void items_work(struct pool_losses *p)
 	rt_group_join(&g);
 }
 
-/* Lets the pool rebuild the rows that were not sent, such as parities. */
+/* Tells the pool to rebuild the rows that were not sent, such as parities. */
 static void case_end(struct janitor *j, const struct pool_case *c)
 {
 	assert(c->k > 0 && c->disk != 0);

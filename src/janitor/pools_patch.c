@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The lost rows of one chunk of a pool: computed from other columns and sent to the pool. pools.c
- * says which rows. */
+/* Computes lost rows of one chunk of a pool from other columns and sends them to the pool.
+ * pools.c says which rows. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -57,7 +57,8 @@ static uint32_t rows_wanted(const struct janitor *j, const struct store_pool_los
 	return j->opts.method == JANITOR_R_MIN ? l->need : l->k;
 }
 
-/* Returns the number of rows; those of a short chunk may have no bytes. */
+/* Returns the number of rows that are sent; *bytes: their length together. Rows of a short
+ * chunk may have no bytes. */
 static uint64_t wanted(const struct pool_patch *p, uint64_t *bytes)
 {
 	uint64_t rows = 0;
@@ -219,7 +220,8 @@ static uint64_t predicted_bytes(const struct pool_patch *p)
 	for (size_t i = 0; i < p->count; i++) {
 		double count[ENCODING_STRIPE_MAX + 1] = {0};
 		struct repair_estimate e;
-		/* Other chunks show as well that the pool lost more than its code tolerates. */
+		/* If the code tolerates this loss, count one stripe with too many lost rows:
+		 * other chunks have shown that the pool has such stripes. */
 		count[p->losses[i].lost_rows] = (double)p->losses[i].stripes;
 		bool borne = p->losses[i].lost_rows <= p->pool->p;
 		if (borne)
@@ -320,7 +322,7 @@ static int report(struct pool_patch *p)
 					p->losses[0].id.index, p->disk);
 }
 
-/* The pool has too few rows of the chunk to read it. */
+/* Returns whether the pool has too few rows of the chunk to read the chunk. */
 static bool is_lost(const struct pool_patch *p)
 {
 	for (size_t i = 0; i < p->count; i++)
@@ -347,7 +349,7 @@ static int chunk_patch(struct pool_patch *p, struct arena *a)
 		rc = rows_bring(p);
 	if (rc == 0)
 		rc = patch(p);
-	/* A chunk that cannot be patched is rebuilt elsewhere. */
+	/* The chunk cannot be patched: rebuild it on another disk or pool. */
 	if (rc < 0 && rc != -ECANCELED && rc != -ENOENT && is_lost(p))
 		(void)report(p);
 	return rc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The running and the last repairs of this janitor. */
+/* Keeps the list of the running and the last repairs of this janitor. */
 #include <assert.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@ struct janitor_repair *repair_under_way(struct janitor *j, uint64_t disk, bool p
 	return NULL;
 }
 
-/* Returns an unused entry, or that of the repair that ended first; NULL: all are running. */
+/* Returns an unused entry of the list of repairs, or the entry of the repair that ended first;
+ * NULL: all entries are of running repairs. */
 static struct janitor_repair *entry_free(struct janitor *j)
 {
 	struct janitor_repair *oldest = NULL;

@@ -45,12 +45,12 @@ static void block_state_fini(struct block_state *st)
 {
 	free(st->cost);
 	free(st->bad);
-	st->cost = NULL; /* rebuild_fini calls this also after block_state_init failed */
+	st->cost = NULL; /* rebuild_fini frees them again after block_state_init failed */
 	st->bad = NULL;
 }
 
-/* Fills st from the record and the states of the disks. Chunks on the disk `without` count as
- * lost; 0: none. */
+/* Fills st from the block's record and the states of its disks. Treats chunks on the disk
+ * `without` as lost; 0: no such disk. -EBADMSG: the record is invalid. */
 static int block_state_init(struct janitor *j, const struct meta_block *b, uint64_t without,
 			    struct block_state *st)
 {
@@ -110,7 +110,8 @@ static struct rebuild *rebuild_of(struct stripe *s)
 	return container_of(s, struct rebuild, stripe);
 }
 
-/* Returns the part of a range that the chunk has: short data chunks end early. */
+/* Cuts range number i at the stored length of the chunk: data chunks at the end of a block may
+ * be shorter than the others. */
 static struct store_range range_within(const struct rebuild *rb, int chunk, size_t i)
 {
 	assert(i < rb->range_count && chunk >= 0 && chunk < rb->state.shape.n);
@@ -120,8 +121,9 @@ static struct store_range range_within(const struct rebuild *rb, int chunk, size
 	return r;
 }
 
-/* Returns the number of bytes of the chunk that are rebuilt; with ranges: their sum. The ranges
- * ascend, so the bytes that a short chunk does not have are at the end of these bytes too. */
+/* Returns how many bytes of the chunk are read or rebuilt: its stored length, or the sum of
+ * its ranges. The ranges ascend, so the bytes that a short chunk lacks are at the end of the
+ * concatenated ranges too. */
 static uint64_t stored_len(const struct rebuild *rb, int chunk)
 {
 	uint64_t sum = 0;
@@ -132,8 +134,9 @@ static uint64_t stored_len(const struct rebuild *rb, int chunk)
 	return sum;
 }
 
-/* Compares the CRC of a complete chunk with that of the record, if the record has one. Replicas
- * have the CRC of the block, which appends update; encoded chunks have their own. */
+/* Returns whether crc equals the CRC that the record stores for the chunk; true also if the
+ * record stores none (0). A replica has the CRC of the block, which appends update; an encoded
+ * chunk has a CRC of its own. */
 static bool is_recorded(const struct rebuild *rb, int chunk, uint32_t crc)
 {
 	uint32_t want = rb->state.shape.copies ? rb->block.crc : rb->block.chunks[chunk].crc;
@@ -179,7 +182,8 @@ static int rebuild_fetch(struct stripe *s, struct stripe_fetch *f)
 				: node_get_one(&u.node, disk, id, 0, f->len, NULL, &got);
 	if (rc == 0 && (got.buf == NULL || got.len != f->len))
 		rc = -EPROTO;
-	/* The chunk matches its own checksum but not that of the record: it has other bytes. */
+	/* The node verified the chunk's own checksum, but the record has another one: the
+	 * chunk holds other bytes than the record describes. */
 	if (rc == 0 && rb->ranges == NULL && !is_recorded(rb, f->chunk, got.crc))
 		rc = -EBADMSG;
 	disk_end(&rb->request.call, &u, rc, 0);
@@ -192,8 +196,8 @@ static int rebuild_fetch(struct stripe *s, struct stripe_fetch *f)
 	return 0;
 }
 
-/* Treats the chunk as lost for this rebuild. Reports it to the metadata only if the chunk is
- * damaged, missing or short, not if its disk is unreachable. */
+/* Marks a chunk that could not be read as lost for this rebuild. Reports the chunk to the
+ * metadata only if it is damaged, missing or short, not if its disk is unreachable. */
 static int rebuild_judge(struct stripe *s, const struct stripe_fetch *f, uint32_t *cost)
 {
 	struct rebuild *rb = rebuild_of(s);
@@ -209,8 +213,8 @@ static int rebuild_judge(struct stripe *s, const struct stripe_fetch *f, uint32_
 	return 0;
 }
 
-/* Adds the bytes that the plan reads from other racks and writes to the prediction of the
- * repair. Only for the first plan: later ones replace sources that failed. */
+/* Adds to the repair's predicted bytes what the plan reads from other racks and what it
+ * writes. Called only for the first plan: later plans replace sources that failed. */
 static void predict(struct rebuild *rb, const struct plan *p)
 {
 	uint64_t reads = 0, writes = 0;
@@ -271,7 +275,7 @@ static int chunk_make(struct rebuild *rb, int chunk)
 	return -EBADMSG;
 }
 
-/* Reads and computes; afterwards the rebuilt chunks are in rb->chunk then. */
+/* Reads the sources and computes the chunks of state.bad; stores their bytes in rb->chunk. */
 static int chunks_make(struct rebuild *rb)
 {
 	int n = rb->state.shape.n;
@@ -312,7 +316,8 @@ static void rebuild_fini(struct rebuild *rb)
 	block_state_fini(&rb->state);
 }
 
-/* As block_repair, but returns an error if the record has changed since it was read. */
+/* Repairs the block once, by `record` or, if that is NULL, by the record that it reads.
+ * Returns an error if the stored record has changed since. */
 static int block_repair_once(struct janitor *j, const struct repair_work *w,
 			     const struct meta_block *record)
 {
@@ -353,8 +358,8 @@ int block_repair(struct janitor *j, const struct repair_work *w)
 	int rc = -ESTALE;
 	if (w->record != NULL)
 		rc = block_repair_once(j, w, w->record);
-	/* A record that was read earlier may be stale: then its chunks cannot be read, or the
-	 * change is refused. */
+	/* The record was read earlier and may be stale: its chunks are then missing, or the
+	 * metadata refuses the change. Try again with the current record. */
 	bool again = rc < 0 && rc != -ECANCELED && rc != -ETIME && rc != -ENOMEM;
 	if (again)
 		rc = block_repair_once(j, w, NULL);
@@ -387,7 +392,8 @@ int pieces_rebuild(struct janitor *j, const struct pieces_want *w, struct slice 
 	uint64_t asked = 0;
 	for (size_t i = 0; i < w->range_count; i++)
 		asked += w->ranges[i].len;
-	/* The pool and the record may disagree about the length of the chunk. */
+	/* The pool that asks for the ranges may have another length of the chunk than the
+	 * record. */
 	rc = asked == rb->state.chunk_len ? chunks_make(rb) : -EBADMSG;
 	if (rc == 0) {
 		assert(rb->chunk[w->chunk].len == asked);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rebuilt chunks: chooses their disks, puts them, changes the record and deletes the old ones. */
+/* Chooses disks for rebuilt chunks, puts the chunks there, changes the block's record and
+ * deletes the old chunks. rebuild.c has the theory. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -21,8 +22,8 @@ static bool is_useless(int64_t rc)
 	return rc == -ENOENT || rc == -EBADMSG || rc == -ENODATA;
 }
 
-/* Returns 1 if the disk has the chunk with these bytes, 0 if not, or an error. Scans the chunk,
- * because stat does not read its bytes. */
+/* Returns 1 if the disk has the chunk and its bytes equal `data`, 0 if not, or an error. Makes
+ * the node scan the chunk, because a stat does not read its bytes. */
 static int chunk_is(struct janitor *j, struct node_call *c, uint64_t disk, struct chunk_id id,
 		    const struct slice *data)
 {
@@ -43,7 +44,7 @@ int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_
 	      const struct node_put *p, bool *met)
 {
 	const struct cluster_disk *d = cluster_disk(j->fabric.map, disk);
-	bool replaces = d != NULL && !d->pool; /* d holds until the next wait */
+	bool replaces = d != NULL && !d->pool; /* d is valid until the fiber next waits */
 	struct disk_use u;
 	struct node_put again = *p;
 	*met = false;
@@ -64,8 +65,8 @@ int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_
 	return rc;
 }
 
-/* Puts a rebuilt chunk on a disk. in_place: atomically replaces the unusable chunk that is
- * there. */
+/* Puts a rebuilt chunk on a disk. in_place: atomically replaces the damaged chunk that the
+ * disk holds. */
 static int target_put(struct rebuild *rb, int chunk, uint64_t disk, bool in_place)
 {
 	struct node_put p = {
@@ -109,7 +110,7 @@ int chunk_delete(struct janitor *j, uint64_t disk, struct chunk_id id,
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* Enters the chunk's new disk in the record and deletes the old chunk. */
+/* Stores disk `to` as the chunk's place in the block's record, then deletes the old chunk. */
 static int record_replace(struct rebuild *rb, int chunk, uint64_t to)
 {
 	assert(to != 0 && chunk >= 0 && chunk < rb->state.shape.n);
@@ -122,16 +123,16 @@ static int record_replace(struct rebuild *rb, int chunk, uint64_t to)
 			       .from = from,
 			       .to = to,
 			       .release_count = rb->block.release_count};
-	/* Read the label while the record names the chunk: a chunk that is put there later is
-	 * another's and must not be deleted. */
+	/* Read the label of the old chunk while the record still names it. A chunk with
+	 * another label was put later by another janitor and must not be deleted. */
 	struct chunk_seen old = {.rc = -ENODEV};
 	if (from != 0 && from != to && disk_fate(rb->j, from) != DISK_LOST)
 		chunk_see(rb->j, from, id, &old);
 	if (bug_planted(BUG_DELETE_FIRST))
 		(void)chunk_delete(rb->j, from, id, &old);
 	int rc = meta_client_block_replace(&c, rb->block.id, &p);
-	/* The change was refused: another janitor has entered the new chunk in the record, or it
-	 * is an orphan. */
+	/* The metadata refused the change: either another janitor has stored the new chunk in
+	 * the record, or the new chunk is an orphan. */
 	if (rc == -ENOENT || rc == -ESTALE || rc == -EEXIST || rc == -EINVAL)
 		rb->j->stats.overtaken++;
 	if (rc < 0)
@@ -160,15 +161,17 @@ static bool may_stay(const struct rebuild *rb, int chunk)
 	return c->disk != 0 && c->damaged && disk_fate(rb->j, c->disk) == DISK_ONLINE;
 }
 
-/* The chunks to choose disks for: those of state.bad from number `first` on, and with `stay`
- * only those that cannot be rebuilt in place. */
+/* Which chunks need a disk: the entries of state.bad from index `first` on; if `stay` is set,
+ * without those that can be rebuilt in place. `media` is the media of the disks. */
 struct choosing_for {
 	int first;
 	bool stay;
 	enum cluster_media media;
 };
 
-/* Chooses disks. A disk that holds a chunk of the block, good or bad, gets no other. */
+/* Chooses disks for the chunks that f selects. Excludes every disk that already holds a chunk
+ * of the block, readable or not. Finding too few disks is no error: out->count is then
+ * smaller. */
 static int choose(struct rebuild *rb, const struct choosing_for *f, struct cluster_choice *out)
 {
 	uint64_t kept[META_CHUNKS_MAX], excluded[META_CHUNKS_MAX];
@@ -204,8 +207,9 @@ static bool spreads_better(const struct cluster_choice *a, const struct cluster_
 	return a->racks != b->racks ? a->racks > b->racks : a->nodes > b->nodes;
 }
 
-/* Chooses other disks for the bad chunks, unless rebuilding in place spreads the block over more
- * racks or nodes: then *stay is set. */
+/* Chooses new disks for the chunks of state.bad. Sets *stay if rebuilding them in place, where
+ * possible, spreads the block over more racks or nodes; *out then has disks only for the
+ * remaining chunks. */
 static int targets_choose(struct rebuild *rb, struct cluster_choice *out, bool *stay)
 {
 	AUTO_FREE struct cluster_choice *in_place = malloc(sizeof(*in_place));
@@ -225,8 +229,9 @@ static int targets_choose(struct rebuild *rb, struct cluster_choice *out, bool *
 	return rc;
 }
 
-/* Writes the rows that the pool lacks of the column. If the pool has a complete chunk with other
- * bytes, deletes that chunk first and puts the column. */
+/* Sends a rebuilt column to the pool that held it; the pool writes the rows that it lacks. If
+ * the pool has a complete chunk with other bytes, deletes that chunk first and puts the
+ * column. */
 static int pool_put_in_place(struct rebuild *rb, int chunk, uint64_t disk)
 {
 	struct chunk_id id = {rb->block.chunk_block, (uint32_t)chunk};
@@ -262,7 +267,7 @@ static int put_in_place(struct rebuild *rb, int chunk)
 	const struct cluster_disk *d = cluster_disk(rb->j->fabric.map, disk);
 	if (d == NULL)
 		return -ENOSPC;
-	/* forget the result of an earlier put: patching a pool does not report it */
+	/* clear the value of an earlier put: patching a pool does not set it */
 	rb->met = false;
 	int rc = d->pool ? pool_put_in_place(rb, chunk, disk) : target_put(rb, chunk, disk, true);
 	return rc == 0 ? record_replace(rb, chunk, disk) : rc;
@@ -273,7 +278,8 @@ static bool ends_search(int rc)
 	return rc == 0 || rc == -ECANCELED || rc == -ETIME;
 }
 
-/* Tries the disks of the choice from *next on. -ENOSPC: none accepted the chunk. */
+/* Puts the chunk on the first disk of the choice, from index *next on, that accepts it;
+ * advances *next. -ENOSPC: no disk accepted the chunk. */
 static int put_on_choice(struct rebuild *rb, int chunk, const struct cluster_choice *choice,
 			 uint32_t *next)
 {
@@ -287,8 +293,8 @@ static int put_on_choice(struct rebuild *rb, int chunk, const struct cluster_cho
 	return ends_search(rc) ? rc : -ENOSPC;
 }
 
-/* Durability before placement: no disk of the block's media accepted the chunk, so it goes to
- * the other media. Rebalance moves it back (balance.c). */
+/* Puts the chunk on a disk of the other media after no disk of the block's own media accepted
+ * it: a misplaced chunk is better than a missing one. Rebalancing moves it back (balance.c). */
 static int put_on_other_media(struct rebuild *rb, int at)
 {
 	AUTO_FREE struct cluster_choice *choice = malloc(sizeof(*choice));
@@ -300,7 +306,7 @@ static int put_on_other_media(struct rebuild *rb, int at)
 	return rc < 0 ? rc : put_on_choice(rb, rb->state.bad[at], choice, &next);
 }
 
-/* Places number `at` of the bad chunks. */
+/* Puts the chunk state.bad[at] in place or on a disk of the choice and changes the record. */
 static int chunk_place(struct rebuild *rb, int at, const struct cluster_choice *choice,
 		       uint32_t *next, bool stay)
 {

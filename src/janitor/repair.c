@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which blocks to repair, in which order: those that bear the fewest further losses first.
+ * Decides which blocks to repair and in which order: the blocks that tolerate the fewest further losses first.
  *
  * A round
  *
@@ -37,15 +37,18 @@
 #include "rt/rt.h"
 
 #define MAP_CHECK_NS NS_PER_S /* between checks whether more disks are lost */
-#define STARTS_MAX 16         /* of a round */
+#define STARTS_MAX 16         /* most restarts of one round */
 #define RECORD_AGE_NS (600 * NS_PER_S)
 
-#define ROUND_RESTART 1 /* of round_run: other disks are lost than at its begin */
+/* result of round_run: the set of lost disks has changed since the begin of the round */
+#define ROUND_RESTART 1
 
 enum share_state {
-	SHARE_DONE,    /* nothing to do: repaired, another janitor's, or it failed */
-	SHARE_HELD,    /* walked, and its lease is this janitor's */
-	SHARE_YIELDED, /* walked, and its lease was given back for other janitors */
+	/* no work is left in the share, or another janitor has its lease, or an error ended
+	 * the work */
+	SHARE_DONE,
+	SHARE_HELD,    /* the share was walked, and this janitor has its lease */
+	SHARE_YIELDED, /* the share was walked, and its lease was given back for other janitors */
 };
 
 struct repair_round {
@@ -53,13 +56,16 @@ struct repair_round {
 	struct repair_queue queue;
 	enum share_state shares[JANITOR_SHARES];
 	size_t next, end; /* items that workers take: [next, end) of the queue */
-	unsigned busy;    /* shares whose lease another janitor had when this one came there */
-	unsigned part;    /* shares to work on at a time, while other janitors live */
-	size_t waiting;   /* of them: in shares that are held, and not taken */
-	uint64_t lost;    /* lost_mark at the begin */
+	/* number of shares whose lease another janitor had when this janitor tried to take it */
+	unsigned busy;
+	unsigned part; /* shares to work on at a time, while other janitors live */
+	/* number of those items that are in shares held by this janitor and that no worker has
+	 * taken */
+	size_t waiting;
+	uint64_t lost; /* value of lost_mark() at the begin of the round */
 	uint64_t checked_ns;
 	bool complete; /* all shares were walked */
-	bool outdated; /* other disks are lost now */
+	bool outdated; /* the set of lost disks has changed since the begin of the round */
 	bool stop;     /* cancelled, or no memory: rc says which */
 	int rc;        /* the first error of the metadata */
 };
@@ -92,14 +98,15 @@ static const char *lease_name(unsigned share, char out[32])
 	return out;
 }
 
-/* Remembers the first error. One share may fail alone; r->stop is set by an error that ends the round. */
+/* Remembers the first error. One share may fail alone; r->stop is set by an error that ends
+ * the round. */
 static void round_note(struct repair_round *r, int rc)
 {
 	if (!share_next(rc, &r->rc))
 		r->stop = true;
 }
 
-/* Takes the lease of a share. */
+/* Takes the lease of a share. Returns whether this janitor has the lease now. */
 static bool share_take(struct repair_round *r, unsigned share)
 {
 	char name[32];
@@ -120,7 +127,8 @@ static void share_leave(struct repair_round *r, unsigned share, enum share_state
 	lease_drop(r->j, lease_name(share, name));
 }
 
-/* Renews the leases that are due. A share whose lease was lost, or cannot be renewed, is left alone. */
+/* Renews the leases that are due. A share whose lease was lost, or cannot be renewed, is left
+ * alone. */
 static void shares_keep(struct repair_round *r)
 {
 	char name[32];
@@ -146,7 +154,8 @@ static unsigned shares_in(const struct repair_round *r, enum share_state state)
 	return n;
 }
 
-/* Keeps as many shares as each of the janitors that live would have of those with work. */
+/* Divides the number of shares with work by the number of live janitors, keeps that many
+ * shares and gives the leases of the other shares back. */
 static void shares_yield(struct repair_round *r)
 {
 	unsigned janitors = 1 + r->j->others, held = shares_in(r, SHARE_HELD);
@@ -213,7 +222,8 @@ static void note_failure(struct janitor *j, const struct repair_item *it, int rc
 	log_warn("repair", "tenant=%u block=%016lx rc=%d", it->tenant, it->block, rc);
 }
 
-/* The repair of the disk that an item is counted for first; NULL: none is under way. */
+/* Returns the running repair of the first lost disk that the item has a chunk on; NULL: no
+ * repair of that disk is running. */
 static struct janitor_repair *repair_of(struct repair_round *r, const struct repair_item *it)
 {
 	return it->disks == 0
@@ -221,7 +231,7 @@ static struct janitor_repair *repair_of(struct repair_round *r, const struct rep
 		       : repair_under_way(r->j, r->queue.disks[__builtin_ctzll(it->disks)], false);
 }
 
-/* Counts an item for each lost disk it had a chunk on. */
+/* Adds the result of an item to the progress of each lost disk that the block had a chunk on. */
 static void note_progress(struct repair_round *r, const struct repair_item *it, int rc)
 {
 	for (uint64_t bits = it->disks; bits != 0; bits &= bits - 1) {
@@ -236,7 +246,7 @@ static void note_progress(struct repair_round *r, const struct repair_item *it, 
 	}
 }
 
-/* The next item of a share that is held; NULL: none is left. */
+/* Takes the next item whose share this janitor holds; NULL: no item is left. */
 static struct repair_item *item_take(struct repair_round *r)
 {
 	assert(r->end <= r->queue.count);
@@ -283,7 +293,7 @@ static void repair_worker(void *arg)
 		item_repair(r, it);
 }
 
-/* Repairs the first `end` items as far as they are in shares that are held. */
+/* Repairs those of the first `end` items of the queue whose share this janitor holds. */
 static void items_repair(struct repair_round *r, size_t end)
 {
 	struct rt_group g;
@@ -312,7 +322,8 @@ static void repairs_note(struct repair_round *r)
 {
 	const struct repair_queue *q = &r->queue;
 	for (size_t d = 0; d < q->disk_count && d < REPAIR_DISKS_MAX; d++) {
-		/* A block may have got there between the two walks. */
+		/* The number repaired may be larger: a block may have got a chunk on the disk
+		 * between the two walks. */
 		uint64_t left = q->blocks_on[d] - min_u64(q->repaired[d], q->blocks_on[d]);
 		struct janitor_repair *at = repair_under_way(r->j, q->disks[d], false);
 		if (left > 0 && at == NULL)
@@ -356,7 +367,8 @@ static void round_repair(struct repair_round *r)
 	}
 }
 
-/* 0, the first error, or ROUND_RESTART. */
+/* Runs one round of repair; look: walks all Block records. Returns 0, the first error, or
+ * ROUND_RESTART. */
 static int round_run(struct janitor *j, bool look)
 {
 	AUTO_FREE struct repair_round *r = calloc(1, sizeof(*r));
@@ -380,7 +392,8 @@ static int round_run(struct janitor *j, bool look)
 	return r->rc < 0 ? r->rc : r->outdated ? ROUND_RESTART : 0;
 }
 
-/* Only a round that walks all records can prove that a block is not stuck any more. */
+/* Updates the counts of blocks that cannot be repaired. Only a round that walks all records
+ * (look) may lower them, because it sees every block. */
 static void stuck_note(struct janitor *j, bool look)
 {
 	const struct stuck *now = &j->round_stuck;

@@ -48,7 +48,8 @@ static size_t record_size(const struct meta_block *b)
 	return sizeof(*b) + b->chunk_count * sizeof(*b->chunks);
 }
 
-/* A copy with its chunks in one piece of memory; NULL: there is no room for it. */
+/* Returns a copy of the record with its chunks, in one allocation; NULL: no memory, or the
+ * queue's limit for records is reached. */
 static struct meta_block *record_copy(struct repair_queue *q, const struct meta_block *b)
 {
 	size_t size = record_size(b);
@@ -91,7 +92,8 @@ static int by_need(const void *a, const void *b)
 	return x->more != y->more ? (x->more < y->more ? -1 : 1) : by_name(a, b);
 }
 
-/* Sorts by name and leaves one item of each block. Returns how many. */
+/* Sorts the items by tenant and block and merges items of the same block. Returns the number
+ * of items left. */
 static size_t merge(struct repair_queue *q, struct repair_item *list, size_t count)
 {
 	size_t n = 0;
@@ -117,11 +119,10 @@ void repair_queue_sort(struct repair_queue *q)
 		qsort(q->list, q->count, sizeof(*q->list), by_need);
 }
 
-/*
- * Leaves the `max` items that come first. Blocks that may be lost are at the front of the list and are found again in
- * every round, so they get only the places that the other blocks leave free: else there would never be a place for a
- * block that can be repaired.
- */
+/* Drops all but the `max` items that come first in the order of repair. Blocks that may be
+ * lost are at the front of the list and are found again in every round, so they get only the
+ * places that the other blocks leave free: else there would never be a place for a block that
+ * can be repaired. */
 static void queue_cut(struct repair_queue *q, size_t max)
 {
 	size_t maybe_lost = 0;
@@ -251,7 +252,7 @@ static int index_walk(struct repair_queue *q, struct meta_call *m, unsigned shar
 	return rc;
 }
 
-/* The disks of the queue that have a chunk of the block. */
+/* Returns a bit set: bit d is set if disk d of the queue has a chunk of the block. */
 static uint64_t disks_of(const struct repair_queue *q, const struct meta_block *b)
 {
 	uint64_t bits = 0;

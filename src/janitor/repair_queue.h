@@ -28,35 +28,44 @@ struct repair_item {
 	uint64_t block;
 	/* Bit d: the block has a chunk on disk d of the queue, which is lost or to be emptied. */
 	uint64_t disks;
-	struct meta_block *record; /* as read in this round; NULL: read when the item is repaired */
+	/* Block record that was read in this round; NULL: the record is read when the item is
+	 * repaired */
+	struct meta_block *record;
 	uint32_t tenant;
-	int more;      /* further losses that are surely tolerated; -1: it may be lost already */
-	uint8_t share; /* of the partitions: its lease covers the block */
-	bool taken;    /* by a worker */
-	bool was_read; /* in `found`: the walk of records has seen the block */
+	/* number of further chunk losses, whichever they are, that the block tolerates; -1:
+	 * the block may be lost already */
+	int more;
+	uint8_t share; /* share of the partitions whose lease covers the block */
+	bool taken;    /* a worker has taken the item */
+	/* only for items in `found`: the walk of all records has already read the block's
+	 * record */
+	bool was_read;
 };
 
 struct repair_queue {
 	struct janitor *j;
 	struct repair_item *list;
 	size_t count, cap;
-	struct repair_item *found; /* of the share that is walked: blocks that the index names */
+	/* blocks of the share being walked that the reverse index lists */
+	struct repair_item *found;
 	size_t found_count, found_cap;
-	size_t record_bytes; /* of the items' records */
+	size_t record_bytes; /* bytes of memory that the items' records take */
 	uint64_t begin_ns;   /* time before the first record was read */
-	uint64_t *disks;     /* ids of those that are lost or to be emptied */
+	uint64_t *disks;     /* ids of the disks that are lost or to be emptied */
 	size_t disk_count;
-	/* Blocks with a chunk on disk d, in the shares that were walked; and of them repaired in this round. */
+	/* Number of blocks with a chunk on disk d in the shares that were walked, and number
+	 * of these that were repaired in this round. */
 	uint64_t blocks_on[REPAIR_DISKS_MAX];
 	uint64_t repaired[REPAIR_DISKS_MAX];
 };
 
-/* Takes the list of disks that are lost or to be emptied. -ENOMEM. */
+/* Initializes the queue with the list of disks that are lost or to be emptied in the current
+ * map. -ENOMEM. */
 int repair_queue_init(struct repair_queue *q, struct janitor *j);
 void repair_queue_fini(struct repair_queue *q);
 
-/* Adds the degraded blocks of a share; look: by all records. An error of the metadata, or -ENOMEM: some may have been
- * added. */
+/* Adds the degraded blocks of a share; look: by all records. An error of the metadata, or
+ * -ENOMEM: some may have been added. */
 int repair_queue_walk(struct repair_queue *q, unsigned share, bool look);
 size_t repair_queue_count_share(const struct repair_queue *q, unsigned share);
 /* Merges items of the same block and sorts: first those that bear the fewest further losses. */

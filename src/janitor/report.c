@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The report of a janitor: a note "janitor/ID" with its counters, written every few seconds, from which
- * `terrane status` shows the janitors of all machines. A janitor that is stopped deletes its note; the note
- * of a janitor that crashed is deleted by the others after FORGET_NS.
- */
+/* The report of a janitor: a note "janitor/ID" with its counters, written every few seconds,
+ * from which `terrane status` shows the janitors of all machines. A janitor that is stopped
+ * deletes its note; the note of a janitor that crashed is deleted by the others after
+ * FORGET_NS. */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -52,7 +51,8 @@ static int report_write(struct janitor *j, struct meta_call *m)
 	note.text = text;
 	int rc = meta_client_note_put(m, &note);
 	j->report_turn = note.turn;
-	return rc == -ESTALE ? 0 : rc; /* the note is written in the next round */
+	/* the stored note has another version: the next round writes the report */
+	return rc == -ESTALE ? 0 : rc;
 }
 
 /* Counts the other live janitors, which share the bandwidth, and deletes reports older than

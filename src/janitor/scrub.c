@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Scrub: every chunk is verified within a period.
+ * Scrub: verifies every chunk of the cluster once within a period.
  *
  * A pass walks all chunks of a disk. The node reads each chunk past its caches and lists the damaged
  * ranges; a damaged chunk is reported to its block's record, and so repaired. At the end of a pass the
@@ -34,7 +34,7 @@
 #include "meta_api/note.h"
 #include "rt/rt.h"
 
-#define SCRUB_FIBERS 32 /* disks at once */
+#define SCRUB_FIBERS 32 /* number of disks that are scrubbed at the same time */
 #define SCRUB_PAGE 16
 #define SAVE_NS (5 * NS_PER_S)
 #define SCAN_TIMEOUT_NS (120 * NS_PER_S)
@@ -74,7 +74,8 @@ static struct pass *pass_of(struct janitor *j, uint64_t disk)
 	return p;
 }
 
-/* Loads the notes of all disks, also of those that other janitors scrub: the metrics show them. */
+/* Loads the scrub positions of all disks from their notes, including disks that other janitors
+ * scrub, because the metrics show them. */
 static int passes_load(struct janitor *j)
 {
 	struct tenant_call e;
@@ -143,8 +144,8 @@ static int scrub_chunk(struct disk_page *s, size_t i, bool *bad)
 	*bad = n > 0 || n == -EBADMSG || n == -ENODATA;
 	if (n != -EIO || !is_pool(s))
 		return n == -ENOENT || n >= 0 || *bad ? 0 : (int)n;
-	/* A pool may be unable to read this chunk while members are missing, and able to read
-	 * others. */
+	/* Continue with the next chunk: a pool with missing members may be unable to read this
+	 * chunk and still able to read others. */
 	log_warn("scrub", "disk=%016lx chunk=%016lx.%u rc=%ld", s->disk, s->ids[i].block,
 		 s->ids[i].index, n);
 	return 0;
@@ -171,7 +172,8 @@ static int scrub_page(struct disk_page *s, size_t n, struct pacer *pace, uint64_
 		s->j->stats.scrubbed_bytes += len;
 		uint32_t tenant;
 		uint64_t block;
-		/* A chunk with an unreadable label is found by its record (missing.c). */
+		/* A chunk whose label is unreadable is reported later, when the records of the
+		 * disk are walked (missing.c). */
 		if (bad && s->rcs[i] == 0 && label_read(s->stat[i].label, &tenant, &block) == 0) {
 			s->j->stats.damage_found++;
 			(void)chunk_report(s, tenant, block, s->ids[i]);
@@ -190,7 +192,8 @@ static uint64_t scrub_rate(const struct disk_page *s, uint64_t pass_ns)
 	const struct map *disks = &s->j->fabric.map->disks;
 	const struct cluster_disk *d = cluster_disk(s->j->fabric.map, s->disk);
 	uint64_t all = d == NULL ? GIB : max_u64(d->capacity_bytes, GIB);
-	/* If there are more disks than SCRUB_FIBERS, each gets a part of the time. */
+	/* If there are more disks than SCRUB_FIBERS, the disks take turns and each gets a part
+	 * of the time. */
 	uint64_t turns = (map_count(disks) + SCRUB_FIBERS - 1) / SCRUB_FIBERS;
 	return pass_ns == 0 ? 0
 			    : (uint64_t)((double)all * (double)turns / ((double)pass_ns / 2e9)) + 1;

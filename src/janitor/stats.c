@@ -16,7 +16,7 @@
 #include "meta_api/note.h"
 #include "rt/rt.h"
 
-#define NOTE_DISKS 60 /* lines of one note */
+#define NOTE_DISKS 60 /* disks (lines) in one note */
 #define NOTE_PARTS_MAX (CLUSTER_DISKS_MAX / NOTE_DISKS + 1)
 #define REGISTER_BITS 10
 #define REGISTER_MAX 55
@@ -65,7 +65,8 @@ uint32_t stats_racks(const struct cluster *c, enum cluster_media media)
 	return n;
 }
 
-/* Commutative, so that the order of the disks does not matter. */
+/* Adds the set of disks of a block to the sketch. The hash is commutative, so that the order
+ * of the disks does not matter. */
 static void sketch_add(struct stats *s, const struct meta_block *b)
 {
 	uint64_t h = 0;
@@ -201,7 +202,7 @@ const struct stats_balance *stats_worst(const struct stats_balance all[CLUSTER_M
 
 /* --- notes ------------------------------------------------------------------------------------- */
 
-/* Writes the note over any older version. */
+/* Writes the note and replaces any older version of it. */
 static int note_write(struct meta_call *m, struct meta_note *n)
 {
 	int rc = -ESTALE;
@@ -286,7 +287,7 @@ static uint64_t number(json_t *o, const char *key)
 	return v < 0 ? 0 : (uint64_t)v;
 }
 
-/* Notes may hold any number: the sum is limited to what a JSON integer holds. */
+/* Adds n to *sum. Notes may hold any number, so the sum stops at the largest JSON integer. */
 static void add(uint64_t *sum, uint64_t n)
 {
 	*sum = n > INT64_MAX - min_u64(*sum, INT64_MAX) ? INT64_MAX : *sum + n;

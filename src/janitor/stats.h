@@ -26,15 +26,15 @@ struct stats_disk {
 };
 
 struct stats {
-	uint64_t taken_ns; /* wall clock of the oldest part; 0: no survey yet */
+	uint64_t taken_ns; /* wall clock at which the oldest share was counted; 0: no survey yet */
 	uint64_t parts;    /* shares that were counted */
-	uint64_t blocks;   /* sealed ones */
+	uint64_t blocks;   /* number of sealed blocks */
 	uint64_t open_blocks, pending_blocks;
-	uint64_t bytes;  /* of sealed blocks */
-	uint64_t owned;  /* part of them that files own; compaction frees the rest */
-	uint64_t stored; /* bytes with redundancy */
+	uint64_t bytes;  /* length of all sealed blocks in bytes, without redundancy */
+	uint64_t owned;  /* bytes of sealed blocks that files own; compaction frees the others */
+	uint64_t stored; /* bytes of all chunks: data and redundancy */
 	uint64_t missing_chunks, damaged_chunks;
-	/* health.c; a block counts in one of them */
+	/* blocks by their state (health.c); a block is counted in at most one */
 	uint64_t degraded_blocks, unreachable_blocks, lost_blocks;
 	uint64_t crowded; /* blocks with more chunks in one rack than an even spread has */
 	uint8_t sketch[STATS_SKETCH];
@@ -44,7 +44,7 @@ struct stats {
 void stats_init(struct stats *s);
 void stats_fini(struct stats *s);
 
-/* Adds a block. racks: number of racks that take chunks of its media. -ENOMEM. */
+/* Adds a block to the counts. racks: number of racks that take chunks of its media. -ENOMEM. */
 int stats_block(struct stats *s, const struct cluster *c, uint32_t racks,
 		const struct meta_block_at *b);
 /* Returns the number of racks with an online disk of the media. */
@@ -70,7 +70,8 @@ double stats_share(const struct cluster_disk *d);
 /* Returns the fill of a disk: bytes held per byte of its share; < 0: the disk takes no chunks. */
 double stats_fill(const struct stats *s, const struct cluster_disk *d);
 
-/* Of the disks of one media: what flash holds says nothing of how full disks should be. */
+/* How evenly the disks of one media are filled; each media has its own, because flash and
+ * disks are filled independently. */
 struct stats_balance {
 	double mean;      /* fill of all online disks together */
 	double deviation; /* standard deviation of their fill, as a part of the mean */
@@ -79,7 +80,7 @@ struct stats_balance {
 };
 void stats_balance(const struct stats *s, const struct cluster *c, enum cluster_media media,
 		   struct stats_balance *out);
-/* Returns the balance of the media whose disks differ most, of one for each media. */
+/* Returns the entry of `all`, which has one for each media, whose disks differ most in fill. */
 const struct stats_balance *stats_worst(const struct stats_balance all[CLUSTER_MEDIA_COUNT]);
 
 #endif

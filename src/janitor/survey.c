@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * One walk of all Block records for all services that need it. It counts the blocks (stats.h) and
- * collects jobs: chunks to move (balance.c), blocks to compact (compact.c) or to re-encode (policy.c).
- * A share of the partitions is walked at a time; then its jobs are done, for at most the time between
- * two surveys. The next survey finds the jobs that are left.
- */
+/* One walk of all Block records for all services that need it. It counts the blocks (stats.h)
+ * and collects jobs: chunks to move (balance.c), blocks to compact (compact.c) or to re-encode
+ * (policy.c). A share of the partitions is walked at a time; then its jobs are done, for at
+ * most the time between two surveys. The next survey finds the jobs that are left. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +16,7 @@
 
 #define PAGE 64
 #define REWRITE_TIMEOUT_NS (60 * NS_PER_S)
-#define TENANTS_MAX 256 /* tenants whose use is reported */
+#define TENANTS_MAX 256 /* most tenants whose use is reported */
 
 static int jobs_add(struct jobs *w, const struct meta_block_at *b)
 {
@@ -90,7 +88,8 @@ static int walk(struct share_work *w, unsigned share)
 	return rc;
 }
 
-/* Each service runs in its own fiber, so that a wait for disks does not delay the others. */
+/* Argument of the fiber of one service. Each service runs in its own fiber, so that its waits
+ * for disks do not delay the other services. */
 struct service_run {
 	struct share_work *w;
 	size_t service;
@@ -130,7 +129,7 @@ bool jobs_next(struct janitor *j, struct jobs *w, struct job *out, int *rc)
 {
 	assert(w->next <= w->count && w->lease != NULL && w->end_ns != 0);
 	*rc = w->next > 0 ? lease_keep(j, w->lease) : 0;
-	/* Repair goes first. */
+	/* Repair has priority over this work. */
 	while (*rc == 0 && j->stats.blocks_waiting > 0 && rt_now_ns() < w->end_ns)
 		*rc = rt_sleep_ns(NS_PER_S);
 	if (*rc < 0 || w->next == w->count || rt_now_ns() >= w->end_ns)
@@ -167,8 +166,8 @@ int rewrite_wait(struct janitor *j, const struct meta_block *b, size_t n, uint64
 
 uint64_t rewrite_call(struct tenant_call *e)
 {
-	/* The old chunks are deleted once the record names the new ones: all new ones must be
-	 * stored. */
+	/* The old chunks are deleted as soon as the record names the new chunks, so all new
+	 * chunks must be stored before. */
 	e->call.quorum = ENCODING_STRIPE_MAX;
 	return rt_deadline_narrow(rt_now_ns() + REWRITE_TIMEOUT_NS);
 }
@@ -192,7 +191,7 @@ static int share_survey(struct janitor *j, unsigned share)
 		rc = stats_save(&m, share, &w.stats);
 	if (rc == 0)
 		rc = work(&w);
-	/* The next survey must decide by the counts after these moves. */
+	/* The moves changed the counts: store them, because the next survey decides by them. */
 	if (rc == 0 && w.jobs[SURVEY_BALANCE].changed)
 		rc = stats_save(&m, share, &w.stats);
 	stats_fini(&w.stats);

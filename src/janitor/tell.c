@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The repairs of a janitor, as a note "repair/HOLDER" beside its report: `terrane repair status`
- * shows them. */
+/* Writes the repairs of a janitor to the note "repair/HOLDER", beside its report; `terrane
+ * repair status` shows them. */
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -61,7 +61,8 @@ int repairs_publish(struct janitor *j, struct meta_call *m)
 	note.text = strbuf_text(&text);
 	rc = meta_client_note_put(m, &note);
 	j->note_turn = note.turn;
-	return rc == -ESTALE ? 0 : rc; /* the note is written in the next round */
+	/* the stored note has another version: the next round writes the repairs */
+	return rc == -ESTALE ? 0 : rc;
 }
 
 void repairs_unpublish(struct meta_call *m, uint64_t holder)

@@ -68,8 +68,8 @@
 #include "rt/sync.h"
 
 enum sched_class { SCHED_GOLD, SCHED_SILVER, SCHED_BRONZE, SCHED_CLASSES };
-/* SCHED_NAMES is stat and list. They are often answered from memory, so their cost is estimated
- * apart from that of reads and writes. */
+/* SCHED_NAMES stands for stat and list requests. The store often answers them from memory, so the
+ * scheduler estimates their cost apart from that of reads and writes. */
 enum sched_kind { SCHED_READ, SCHED_WRITE, SCHED_NAMES, SCHED_KINDS };
 
 /* The longest name of a group, in bytes without the NUL. */
@@ -81,71 +81,80 @@ enum sched_kind { SCHED_READ, SCHED_WRITE, SCHED_NAMES, SCHED_KINDS };
 #define SCHED_GROUP_OTHER "other"
 
 struct sched_config {
-	uint32_t depth; /* requests at the disk, of all classes; limit */
+	uint32_t depth; /* limit for requests at the disk, all classes together */
 	/* limit for Silver and Bronze requests at the disk while Gold is active */
 	uint32_t other_depth;
 	/* limit for the disk time of Silver and Bronze at the disk while Gold is not active */
 	uint64_t other_ahead_ns;
 	/* time after the last Gold request during which Gold is active */
 	uint64_t gold_linger_ns;
-	uint64_t gold_patience_ns; /* rule 5 */
-	uint64_t slice_bytes;      /* a power of two; slices end at its multiples */
-	uint64_t run_bytes;        /* the longest slice, of any class */
-	uint64_t quota_ns;         /* of a group with SCHED_WEIGHT_DEFAULT, in a round */
-	uint32_t groups_max;       /* groups that have an entry at a time */
-	uint32_t queue_max;        /* limit for each queue (group and class) */
+	/* wait of a Gold request, in ns, after which rule 5 sends no request of another class */
+	uint64_t gold_patience_ns;
+	/* longest slice of Silver and Bronze while Gold is active; a power of two; slices end at
+	 * its multiples */
+	uint64_t slice_bytes;
+	uint64_t run_bytes; /* the longest slice, of any class */
+	/* disk time per round of a group with SCHED_WEIGHT_DEFAULT */
+	uint64_t quota_ns;
+	uint32_t groups_max; /* largest number of group entries */
+	/* limit for the requests in each queue; a queue belongs to one group and class */
+	uint32_t queue_max;
 	uint32_t reservations_max;
 	/* limit for the estimated disk time that is queued, at the disk and reserved */
 	uint64_t reserve_ahead_ns;
 	uint64_t reserve_ttl_ns; /* life of a reservation */
-	/* Initial cost estimates: */
-	uint64_t position_ns; /* to reach a position */
+	/* Initial cost estimates of a request: */
+	uint64_t position_ns; /* time to reach a position on the disk */
 	uint64_t read_bytes_per_s;
 	uint64_t write_bytes_per_s;
 	uint32_t lanes; /* positions that the disk serves in parallel */
 };
 
-/* For a 7,200 rpm drive, a SATA and an NVMe flash device. */
+/* Default configurations for a 7,200 rpm drive, a SATA flash device and an NVMe flash device. */
 extern const struct sched_config sched_hdd, sched_sata, sched_nvme;
 
 /* Returns the preset named "hdd", "sata" or "nvme"; NULL for any other name. */
 const struct sched_config *sched_preset(const char *name);
 
 /*
- * Returns the configuration for a pool of such disks with a code of k + p. The pieces of a request
- * are on k or more members, so it moves k times as fast, and members / (k + p) requests are served
- * in parallel, also while Gold is active. While Gold is not active three requests for each member
- * may be at the pool: with fewer, some members would have several and others none.
+ * Returns the configuration for a pool with a code of k + p, whose members are disks with the
+ * configuration *disk. The pieces of a request are on k or more members, so it moves k times as
+ * fast, and members / (k + p) requests are served in parallel, also while Gold is active. While
+ * Gold is not active three requests for each member may be at the pool: with fewer, some members
+ * would have several and others none.
  */
 struct sched_config sched_for_pool(const struct sched_config *disk, uint32_t members, uint32_t k,
 				   uint32_t p);
 
 struct sched;
 
-/* -EINVAL: a value of the configuration is out of range; -ENOMEM. */
+/* Makes a scheduler with a copy of the configuration. -EINVAL: a value of the configuration is out
+ * of range; -ENOMEM. */
 int sched_open(const struct sched_config *config, struct sched **out);
 
-/* No request may wait or be at the disk. s may be NULL. */
+/* Frees the scheduler. No request may wait or be at the disk. s may be NULL. */
 void sched_close(struct sched *s);
 
 /*
- * Sets the weight of a group, 1 to SCHED_WEIGHT_MAX, and keeps its entry for good. Other groups
- * have SCHED_WEIGHT_DEFAULT, and their entries are reused when they are idle. -EINVAL; -ENOSPC: no
- * free entry.
+ * Sets the weight of a group, 1 to SCHED_WEIGHT_MAX, and keeps the group's entry for as long as the
+ * scheduler exists. Groups without this call have SCHED_WEIGHT_DEFAULT, and their entries are
+ * reused when they are idle. -EINVAL: the name or the weight is out of range; -ENOSPC: no free
+ * entry.
  */
 int sched_weigh(struct sched *s, const char *group, uint32_t weight);
 
 /* --- requests --------------------------------------------------------------------------------- */
 
 struct sched_request {
-	/* with its tenant's name in front, so that groups of tenants differ; "": SCHED_GROUP_OTHER
-	 * */
+	/* group name with the tenant's name in front, so that groups of two tenants differ; "":
+	 * SCHED_GROUP_OTHER */
 	const char *group;
 	enum sched_class class;
 	enum sched_kind kind;
-	bool whole;     /* cannot be cut into slices */
-	uint64_t off;   /* offset in the chunk; slices end at multiples of slice_bytes */
-	uint64_t bytes; /* may be 0 */
+	bool whole; /* the request cannot be cut into slices */
+	/* offset in the chunk, in bytes; slices end at multiples of slice_bytes */
+	uint64_t off;
+	uint64_t bytes; /* length of the request; may be 0 */
 };
 
 /*
@@ -168,17 +177,21 @@ struct sched_turn {
 	struct sched *sched;
 	struct sched_group *group;
 	struct sched_request request;
-	struct list link; /* in the queue of its group and class, or in sched.at_disk */
+	/* link in the queue of the request's group and class, or in sched.at_disk */
+	struct list link;
 	struct rt_cond may_go;
 	uint64_t serial;
 	uint64_t deadline_ns;
-	uint64_t since_ns; /* begin of the current wait or of the current slice at the disk */
-	uint64_t wait_ns;  /* sum of the waits that ended */
+	/* begin of the current wait or of the current slice at the disk */
+	uint64_t since_ns;
+	uint64_t wait_ns; /* sum of the finished waits for the disk */
 	uint64_t service_ns;
-	/* estimate; while it waits: of the rest of the request, at the disk: of the slice */
+	/* estimated disk time: of the rest of the request while it waits, of the slice while that
+	 * is at the disk */
 	uint64_t cost_ns;
-	bool begun; /* its first slice was sent */
-	/* no other request sent a slice since its last one, so the slice needs no seek */
+	bool begun; /* the first slice of the request was sent */
+	/* no other request sent a slice since the last slice of this request, so its next slice
+	 * needs no seek */
 	bool follows;
 };
 
@@ -198,20 +211,20 @@ int sched_begin(struct sched *s, const struct sched_request *r, struct sched_tur
  */
 int sched_next(struct sched_turn *t, int rc);
 
-/* Ends a turn that the caller holds, as failed with -ECANCELED. Does nothing if granted is
- * false. */
+/* Ends a turn that the caller holds; the request counts as failed with -ECANCELED. Does nothing if
+ * t->granted is false. */
 void sched_end(struct sched_turn *t);
 
 /* --- reservations ----------------------------------------------------------------------------- */
 
 /*
  * A writer reserves before it sends. A reservation means that the disk is expected to have time
- * soon, by the requests and reservations that it has now; it is no place in the queue. The
- * scheduler counts disk time only: the caller sets space aside, and returns it when the reservation
- * is released or sched_expired reports it.
+ * soon, judged by its current requests and reservations; a reservation is no place in the queue.
+ * The scheduler counts disk time only: the caller sets space aside, and returns it when the
+ * reservation is released or sched_expired reports it.
  */
 struct sched_reservation {
-	uint64_t id; /* never 0 and never reused */
+	uint64_t id; /* number of the reservation; never 0 and never reused */
 	uint64_t bytes;
 	uint64_t expires_ns;
 	/* estimated time from now until the write would end, after all that is queued and reserved
@@ -227,12 +240,15 @@ struct sched_reservation {
 int sched_reserve(struct sched *s, const char *group, enum sched_class class, uint64_t bytes,
 		  struct sched_reservation *out, uint64_t *retry_ns);
 
-/* Ends a reservation that its owner uses now or no longer needs. -ENOENT: there is none of this
+/* Ends a reservation that its owner uses now or no longer needs. -ENOENT: no reservation has this
  * id, or it has expired. */
 int sched_release(struct sched *s, uint64_t id, struct sched_reservation *out);
 
-/* Removes the next expired reservation; false if there is none. The owner calls it regularly:
- * expired reservations that are not removed reserve no time but count towards reservations_max. */
+/*
+ * Removes the next expired reservation and copies it to *out; false if none has expired. The owner
+ * of the scheduler calls this regularly: expired reservations that are not removed reserve no time
+ * but count towards reservations_max.
+ */
 bool sched_expired(struct sched *s, struct sched_reservation *out);
 
 /* Releases all reservations, because the store that set their space aside was closed. */
@@ -244,19 +260,21 @@ void sched_reservations_drop(struct sched *s);
 struct sched_stats {
 	uint64_t requests; /* ended requests that had a slice at the disk */
 	uint64_t errors;   /* requests that ended with an error */
-	uint64_t refused;  /* -EAGAIN */
-	uint64_t gave_up;  /* requests cancelled or past their deadline before their first slice */
-	uint64_t bytes;    /* of slices without error */
+	uint64_t refused;  /* requests refused with -EAGAIN because their queue was full */
+	/* requests cancelled or past their deadline before their first slice */
+	uint64_t gave_up;
+	uint64_t bytes; /* bytes of the slices that ended without error */
 	uint64_t disk_ns;
 	uint32_t queued;
 	uint32_t at_disk;
-	struct hist wait;    /* per request: total wait for its turns */
-	struct hist service; /* per request: total time at the disk */
+	struct hist wait;    /* histogram over requests: total wait for the disk */
+	struct hist service; /* histogram over requests: total time at the disk */
 };
 
 struct sched_disk_stats {
 	uint64_t busy_ns; /* time with at least one slice at the disk */
-	/* part of busy_ns that no slice was charged yet; the rest is the sum of all disk_ns */
+	/* part of busy_ns not yet charged to a slice; busy_ns less this part is the sum of all
+	 * disk_ns */
 	uint64_t unclaimed_ns;
 	uint32_t queued;
 	uint32_t at_disk;
@@ -264,7 +282,8 @@ struct sched_disk_stats {
 	uint32_t reservations;
 	uint32_t groups;
 	uint64_t reservations_refused;
-	uint64_t position_ns; /* current estimate of a position, of a read */
+	/* current estimate of the time in which a read reaches its position */
+	uint64_t position_ns;
 	uint64_t write_position_ns;
 	uint64_t names_ns;
 	uint64_t read_bytes_per_s;
@@ -273,19 +292,22 @@ struct sched_disk_stats {
 
 void sched_disk_stats(const struct sched *s, struct sched_disk_stats *out);
 
-/* Returns the counters of the class on the disk, since it was opened. */
+/* Returns the counters of the class on this disk, since the scheduler was opened. */
 const struct sched_stats *sched_class_stats(const struct sched *s, enum sched_class class);
 
-/* Returns group i, for i from 0 until false. A group whose entry was reused starts with new
- * counters. The pointers are valid until the next call that is not about statistics. */
+/*
+ * Statistics of one group. sched_group_stats fills them in for group i and returns false beyond the
+ * last group. A group whose entry was reused starts with new counters. The pointers are valid until
+ * the next call that changes the scheduler.
+ */
 struct sched_group_stats {
 	const char *name;
 	uint32_t weight;
-	const struct sched_stats *classes; /* SCHED_CLASSES of them */
+	const struct sched_stats *classes; /* array of SCHED_CLASSES counters, by class */
 };
 bool sched_group_stats(const struct sched *s, uint32_t i, struct sched_group_stats *out);
 
-/* "gold", "silver", "bronze". */
+/* Returns the name of a class: "gold", "silver" or "bronze". */
 const char *sched_class_name(enum sched_class class);
 
 #endif

@@ -33,8 +33,8 @@ static void group_init(struct sched *s, struct sched_group *g, const char *name,
 		list_init(&g->queue[c]);
 }
 
-/* Returns an entry for another group: a new one, else that of the group that has been idle the
- * longest. NULL: none. */
+/* Returns an entry for one more group: an unused entry, else the entry of the group that has been
+ * idle the longest. NULL: every entry is in use. */
 static struct sched_group *group_entry(struct sched *s)
 {
 	struct sched_group *oldest = NULL;
@@ -53,7 +53,7 @@ static struct sched_group *group_entry(struct sched *s)
 	return oldest;
 }
 
-/* NULL: no free entry. */
+/* Returns the entry of the group with this name, after adding it if needed. NULL: no free entry. */
 static struct sched_group *find_or_add(struct sched *s, const char *name)
 {
 	uint64_t hash = hash64(name, strlen(name), 0);

@@ -18,15 +18,21 @@ struct sched_group {
 	char name[SCHED_NAME_MAX + 1];
 	uint64_t name_hash;
 	uint32_t weight;
-	bool pinned;           /* the entry is not reused */
-	uint64_t used;         /* value of sched.uses at its last request or reservation */
-	int64_t balance_ns;    /* unused quota; negative: debt */
-	uint64_t round;        /* last round whose quota is in the balance */
-	uint64_t turn;         /* number of its last turn */
-	uint64_t ahead_ns;     /* estimates of its requests in the queues and at the disk */
-	uint64_t reserved_ns;  /* estimates of its reservations */
-	uint32_t reservations; /* also expired ones that sched_expired has not removed */
-	struct list link;      /* in sched.waiting while queued > 0 */
+	/* the entry is never given to another group, because sched_weigh set a weight */
+	bool pinned;
+	/* value of sched.uses at the group's last request or reservation */
+	uint64_t used;
+	int64_t balance_ns; /* unused disk time of the group's quota; negative: debt */
+	uint64_t round;     /* last round whose quota was added to balance_ns */
+	uint64_t turn;      /* number of the last turn that the group had */
+	/* estimated disk time of the group's requests, in the queues and at the disk */
+	uint64_t ahead_ns;
+	/* estimated disk time of the group's unexpired reservations */
+	uint64_t reserved_ns;
+	/* number of the group's reservations, with the expired ones that sched_expired has not
+	 * removed */
+	uint32_t reservations;
+	struct list link; /* link in sched.waiting while queued > 0 */
 	uint32_t queued;
 	struct list queue[SCHED_CLASSES];
 	struct sched_stats stats[SCHED_CLASSES];
@@ -34,16 +40,20 @@ struct sched_group {
 
 struct sched_promise {
 	struct sched_reservation r; /* id 0: the entry is free */
-	struct list link;           /* in sched.promised or sched.expired */
+	struct list link;           /* link in sched.promised or sched.expired */
 	struct sched_group *group;
 	uint64_t cost_ns;
 	bool expired;
 };
 
-/* Decaying sums: older requests have less weight. */
+/* Sums over the recent requests, in which older requests have less weight. The gain is computed
+ * from them. */
 struct sched_recent {
-	double busy_ns;     /* measured */
-	double position_ns; /* estimated for the same requests, as if served one at a time */
+	double busy_ns; /* measured time with a request at the disk */
+	/*
+	 * estimated time to reach the positions of these requests if the disk served one at a time
+	 */
+	double position_ns;
 	double transfer_ns;
 };
 
@@ -53,10 +63,11 @@ struct sched {
 	uint32_t group_count;
 	struct list waiting; /* groups with queued requests */
 	struct sched_stats stats[SCHED_CLASSES];
-	struct list at_disk; /* struct sched_turn, in the order of sending */
+	/* slices at the disk (struct sched_turn), in the order of sending */
+	struct list at_disk;
 	uint32_t at_disk_count;
 	uint32_t queued;
-	uint64_t serial; /* of the newest request */
+	uint64_t serial; /* number of the newest request */
 	uint64_t last;   /* serial of the request that sent the last slice */
 	uint64_t round;
 	uint64_t turns;
@@ -68,16 +79,18 @@ struct sched {
 	uint64_t clock_ns; /* time up to which busy_ns is counted */
 	uint64_t busy_ns;
 	uint64_t unclaimed_ns;
-	/* serial of the request whose slice is alone at the disk since it was sent; 0: none */
+	/*
+	 * serial of the request whose slice has been alone at the disk since it was sent; 0: none
+	 */
 	uint64_t alone;
 	double position_ns[SCHED_KINDS];
 	double ns_per_byte[SCHED_KINDS];
 	struct sched_recent recent;
-	uint64_t ahead_ns; /* sum over all groups */
+	uint64_t ahead_ns; /* sum of sched_group.ahead_ns over all groups */
 	uint64_t reserved_ns;
 
 	struct sched_promise *promises;
-	struct list promised; /* unexpired ones, the first to expire first */
+	struct list promised; /* unexpired reservations, the first to expire first */
 	struct list expired;
 	uint64_t promise_seq;
 	uint32_t promise_count;
@@ -85,19 +98,25 @@ struct sched {
 	uint64_t promises_refused;
 };
 
-/* --- disk_sched_pick.c ----------------------------------------------------------------------------- */
+/* --- disk_sched_pick.c
+ * ----------------------------------------------------------------------------- */
 
-/* Returns the request that may send a slice now, with off and len set; NULL: none may. */
+/* Returns the request that may send a slice to the disk now, with off and len of the slice set;
+ * NULL: no request may send. */
 struct sched_turn *sched_pick(struct sched *s, uint64_t now_ns);
 
-/* --- disk_sched_time.c ----------------------------------------------------------------------------- */
+/* --- disk_sched_time.c
+ * ----------------------------------------------------------------------------- */
 
 void sched_time_init(struct sched *s);
 
-/* Returns the estimated cost. follows: the disk is already at the position. */
+/*
+ * Returns the estimated disk time of a slice. follows: the disk is already at the slice's position.
+ */
 uint64_t sched_cost_ns(const struct sched *s, enum sched_kind kind, uint64_t bytes, bool follows);
 
-/* Counts busy_ns up to now. Called before at_disk_count changes. */
+/* Adds the time since the last call to busy_ns if a slice is at the disk. Called before
+ * at_disk_count changes. */
 void sched_time_pass(struct sched *s, uint64_t now_ns);
 
 /* Returns the disk time that a slice is charged when it leaves the disk, and subtracts it from
@@ -105,23 +124,26 @@ void sched_time_pass(struct sched *s, uint64_t now_ns);
 uint64_t sched_time_claim(struct sched *s, const struct sched_turn *t, uint64_t now_ns,
 			  bool failed);
 
-/* --- disk_sched_group.c ---------------------------------------------------------------------------- */
+/* --- disk_sched_group.c
+ * ---------------------------------------------------------------------------- */
 
 int sched_groups_init(struct sched *s);
 
-/* Returns the group's entry; SCHED_GROUP_OTHER if there is no free one. Never NULL. */
+/* Returns the entry of the group with this name; the entry of SCHED_GROUP_OTHER if no entry is
+ * free. Never NULL. */
 struct sched_group *sched_group_get(struct sched *s, const char *name);
 
-/* -EINVAL: the name is too long. */
+/* Checks the name of a group. -EINVAL: the name is too long. */
 int sched_name_check(const char *name);
 
-/* Returns the quota of one round. */
+/* Returns the group's quota of disk time for one round. */
 int64_t sched_quota_ns(const struct sched *s, const struct sched_group *g);
 
 /* Adds the quotas of the rounds since the last call and returns the balance. */
 int64_t sched_balance_ns(const struct sched *s, struct sched_group *g);
 
-/* --- disk_sched_reserve.c -------------------------------------------------------------------------- */
+/* --- disk_sched_reserve.c
+ * -------------------------------------------------------------------------- */
 
 int sched_reserve_init(struct sched *s);
 

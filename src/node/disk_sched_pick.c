@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rules of disk_sched.h, by number. The functions of this file change only quotas and the
- * length of slices. */
+/* Chooses the next request. The comments refer to the rules of disk_sched.h by number. The
+ * functions of this file change only quotas and the length of slices. */
 #include <assert.h>
 
 #include "node/disk_sched_impl.h"
@@ -21,8 +21,8 @@ static struct sched_turn *head_of_all(const struct sched_group *g)
 	return head(g, c);
 }
 
-/* Rule 2: returns the oldest request that has begun and whose group owes less than a quota;
- * NULL: none. */
+/* Returns the oldest request that has begun and whose group owes less than a quota (rule 2); NULL:
+ * none. */
 static struct sched_turn *begun(struct sched *s)
 {
 	int64_t debt_ns = (int64_t)s->config.quota_ns;
@@ -40,9 +40,11 @@ static struct sched_turn *begun(struct sched *s)
 	return best;
 }
 
-/* Reports whether group a has a larger unused part of its quota than b, or the same and an
- * earlier last turn. By comparing parts, groups of different weights use up their quotas
- * together, not one after the other. */
+/*
+ * Reports whether group a has a larger unused part of its quota than group b, or an equal part and
+ * an earlier last turn. By comparing parts, groups of different weights use up their quotas
+ * together, not one after the other.
+ */
 static bool goes_before(const struct sched *s, struct sched_group *a, struct sched_group *b)
 {
 	double left_a = (double)sched_balance_ns(s, a) / (double)sched_quota_ns(s, a);
@@ -50,8 +52,8 @@ static bool goes_before(const struct sched *s, struct sched_group *a, struct sch
 	return left_a != left_b ? left_a > left_b : a->turn < b->turn;
 }
 
-/* Rule 1: of the groups within their quota whose first request has class `lowest` or a higher
- * one, returns the first request of the group that is next; NULL: none. */
+/* Returns the request that rule 1 serves next, among the groups that are within their quota and
+ * whose first request has class `lowest` or a higher one; NULL: there is no such group. */
 static struct sched_turn *within_quota(struct sched *s, enum sched_class lowest)
 {
 	struct sched_turn *best = NULL;
@@ -94,7 +96,7 @@ static struct sched_turn *next_turn(struct sched *s)
 	return t;
 }
 
-/* Rule 3: reports whether t meets its deadline if `other` goes first, by estimate. */
+/* Reports whether, by estimate, t still meets its deadline if `other` is served first (rule 3). */
 static bool has_time_after(const struct sched_turn *t, const struct sched_turn *other,
 			   uint64_t now_ns)
 {
@@ -118,7 +120,8 @@ static bool gold_active(const struct sched *s, uint64_t now_ns)
 	       (s->gold_seen && now_ns - s->gold_seen_ns < s->config.gold_linger_ns);
 }
 
-/* Rule 5: Gold that waits here, within its quota, or at the disk. */
+/* Report whether a Gold request of a group within its quota has waited longer than
+ * gold_patience_ns, in its queue (here) or at the disk (rule 5). */
 static bool gold_impatient_here(struct sched *s, uint64_t now_ns)
 {
 	struct sched_group *g;
@@ -146,7 +149,8 @@ static bool gold_impatient_at_disk(const struct sched *s, uint64_t now_ns)
 	return false;
 }
 
-/* Rule 4. */
+/* Reports whether the cap of rule 4 keeps t, which is not Gold, from the disk now. active: Gold is
+ * active. */
 static bool capped(const struct sched *s, const struct sched_turn *t, bool active)
 {
 	uint32_t others = s->at_disk_count - s->stats[SCHED_GOLD].at_disk;
@@ -167,7 +171,7 @@ static bool blocked(struct sched *s, const struct sched_turn *t, uint64_t now_ns
 	if (t->request.class == SCHED_GOLD)
 		return false;
 	/* Rule 7 holds: when nothing is at the disk, only gold_impatient_here can be true, and
-	 * then a Gold request is sent. */
+	 * sched_pick then sends a Gold request. */
 	return gold_impatient_here(s, now_ns) || gold_impatient_at_disk(s, now_ns) ||
 	       capped(s, t, active);
 }
@@ -193,7 +197,8 @@ struct sched_turn *sched_pick(struct sched *s, uint64_t now_ns)
 	if (s->queued == 0 || s->at_disk_count >= s->config.depth)
 		return NULL;
 	struct sched_turn *t = cede(s, next_turn(s), now_ns);
-	/* A blocked request stays next: until it is sent only Gold within its quota goes. */
+	/* A blocked request keeps its place: until it is sent, the scheduler sends only Gold
+	 * requests of groups within their quota. */
 	if (blocked(s, t, now_ns, active))
 		t = within_quota(s, SCHED_GOLD);
 	assert(t != NULL || s->at_disk_count > 0);

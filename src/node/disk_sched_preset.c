@@ -3,8 +3,8 @@
 
 #include "node/disk_sched.h"
 
-/* While Gold is active one request of another class at a time, and none while Gold is at the
- * disk: the disk has one arm. */
+/* The disk has one arm. So while Gold is active, one request of another class is at the disk at a
+ * time, and none while a Gold request is there. */
 const struct sched_config sched_hdd = {
 	.depth = 8,
 	.other_depth = 1,

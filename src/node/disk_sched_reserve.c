@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reservations: promises of disk time. All have the same life, so the list of the valid ones is in
- * the order of expiry. Every call first moves the expired ones to their own list.
+ * Reservations of disk time. All reservations live equally long, so the list of unexpired
+ * reservations is in the order of expiry. Every call first moves expired reservations to the list
+ * sched.expired.
  */
 #include <assert.h>
 #include <errno.h>
@@ -24,7 +25,7 @@ int sched_reserve_init(struct sched *s)
 	return 0;
 }
 
-/* Stops counting the disk time of a promise. */
+/* Subtracts the disk time of a reservation from the sums of the disk and its group. */
 static void promise_uncount(struct sched *s, struct sched_promise *p)
 {
 	assert(!p->expired && !list_empty(&p->link));
@@ -49,7 +50,7 @@ static void expire(struct sched *s)
 	}
 }
 
-/* Frees the entry of a promise that no list holds and returns its reservation. */
+/* Frees the entry of a reservation that is in no list and copies the reservation to *out. */
 static void promise_free(struct sched *s, struct sched_promise *p, struct sched_reservation *out)
 {
 	assert(p->r.id != 0 && list_empty(&p->link) && p->group->reservations > 0);
@@ -63,7 +64,8 @@ static void promise_free(struct sched *s, struct sched_promise *p, struct sched_
 
 /* --- granting -------------------------------------------------------------------------------- */
 
-/* A lower class may use a smaller part of reserve_ahead_ns. */
+/* Returns the disk time that may be queued and reserved before a reservation of this class is
+ * refused. A lower class may use a smaller part of reserve_ahead_ns. */
 static uint64_t limit_ns(const struct sched *s, enum sched_class class)
 {
 	return s->config.reserve_ahead_ns / 4 * (4 - (uint64_t) class);
@@ -81,8 +83,8 @@ static uint64_t weight_wanting(const struct sched *s, const struct sched_group *
 	return sum;
 }
 
-/* Returns by how much the reservation would exceed the disk's time or the group's share of it;
- * 0: it fits. */
+/* Returns by how many ns a reservation of cost_ns would exceed the disk's limit or the group's
+ * share of that; 0: it fits. */
 static uint64_t excess_ns(const struct sched *s, const struct sched_group *g, uint64_t cost_ns,
 			  enum sched_class class)
 {

@@ -2,8 +2,8 @@
 /*
  * Disk time; disk_sched.h says how it is charged and why.
  *
- * Invariant: busy_ns is the sum of all claims and unclaimed_ns, and unclaimed_ns is 0 when nothing
- * is at the disk.
+ * Invariant: busy_ns is unclaimed_ns plus the sum of all disk times that were charged to slices,
+ * and unclaimed_ns is 0 when nothing is at the disk.
  *
  * An estimate has two parts, position and transfer. Three values are learnt.
  * - The constants of each kind of request, from slices that were alone at the disk. Each slice
@@ -59,7 +59,7 @@ void sched_time_init(struct sched *s)
 		s->position_ns[k] = (double)c->position_ns;
 		s->ns_per_byte[k] = first_ns_per_byte(c, k);
 	}
-	/* Start as after four reads of 1 MiB. */
+	/* Initialize the sums as if the disk had served four reads of 1 MiB. */
 	s->recent.position_ns = 4 * (double)c->position_ns + 1;
 	s->recent.transfer_ns = 4 * (double)MIB * s->ns_per_byte[SCHED_READ];
 	s->recent.busy_ns = s->recent.position_ns / c->lanes + s->recent.transfer_ns;

@@ -217,7 +217,7 @@ int disk_reopen(struct node_disk *d)
 		assert(list_empty(&d->changes));
 		store_close(d->store);
 		d->store = d->pool = d->cache = NULL;
-		/* The store that set space aside for them is closed. */
+		/* The store that held the reserved space is closed. */
 		sched_reservations_drop(d->sched);
 		rc = disk_open(d);
 	}
@@ -272,7 +272,7 @@ static int reopen_by_order(struct node_disk *d)
 {
 	int rc = disk_reopen(d);
 
-	/* d->trouble has the reason. */
+	/* For -ENODEV, d->trouble holds the reason. */
 	return rc == 0 || rc == -ENOMEM || rc == -ECANCELED || rc == -ETIME ? rc : -ENODEV;
 }
 

@@ -29,23 +29,25 @@ int disk_reopen(struct node_disk *d);
 /* Closes the disk for good. It may have no users. */
 void disk_shut(struct node_disk *d);
 
-/* Compares the superblock in the folder with the configuration and with the disk that was opened
- * there before. 1: the same disk; 0: another one or none; an error: the superblock cannot be
- * read now. */
+/*
+ * Compares the superblock in the folder with the configuration and with the disk that was opened
+ * there before. Returns 1 for the same disk, 0 for another disk or none, or an error if the
+ * superblock cannot be read now.
+ */
 int slot_is_ours(const struct node_slot *slot);
 
-/* The keeper's check of the members of a pool. The caller uses the disk. Returns whether the
- * disk must be reopened. */
+/* Checks the members of a pool: returns, replaces and gives up members. The keeper calls it between
+ * node_disk_use and node_disk_done. Returns true if the disk must be reopened. */
 bool pool_keep(struct node_disk *d);
-/* Returns all failed members that are present to the pool. The caller uses the disk. -EAGAIN:
- * the disk must be reopened. */
+/* Makes each failed member whose folder is present a member of the pool again. The caller holds the
+ * disk between node_disk_use and node_disk_done. -EAGAIN: the disk must be reopened. */
 int pool_take_back(struct node_disk *d);
 /* Starts a rebuild if one is due and none runs. */
 void rebuild_when_due(struct node_disk *d);
 /* Cancels a running rebuild and waits until it has ended. */
 void rebuild_stop(struct node_disk *d);
 
-/* The keeper's fiber. */
+/* Runs as the keeper's fiber of a disk (struct node_disk) until the disks are closed. */
 void keeper_main(void *disk);
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Automatic work: reopens disks that are back, probes suspect ones and fails swapped ones. Each
- * disk has a keeper, and each check of a folder runs in its own fiber, so that a device that hangs
- * delays neither other disks nor other members of its pool.
+ * Automatic work: reopens disks whose folder is present again, probes suspect disks, and marks
+ * disks failed whose folder holds another disk. Each disk has a keeper, and each check of a folder
+ * runs in its own fiber, so that a device that hangs delays neither other disks nor other members
+ * of its pool.
  */
 #include <assert.h>
 #include <errno.h>
@@ -32,7 +33,9 @@ int slot_is_ours(const struct node_slot *slot)
 	       (slot->created_wall_ns == 0 || slot->created_wall_ns == is.created_wall_ns);
 }
 
-/* Reports whether a failed store has lost its device. Other stores failed because of errors. */
+/*
+ * Reports whether a failed store failed because its device is missing, and not because of errors.
+ */
 static bool device_missing(struct store *s)
 {
 	struct chunk_stat st;
@@ -71,7 +74,8 @@ static void check_main(void *arg)
 	rt_background();
 	if (node_disk_use(d->owner, d->spec->disk, &used) == 0) {
 		struct store *s = d->store;
-		/* While a member is replaced, its folder is not that of the disk in its place. */
+		/* While a member is being replaced, its folder may not be that of the disk that the
+		 * pool uses for it. */
 		if (d->spec->pool)
 			s = slot->changing ? NULL : store_pool_member_use(d->pool, m);
 		if (s != NULL)
@@ -98,8 +102,8 @@ static void check_start(struct node_disk *d, struct node_slot *slot)
 		slot->checking = false;
 }
 
-/* Returns the time at which the patience with the last started running check ends; 0: no check
- * is to be waited for. */
+/* Returns the time until which the keeper waits for running checks, set by the check that started
+ * last; 0: there is no check to wait for. */
 static uint64_t checks_until_ns(const struct node_disk *d)
 {
 	uint64_t now = rt_now_ns(), until = 0;

@@ -39,8 +39,8 @@ static const char *open_trouble(int rc)
 	}
 }
 
-/* Sets slot->trouble to the text of an error; for a disk in the wrong place it names the disk
- * and its node. */
+/* Sets slot->trouble to the text of an error. For a disk in the wrong slot the text has the ids of
+ * the disk and of its node. */
 static void slot_explain(struct node_slot *slot, int rc)
 {
 	struct super is;
@@ -87,7 +87,8 @@ static int folder_open(struct node_disk *d, struct node_slot *slot, bool format,
 	return rc != 0 ? rc : store_dir_open(f->path, &want, out);
 }
 
-/* Remembers the format time of the disk, to detect another disk in the same folder later. */
+/* Stores the format time of the disk in the slot, so that another disk in the same folder is
+ * detected later. */
 static void slot_remember(struct node_slot *slot)
 {
 	struct super is;
@@ -184,7 +185,8 @@ static void pool_open_spares(struct node_disk *d)
 			 spec->disk, is.member, spare->folder->disk);
 		slot_close(slot);
 		struct node_slot now = *spare;
-		/* A running check refers to the slot, so its state stays with the slot. */
+		/* A running check has a pointer to the slot, so the state of the check stays in
+		 * this slot and is not swapped. */
 		now.checking = slot->checking;
 		now.checking_ns = slot->checking_ns;
 		*spare = *slot;

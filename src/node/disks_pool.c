@@ -18,7 +18,8 @@
 
 /* --- by order --------------------------------------------------------------------------------- */
 
-/* Starts a rebuild. -EAGAIN is no error: the rebuild stays due, and the keeper starts it later. */
+/* Starts a rebuild. Returns 0 also for -EAGAIN: the rebuild stays due, and the keeper starts it
+ * later. */
 static int start_rebuild(struct node_disk *d)
 {
 	int rc = node_pool_start_rebuild(d);
@@ -73,7 +74,9 @@ static void slots_swap(struct node_slot *slot, struct node_slot *other)
 	other->created_wall_ns = created;
 }
 
-/* Updates the slots after the pool took the store of `from` as the member. */
+/*
+ * Updates the slots after the pool took the store of the slot `from` as the store of this member.
+ */
 static void member_joined(struct node_disk *d, uint32_t member, struct node_slot *from)
 {
 	struct node_slot *slot = &d->slots[member];
@@ -159,7 +162,11 @@ int node_pool_renew(struct node_disk *d, uint32_t member)
 
 /* --- members that return ------------------------------------------------------------------- */
 
-/* Returns the member whose disk is in the folder of `from`. -ENOENT: another disk or none is there; -EAGAIN: the disk must be reopened; -ESTALE: another disk has replaced the member. */
+/*
+ * Lets the member return to the pool with its disk, which is in the folder of `from`. -ENOENT: the
+ * folder has another disk or none; -EAGAIN: the disk must be reopened; -ESTALE: another disk has
+ * replaced the member.
+ */
 static int return_from(struct node_disk *d, uint32_t member, struct node_slot *from)
 {
 	int ours = slot_is_ours(from);
@@ -192,7 +199,8 @@ static int return_from(struct node_disk *d, uint32_t member, struct node_slot *f
 	return 0;
 }
 
-/* Returns a member from its own folder, or from the folder of a spare that had replaced it. */
+/* Lets a member return to the pool, with the disk in its own folder or in the folder of a spare
+ * that had replaced it. */
 static int member_return(struct node_disk *d, uint32_t member)
 {
 	int rc = return_from(d, member, &d->slots[member]);
@@ -247,12 +255,15 @@ static uint32_t members_out(struct node_disk *d, uint32_t member)
 	return n;
 }
 
-/* Replaces or gives up a member that is out for give_up_ns, if the code tolerates it. */
+/* Replaces or gives up a member that has been absent or failed for give_up_ns, if the code
+ * tolerates it. */
 static void member_expire(struct node_disk *d, uint32_t m)
 {
 	struct node_slot *slot = &d->slots[m];
 	bool was_gone = slot->vanished || store_pool_member(d->pool, m) == NULL;
-	/* Not the begin of the keeper's round: the member may have been found down after that. */
+	/*
+	 * Read the clock again: the member may have been found down after the keeper's round began.
+	 */
 	uint64_t now_ns = rt_now_ns();
 
 	if (slot->down_ns == 0)
@@ -292,9 +303,10 @@ static bool may_take_back(struct node_disk *d)
 		(b->last_rc == -ENODATA && b->progress.failed == 0));
 }
 
-/* Reports whether a member that is down should return. A given-up one returns if the keeper gave
- * it up while its folder was missing, or if chunks are lost without it and no operator gave it
- * up. */
+/*
+ * Reports whether a member that is down should return. A given-up member returns if the keeper gave
+ * it up while its folder was missing, or if chunks are lost without it and no operator gave it up.
+ */
 static bool should_return(struct node_disk *d, uint32_t m)
 {
 	const struct node_slot *slot = &d->slots[m];

@@ -16,9 +16,11 @@
 #define PARALLEL_MIN 8
 #define PARALLEL_MAX 128
 
-/* Waits until the limits let the next chunk start. Each chunk that starts pays in advance what
- * the last one cost, so that waiting chunks do not all start together. charge_rate corrects the
- * payment. */
+/*
+ * Waits until the rate limits let the rebuild of the next chunk start. Each chunk that starts is
+ * charged in advance the cost of the last one, so that waiting chunks do not all start together.
+ * charge_rate corrects the advance charge.
+ */
 static int await_rate(struct node_disk *d, uint64_t *paid_ns)
 {
 	struct node_rebuild *b = &d->rebuild;
@@ -48,9 +50,11 @@ static double cost_ns(double bytes, uint64_t bytes_per_s)
 	return bytes_per_s == 0 ? 0 : bytes / (double)bytes_per_s * (double)NS_PER_S;
 }
 
-/* Charges the limits for the progress since the last call, and takes back the payment in
- * advance. Chunks run in parallel: charged_rows and charged_bytes make sure that no progress is
- * charged twice. */
+/*
+ * Charges the progress since the last call to the rate limits, and takes back the advance charge
+ * paid_ns. Chunks run in parallel: charged_rows and charged_bytes make sure that no progress is
+ * charged twice.
+ */
 static void charge_rate(struct node_disk *d, uint64_t paid_ns)
 {
 	const struct node_disks_options *o = &d->owner->options;
@@ -72,7 +76,7 @@ static void charge_rate(struct node_disk *d, uint64_t paid_ns)
 	b->next_ns = max_u64(b->next_ns, rt_now_ns()) + b->last_cost_ns;
 }
 
-/* Runs the work on one chunk when the limits allow it, as a Bronze request of the disk. */
+/* Runs the rebuild of one chunk when the rate limits allow it, as a Bronze request of the disk. */
 static int rebuild_pace(void *ctx, void (*work)(void *arg), void *arg)
 {
 	struct node_disk *d = ctx;
@@ -124,7 +128,8 @@ static void rebuild_once(struct node_disk *d)
 	b->rows += b->progress.rebuilt;
 	b->bytes += b->progress.bytes;
 	b->retry_ns = rt_now_ns() + (b->last_rc == -ENODATA ? LOST_RETRY_NS : RETRY_NS);
-	/* Cancelled because the disk is being reopened: start again without a pause. */
+	/* The rebuild was cancelled because the disk is being reopened: the next rebuild starts
+	 * without a pause. */
 	if (b->last_rc == -ECANCELED)
 		b->retry_ns = 0;
 	log_info("rebuild_ended",

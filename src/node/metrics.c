@@ -228,8 +228,8 @@ struct counter {
 	const char *type;
 	const char *help;
 	size_t offset;
-	bool small;   /* the field is uint32_t, else uint64_t */
-	bool seconds; /* the field is in ns, printed in seconds */
+	bool small;   /* the type of the field is uint32_t; false: uint64_t */
+	bool seconds; /* the field is in ns and is printed in seconds */
 };
 
 #define AT(field) offsetof(struct sched_stats, field)

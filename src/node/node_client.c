@@ -287,8 +287,8 @@ static int ranges_init(struct ranges *r, const struct node_range *ranges, size_t
 	return 0;
 }
 
-/* Copies the results of the ranges. Their CRCs must combine to that of the payload, which rpc
- * verified: then each is verified too. */
+/* Copies the results of the ranges. The CRCs of the ranges must combine to the CRC of the payload,
+ * which rpc verified; then the CRC of each range is verified too. */
 static int take_ranges(struct node_call *c, const Terrane__Node__GetResponse *m,
 		       struct node_range *ranges, size_t n, uint64_t bytes,
 		       const struct slice *payload)

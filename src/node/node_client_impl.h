@@ -13,7 +13,7 @@ struct node_ask {
 	bool repeatable;
 };
 
-/* As rpc_call; also sets the results of c. */
+/* Sends a request with rpc_call; also sets in c the fields that each call sets (node_client.h). */
 int node_ask(struct node_call *c, const struct node_ask *a, struct rpc_reply *reply);
 
 /* Sets the error for a response that does not fit its request; returns -EPROTO. */

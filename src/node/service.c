@@ -46,7 +46,7 @@ int work_begin(struct work *w, struct rpc_request *r, uint64_t disk)
 	return rc;
 }
 
-/* The text of an error that the handler did not explain. */
+/* Returns the text of an error that the handler did not explain. */
 static const char *work_error_text(int rc)
 {
 	switch (rc) {

@@ -34,7 +34,8 @@ struct node_serve_options {
 	void *ctx;
 };
 
-/* Receives use at most half of the pool, so half must hold the largest payload. */
+/* Smallest value of pool_bytes. Received payloads use at most half of the pool, so half must hold
+ * the largest payload. */
 #define NODE_POOL_MIN (2 * (uint64_t)NODE_BYTES_MAX)
 
 /* Serves until the process is asked to stop, then returns 0. Returns the error that prevented

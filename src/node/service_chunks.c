@@ -10,8 +10,9 @@
 #include "base/err.h"
 #include "node/service_impl.h"
 
-#define SMALL_BYTES 4096      /* charged for reading or changing the head of a chunk */
-#define LIST_BYTES (64 * KIB) /* charged for a page of names */
+/* bytes that the scheduler charges for reading or changing the head of a chunk */
+#define SMALL_BYTES 4096
+#define LIST_BYTES (64 * KIB) /* bytes that the scheduler charges for a page of names */
 
 static struct store_data payload_data(const struct rpc_request *r, struct iovec *piece)
 {
@@ -34,7 +35,7 @@ static int no_name(struct rpc_request *r)
 struct change {
 	struct list link;
 	struct chunk_id id;
-	bool alone; /* excludes other changes of the chunk */
+	bool alone; /* no other change of the chunk may run */
 };
 
 static bool change_waits(const struct node_disk *d, const struct change *c)
@@ -229,9 +230,9 @@ int handle_fence(struct rpc_request *r)
 struct chunk_list {
 	struct work w;
 	Terrane__Node__ChunkName **names;
-	uint32_t *status; /* of each chunk of a delete */
+	uint32_t *status; /* result of each chunk of a delete */
 	const ProtobufCBinaryData *labels;
-	Terrane__Node__ChunkStat *stat; /* of each chunk of a stat */
+	Terrane__Node__ChunkStat *stat; /* description of each chunk of a stat */
 	struct chunk_stat *st;
 	bool cut; /* the request was cancelled or met its deadline */
 	int cut_rc;
@@ -253,8 +254,11 @@ static void chunk_list_note(struct chunk_list *s, int rc)
 	s->cut_rc = rc;
 }
 
-/* Compares the label of the stored chunk with the caller's. 0: equal, or both unreadable;
- * -ESTALE: different; else the error of stat. */
+/*
+ * Compares the label of the stored chunk with the label that the caller expects. 0: the labels are
+ * equal, or the caller expects an unreadable chunk and the chunk is unreadable; -ESTALE: different;
+ * else the error of stat.
+ */
 static int delete_check(struct store *store, struct chunk_id id, const ProtobufCBinaryData *label)
 {
 	uint8_t want[STORE_LABEL_BYTES];
@@ -438,8 +442,8 @@ static int reply_ranges(struct rpc_request *r, const struct store_range *bad, si
 	return 0;
 }
 
-/* Reads the length of the chunk for the scheduler. An error of stat is ignored, because the scan
- * reports it. */
+/* Reads the length of the chunk for the scheduler. Ignores an error of stat, because the scan
+ * reports that error. */
 static int scan_stat(struct work *w, struct chunk_id id, struct chunk_stat *st)
 {
 	struct sched_request want = work_request(w, SCHED_NAMES, SMALL_BYTES);

@@ -7,11 +7,12 @@
 #include "base/buf.h"
 #include "node/service_impl.h"
 
-#define LOSSES_BYTES (1 * MIB) /* charged for the rows that a page of losses reads, roughly */
+/* bytes that the scheduler charges for a page of losses: roughly the rows that it reads */
+#define LOSSES_BYTES (1 * MIB)
 
 /* --- descriptions ---------------------------------------------------------------------------- */
 
-/* Why a disk in this state is not online. */
+/* Returns the reason, as text, why a disk in this state is not online. */
 static const char *state_reason(enum store_state state)
 {
 	switch (state) {
@@ -28,8 +29,8 @@ static const char *state_reason(enum store_state state)
 	}
 }
 
-/* Describes a member that is not online, from the keeper's last check; *out is NULL for one that
- * is. Does not wait, so the member cannot be closed during the call. */
+/* Describes a member that is not online, from the keeper's last check. *out is NULL for a member
+ * that is online. Does not wait, so the member cannot be closed during the call. */
 static int member_info(struct rpc_request *r, struct node_disk *d, uint32_t m,
 		       Terrane__Node__PoolMember **out)
 {
@@ -334,7 +335,9 @@ int handle_pool_replace(struct rpc_request *r)
 	if (rc == 0)
 		rc = node_pool_renew(w.disk, q->member);
 	if (rc == -ENOENT)
-		rc = rpc_fail(r, rc, "its folder holds no empty disk, and there is no free spare");
+		rc = rpc_fail(r, rc,
+			      "the folder of the member holds no empty disk, and the pool has no "
+			      "free spare");
 	if (rc == -EBUSY)
 		rc = rpc_fail(r, rc, "the member has not failed: give it up first");
 	return work_end(&w, rc);

@@ -16,10 +16,10 @@
 struct reading {
 	struct work w;
 	const Terrane__Node__GetRequest *q;
-	uint64_t bytes; /* sum over all ranges */
+	uint64_t bytes; /* sum of the lengths of all ranges */
 	uint8_t *base;  /* memory of the first range */
-	/* For each range: */
-	uint64_t *offset; /* offset from base */
+	/* The arrays below have an entry for each range: */
+	uint64_t *offset; /* offset of the range from base */
 	int *rc;
 	uint32_t *crc;
 };
@@ -35,8 +35,8 @@ static int check_range(const Terrane__Node__ReadRange *m)
 	return m->offset + m->len > STORE_CHUNK_MAX ? -ERANGE : 0;
 }
 
-/* If the read has several slices, checks the range against the chunk's length before the first
- * one, so that no slice is read in vain. */
+/* Checks the range against the chunk's length before the first slice of a read of several slices,
+ * so that no slice is read in vain. */
 static int check_end(struct store *s, struct chunk_id id, const struct sched_turn *t, uint64_t off,
 		     uint64_t len)
 {
@@ -89,7 +89,8 @@ static void read_one(void *ctx, size_t i)
 	g->crc[i] = crc32c(0, g->base + g->offset[i], len);
 }
 
-/* -EINVAL, -EMSGSIZE. */
+/* Computes where each range lies in the response buffer. -EINVAL: a range is invalid; -EMSGSIZE:
+ * the ranges are too long. */
 static int reading_lay_out(struct reading *g)
 {
 	const Terrane__Node__GetRequest *q = g->q;
@@ -142,7 +143,7 @@ static int read_all(struct reading *g)
 {
 	struct rpc_request *r = g->w.r;
 	struct buf *b = NULL;
-	/* The page offset of the first range, unless the buffer would get too large. */
+	/* The first range starts at its page offset, unless the buffer would get too large. */
 	uint64_t skew = g->q->ranges[0]->offset % BUF_ALIGN;
 	if (g->bytes + skew > NODE_BYTES_MAX)
 		skew = 0;

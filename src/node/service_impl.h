@@ -19,18 +19,21 @@ struct node {
 	struct node_disks disks;
 	struct rt_pool pool;
 	struct rpc_server *server;
-	uint64_t held_max; /* limit for the payload of one disk's reads, and of its writes */
+	/* limit in bytes for the payload of one disk's reads, and as much for its writes */
+	uint64_t held_max;
 };
 
-/* A request and its disk. */
+/* A request that runs and the disk that it uses. */
 struct work {
 	struct rpc_request *r;
 	struct node *node;
 	struct node_disk *disk;
 	char group[SCHED_NAME_MAX + 1];
 	enum sched_class class;
-	uint64_t read_bytes;  /* counted in disk->read_bytes */
-	uint64_t write_bytes; /* counted in disk->write_bytes */
+	/* payload bytes of this request that are counted in disk->read_bytes */
+	uint64_t read_bytes;
+	/* payload bytes of this request that are counted in disk->write_bytes */
+	uint64_t write_bytes;
 };
 
 /*

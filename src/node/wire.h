@@ -8,13 +8,13 @@
 #include "store/pool.h"
 #include "store/store.h"
 
-#define NODE_RANGES_MAX 1024 /* ranges of one get */
-#define NODE_NAMES_MAX 1024  /* chunks of one delete or stat */
-#define NODE_LIST_MAX 4096   /* chunks of one list */
-#define NODE_SCAN_MAX 1024   /* bad ranges of one scan */
-#define NODE_LOSSES_MAX 256  /* losses of one pool_losses */
-#define NODE_RUNS_MAX 4096   /* runs of one pool_patch */
-#define NODE_DISKS_MAX 256   /* disks of one node */
+#define NODE_RANGES_MAX 1024 /* limit for the ranges of one get */
+#define NODE_NAMES_MAX 1024  /* limit for the chunks of one delete or stat */
+#define NODE_LIST_MAX 4096   /* limit for the chunks in one response of list */
+#define NODE_SCAN_MAX 1024   /* limit for the damaged ranges in one response of scan */
+#define NODE_LOSSES_MAX 256  /* limit for the losses in one response of pool_losses */
+#define NODE_RUNS_MAX 4096   /* limit for the runs of one pool_patch */
+#define NODE_DISKS_MAX 256   /* limit for the disks of one node */
 /* Largest payload of a put, append, get or patch. */
 #define NODE_BYTES_MAX RPC_PAYLOAD_MAX
 
@@ -24,10 +24,8 @@ extern const struct rpc_type node_type_put, node_type_append, node_type_get, nod
 	node_type_pool_losses, node_type_pool_patch, node_type_pool_fail, node_type_pool_replace,
 	node_type_pool_rebuild;
 
-/*
- * Convert messages to the types of store.h. A message of a peer may hold any values: -EINVAL for
- * missing parts and values out of range.
- */
+/* Convert messages to the types of store.h. The message of a peer may hold any values. -EINVAL: a
+ * part is missing or a value is out of range. */
 int node_chunk_from(struct chunk_id *out, const Terrane__Node__ChunkName *m);
 int node_cursor_from(struct store_cursor *out, const Terrane__Node__Cursor *m);
 int node_stat_from(struct chunk_stat *out, const Terrane__Node__ChunkStat *m);
@@ -37,10 +35,10 @@ int node_state_from(enum store_state *out, Terrane__Node__DiskState m);
 
 /* Convert the types of store.h to messages. */
 void node_chunk_to(Terrane__Node__ChunkName *m, struct chunk_id id);
-/* `last` is the memory for m->last. */
+/* Converts a cursor to a message. `last` is the memory for m->last, owned by the caller. */
 void node_cursor_to(Terrane__Node__Cursor *m, Terrane__Node__ChunkName *last,
 		    const struct store_cursor *at);
-/* m->label points into st. */
+/* Converts the description of a chunk to a message. m->label points into st. */
 void node_stat_to(Terrane__Node__ChunkStat *m, const struct chunk_stat *st);
 
 #endif

@@ -178,7 +178,7 @@ static void lose_many(struct world *w)
 
 static void faulty_time(struct world *w)
 {
-	assert(!w->working && w->requested == REQUEST_NONE);
+	assert(!w->working);
 	struct node_place *victim = any_node(w);
 	unsigned disk = (unsigned)rng_below(&w->rng, w->plan.disks);
 	w->end_ns = sim_now_ns(w->sim) + w->plan.faulty_ns;

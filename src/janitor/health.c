@@ -13,8 +13,7 @@
  * writer has ended it.
  *
  * No request is sent to a disk. Damage that no reader and no scrub has met is not counted, and a
- * chunk that is
- * damaged in one place may still help to repair the block; then the next survey shows that.
+ * chunk that is damaged in one place may still help to repair the block; then the next survey shows that.
  */
 #include <assert.h>
 #include <errno.h>

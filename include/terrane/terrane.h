@@ -68,7 +68,7 @@ extern "C" {
 #endif
 
 struct terrane;       /* a cluster */
-struct terrane_file;  /* an open file */
+struct terrane_file;  /* an open file of a cluster */
 struct terrane_op;    /* an asynchronous call */
 struct terrane_queue; /* a queue of completed calls */
 
@@ -77,11 +77,12 @@ struct terrane_queue; /* a queue of completed calls */
 #define TERRANE_ERROR_MAX 256
 
 struct terrane_error {
-	int code;                     /* as returned by the call */
+	int code;                     /* error code as returned by the call: a negative errno */
 	char text[TERRANE_ERROR_MAX]; /* one line, without the name of the code */
 };
 
-/* Return the name of a code ("ENOENT") and what it means here, for either sign. Never NULL. */
+/* Return the name of an error code ("ENOENT"), and a text that says what the code means in
+ * this library. Accept codes of either sign. Never NULL. */
 const char *terrane_error_name(int code);
 const char *terrane_error_text(int code);
 
@@ -90,9 +91,9 @@ const char *terrane_version(void);
 
 /* --- options of a call ------------------------------------------------------------------------ */
 
-/* Priority at the disks: gold before silver before bronze. */
+/* Traffic class: its priority at the disks is gold before silver before bronze. */
 enum terrane_class {
-	TERRANE_CLASS_DEFAULT, /* the class of the cluster file, else silver */
+	TERRANE_CLASS_DEFAULT, /* the class that the cluster file sets, else silver */
 	TERRANE_GOLD,
 	TERRANE_SILVER,
 	TERRANE_BRONZE,
@@ -101,17 +102,19 @@ enum terrane_class {
 /* Where the blocks that a call writes are kept. A block stays there: repair, rebalance, re-
  * encoding and compaction keep it on its media. */
 enum terrane_media {
-	TERRANE_MEDIA_DEFAULT, /* disk; terrane_seal: where the blocks are */
+	TERRANE_MEDIA_DEFAULT, /* disk; for terrane_seal: the media that the blocks are on */
 	TERRANE_MEDIA_DISK,
 	TERRANE_MEDIA_FLASH, /* -ENOSPC when too few flash disks have room */
-	TERRANE_MEDIA_FLASH_OR_DISK, /* each block that finds no room on flash goes to disk, and stays there */
+	/* each block that finds no room on flash goes to disk, and stays there */
+	TERRANE_MEDIA_FLASH_OR_DISK,
 };
 
 struct terrane_options {
-	/* For all calls. */
-	uint32_t timeout_ms; /* 0: 60 s */
+	/* Options of all calls: */
+	uint32_t timeout_ms; /* timeout of the call; 0: 60 s */
 	enum terrane_class traffic_class;
-	/* group whose demand the call counts to; NULL: that of the cluster file */
+	/* traffic group to which the load of the call is charged; NULL: the group in the
+	 * cluster file */
 	const char *traffic_group;
 	uint64_t job_id; /* id of the training job, for the policies of the caches */
 	/* id of the data set's directory; 0: the directory of the file */
@@ -121,26 +124,27 @@ struct terrane_options {
 	/* CRC-32C of the bytes. Appends: the checksum taken by the application; the bytes are
 	 * compared with it (-EBADMSG) and it is carried to the disks. Reads: receives the
 	 * checksum of the returned bytes, combined from those they were stored with. NULL: the
-	 * library takes its own. */
+	 * library computes a checksum itself. */
 	uint32_t *crc32c;
 
-	/* For calls that create or write. Those of terrane_create apply to the whole file; an
-	 * append to a file that is not a log may name another encoding, for the blocks that
-	 * begin in it. */
-	/* "r3", "rs:4+2", "lrc:12+2+2", "mlec:4+2/4+1"; NULL: that of the cluster file. */
+	/* Options of calls that create or write. The options of terrane_create apply to the
+	 * whole file; an append to a file that is not a log may name another encoding, for the
+	 * blocks that begin in it. */
+	/* Encoding: "r3", "rs:4+2", "lrc:12+2+2", "mlec:4+2/4+1"; NULL: the encoding in the
+	 * cluster file. */
 	const char *encoding;
-	uint64_t block_bytes; /* 64 KiB to 64 MiB; 0: 64 MiB */
+	uint64_t block_bytes; /* block size, 64 KiB to 64 MiB; 0: 64 MiB */
 	/* How many chunks of a block must be stored for a write to succeed. 0: all but one
-	 * (sealed files), a majority (logs). Raised to the number that decodes plus one, where
-	 * the code allows it. */
+	 * (sealed files), a majority (logs). The library raises the value to one more than the
+	 * number of chunks that suffices to decode, if the encoding tolerates a loss. */
 	uint16_t quorum;
-	/* How many disks to ask for a reservation beyond those needed; the first to accept are
-	 * used. 0: a quarter more; TERRANE_NONE: no reservations, the needed disks are written
-	 * to directly. */
+	/* How many disks get a reservation request beyond the number needed; the first disks
+	 * that accept are used. 0: a quarter more; TERRANE_NONE: no reservations, the needed
+	 * disks are written to directly. */
 	uint16_t extra_disks;
 	uint16_t blocks_in_flight; /* blocks of one file that are written at a time; 0: 4 */
 
-	/* For calls that read. */
+	/* Options of calls that read: */
 	/* How many hedges (other plans to get the same bytes) may run at once when the first is
 	 * slow. 0: 1; TERRANE_NONE: none. */
 	uint16_t hedge;
@@ -149,7 +153,8 @@ struct terrane_options {
 
 	uint64_t reserved[5];
 
-	/* For calls that create, write or seal; applies to the file as its encoding does. */
+	/* Media of new blocks, for calls that create, write or seal; applies to the same
+	 * blocks as `encoding`. */
 	enum terrane_media media;
 	uint32_t reserved_32;
 };
@@ -159,8 +164,9 @@ struct terrane_options {
 /* --- calls that do not block ------------------------------------------------------------------ */
 
 /*
- * An asynchronous call. The caller owns it, sets done, queue or neither, and does not touch it until it has completed. All
- * arguments of the call, the options included, must live as long. Completion is reported in one of these ways:
+ * An asynchronous call. The caller owns it, sets done, queue or neither, and does not touch it until it has
+ * completed. All arguments of the call, the options included, must live as long. Completion is reported in one of
+ * these ways:
  *   done   is called on the library's thread. It must not block and not call a blocking function of this library; it may
  *          start calls and may free the op;
  *   queue  receives the op, see terrane_queue_take;
@@ -170,15 +176,15 @@ struct terrane_op {
 	void (*done)(struct terrane_op *op);
 	struct terrane_queue *queue;
 	void *user;
-	int64_t result; /* what the blocking function would have returned */
+	int64_t result; /* result of the call: what the blocking function would have returned */
 	uint64_t private_[4];
 };
 
 /* Blocks until the op has completed and returns op->result. Only for ops without done and queue. */
 int64_t terrane_wait(struct terrane *t, struct terrane_op *op);
 
-/* Asks the call to end early, usually with -ECANCELED; it still completes. A change that was
- * sent may be executed. Does nothing if the op has completed. */
+/* Requests that the call ends early, usually with -ECANCELED; the op still completes. A change
+ * that was sent may be executed. Does nothing if the op has completed. */
 void terrane_cancel(struct terrane *t, struct terrane_op *op);
 
 /* Opens a queue of completed ops, for event loops: its descriptor is readable while the queue
@@ -188,18 +194,20 @@ int terrane_queue_fd(const struct terrane_queue *q);
 /* Takes up to max ops, oldest first; waits for the first one (timeout_ms < 0: without limit).
  * Returns their number. */
 int terrane_queue_take(struct terrane_queue *q, struct terrane_op **ops, int max, int timeout_ms);
-/* Closes the queue. No running op may name it. */
+/* Closes the queue. No running op may have it as its queue. */
 void terrane_queue_close(struct terrane_queue *q);
 
 /* --- the cluster ------------------------------------------------------------------------------ */
 
 struct terrane_open_options {
-	const char *tenant;        /* NULL: that of the cluster file */
-	const char *traffic_group; /* for calls that name none; NULL: that of the cluster file */
+	const char *tenant; /* name of the tenant; NULL: the tenant in the cluster file */
+	/* traffic group of calls whose options name none; NULL: the group in the cluster file */
+	const char *traffic_group;
 	enum terrane_class traffic_class;
 	/* limit of memory for blocks that are read or written; 0: 640 MiB */
 	uint64_t memory_bytes;
-	uint32_t connect_timeout_ms; /* 0: 3 s */
+	/* timeout of the first contact with a metadata server; 0: 3 s */
+	uint32_t connect_timeout_ms;
 	struct terrane_error *error; /* filled in when opening fails; may be NULL */
 	uint64_t reserved[6];
 };
@@ -227,7 +235,7 @@ void terrane_close(struct terrane *t);
 
 /* Counters since terrane_open. */
 struct terrane_stats {
-	uint64_t read_bytes, written_bytes; /* bytes of the application */
+	uint64_t read_bytes, written_bytes; /* bytes that the application has read and written */
 	uint64_t chunk_reads;               /* reads of chunks sent to nodes */
 	uint64_t hedged_reads;              /* hedges begun because a plan was slow */
 	uint64_t rebuilt_reads;             /* reads whose bytes were computed from other chunks */
@@ -247,13 +255,17 @@ enum terrane_kind { TERRANE_FILE = 1, TERRANE_DIRECTORY = 2 };
 struct terrane_stat {
 	uint64_t id; /* identifies the file or directory even if it is renamed */
 	enum terrane_kind kind;
-	bool sealed;       /* it can never change again; a file that is not sealed is a log */
-	uint64_t size;     /* bytes */
-	uint64_t mtime_ns; /* since 1970 */
+	/* the file or directory can never change again; a file that is not sealed is a log */
+	bool sealed;
+	uint64_t size;     /* length of the file in bytes */
+	uint64_t mtime_ns; /* time of the last change, since 1970 */
 	/* Only set by terrane_file_stat: */
-	uint64_t block_bytes;     /* of a file being written */
-	char encoding[32];        /* of its first block, or of new ones when it is being written */
-	enum terrane_media media; /* the same; TERRANE_MEDIA_DEFAULT when there is no block yet */
+	uint64_t block_bytes; /* block size of a file that is open for writing */
+	/* encoding of the file's first block, or of its next blocks if it is open for writing */
+	char encoding[32];
+	/* media of the file's first block, or of its next blocks if it is open for writing;
+	 * TERRANE_MEDIA_DEFAULT while the file has no block */
+	enum terrane_media media;
 	uint32_t reserved_32;
 	uint64_t reserved[3];
 };
@@ -263,17 +275,18 @@ int terrane_stat(struct terrane *t, const char *path, struct terrane_stat *out,
 int terrane_stat_id(struct terrane *t, uint64_t id, struct terrane_stat *out,
 		    const struct terrane_options *o);
 
-/* make missing parents; the directory may exist */
+/* also make missing parent directories; succeed if the directory exists */
 enum terrane_mkdir_flags { TERRANE_PARENTS = 1 };
 
 /* Makes a directory. -EEXIST, -EROFS (its parent is sealed). */
 int terrane_mkdir(struct terrane *t, const char *path, unsigned flags,
 		  const struct terrane_options *o);
 
-/* Renames or moves. Atomic within one directory; a file replaces a file of the new name. A file
- * that is moved to another directory must be sealed (-EBUSY) and gets a new id; a directory
- * keeps its id. -EEXIST, -EISDIR: the new name is taken; -EINVAL: into itself; -EBUSY: the
- * directory is being moved by another call; -EROFS: a directory is sealed. */
+/* Renames or moves a file or directory. Atomic within one directory; a file replaces a file of
+ * the new name. A file that is moved to another directory must be sealed (-EBUSY) and gets a
+ * new id; a directory keeps its id. -EEXIST, -EISDIR: the new name is taken; -EINVAL: a
+ * directory would move into itself; -EBUSY: the directory is being moved by another call;
+ * -EROFS: a directory is sealed. */
 int terrane_rename(struct terrane *t, const char *from, const char *to,
 		   const struct terrane_options *o);
 
@@ -295,12 +308,12 @@ struct terrane_entry {
 	uint64_t id;
 	enum terrane_kind kind;
 	bool sealed;
-	uint64_t size; /* exact for sealed files; may be stale for logs */
+	uint64_t size; /* length in bytes; exact for sealed files, may be stale for logs */
 	uint64_t mtime_ns;
 	uint64_t reserved[2];
 };
 
-/* Position in a list. Zeroed: the beginning. */
+/* Position in the listing of a directory. Zeroed: the beginning. */
 struct terrane_cursor {
 	uint8_t private_[320];
 };
@@ -316,20 +329,21 @@ int64_t terrane_list_id(struct terrane *t, uint64_t dir_id, struct terrane_curso
 /* --- writing ---------------------------------------------------------------------------------- */
 
 enum terrane_create_flags {
-	TERRANE_REPLACE = 1, /* closing replaces a file of that name */
-	TERRANE_LOG = 2,     /* a log: quorum appends, visible at once */
+	TERRANE_REPLACE = 1, /* closing the file replaces an existing file of that name */
+	TERRANE_LOG = 2,     /* create a log: appends are stored by a quorum and visible at once */
 };
 
 /* Creates a file for writing. encoding, block_bytes, quorum, extra_disks, blocks_in_flight,
  * media, traffic and tags of o apply to the file. -EEXIST, -EISDIR, -EROFS (sealed directory),
  * -EINVAL: the encoding is invalid; -ENOSPC: fewer disks of the media accept new data than the
- * encoding needs, or the cluster has so few racks that one would get more chunks of a block than
- * the encoding tolerates to lose. The error text has the numbers. */
+ * encoding needs, or the cluster has so few racks that one rack would get more chunks of a
+ * block than the encoding tolerates to lose. The error text has the numbers. */
 int terrane_create(struct terrane *t, const char *path, unsigned flags, struct terrane_file **out,
 		   const struct terrane_options *o);
 
-/* Opens a log for append: takes the write token and ends the open block of the previous writer.
- * -EROFS: the file is sealed; -EISDIR; -ENODATA: no replica of its last block is reachable. */
+/* Opens a log for append: takes the write token and ends the open block of the previous
+ * writer. -EROFS: the file is sealed; -EISDIR; -ENODATA: no replica of the log's last block is
+ * reachable. */
 int terrane_append_open(struct terrane *t, const char *path, struct terrane_file **out,
 			const struct terrane_options *o);
 
@@ -354,7 +368,7 @@ int terrane_flush(struct terrane_file *f, const struct terrane_options *o);
  * since terrane_create. */
 int terrane_file_close(struct terrane_file *f, const struct terrane_options *o);
 
-/* Frees f without making it visible; what was appended to a log stays. */
+/* Frees f without making the file visible; bytes that were appended to a log stay. */
 void terrane_file_discard(struct terrane_file *f);
 
 struct terrane_small {
@@ -363,8 +377,8 @@ struct terrane_small {
 	const void *data;
 	size_t len;
 	const uint32_t *crc32c; /* CRC-32C taken by the application; NULL: none */
-	int result;             /* of this file */
-	uint64_t id;            /* of this file, when result is 0 */
+	int result;             /* result of this file: 0 or an error */
+	uint64_t id;            /* id of the new file, when result is 0 */
 	uint64_t reserved[2];
 };
 
@@ -382,13 +396,15 @@ int terrane_pack(struct terrane *t, const char *dir, struct terrane_small *files
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* Open a file for reading. -EISDIR. By id no directory is read: -ENOENT if the file was removed. */
+/* Open a file for reading, by path or by id. -EISDIR. Opening by id reads no directory;
+ * -ENOENT: the file was removed. */
 int terrane_file_open(struct terrane *t, const char *path, struct terrane_file **out,
 		      const struct terrane_options *o);
 int terrane_file_open_id(struct terrane *t, uint64_t id, struct terrane_file **out,
 			 const struct terrane_options *o);
 
-/* As terrane_stat; for a file open for writing the size counts all bytes that were appended. */
+/* Returns the attributes of an open file, like terrane_stat. The size of a file open for
+ * writing includes all bytes that were appended. */
 int terrane_file_stat(struct terrane_file *f, struct terrane_stat *out,
 		      const struct terrane_options *o);
 
@@ -402,8 +418,8 @@ int64_t terrane_pread(struct terrane_file *f, void *buf, size_t len, uint64_t of
 int64_t terrane_preadv(struct terrane_file *f, const struct iovec *iov, int n, uint64_t offset,
 		       const struct terrane_options *o);
 
-/* One range of a batch: of an open file; file NULL: of the file with that id; id 0: of the file
- * at path. */
+/* One range of a batch. The file is `file` if that is not NULL, else the file with the id `id`
+ * if that is not 0, else the file at `path`. */
 struct terrane_range {
 	struct terrane_file *file;
 	uint64_t id;
@@ -412,7 +428,7 @@ struct terrane_range {
 	size_t len;
 	void *buf;
 	int64_t result;  /* bytes read, fewer than len only at the end of the file, or an error */
-	uint32_t crc32c; /* of the bytes read */
+	uint32_t crc32c; /* CRC-32C of the bytes that were read */
 	void *user;
 	uint64_t private_[2];
 };
@@ -421,10 +437,11 @@ struct terrane_range {
 int terrane_read_batch(struct terrane *t, struct terrane_range *ranges, size_t n,
 		       const struct terrane_options *o);
 
-/* Reads a batch and returns its ranges one by one: in their order, or (in_order false) in the
- * order in which they end. terrane_batch_next waits for one: 1, or 0 when all were returned;
- * each has its own result. terrane_batch_close cancels the rest and returns when no buffer will
- * be written to any more. */
+/* Reads a batch of ranges and returns the ranges one by one: in their order, or with in_order
+ * false in the order in which they end. terrane_batch_next waits for the next range and
+ * returns 1, or 0 when all ranges were returned; each range has its own result.
+ * terrane_batch_close cancels the ranges that have not ended, and returns when the library
+ * does not write to their buffers any more. */
 struct terrane_batch;
 int terrane_batch_open(struct terrane *t, struct terrane_range *ranges, size_t n, bool in_order,
 		       struct terrane_batch **out, const struct terrane_options *o);
@@ -436,9 +453,9 @@ uint32_t terrane_crc32c(uint32_t crc, const void *data, size_t len);
 
 /* --- asynchronous variants -------------------------------------------------------------------- */
 
-/* Each starts the call of its name without _start and returns 0, or an error if it was not
- * started (op does not complete then): -EINVAL, -ENOMEM, -ESHUTDOWN. op->result receives the
- * result of the call. */
+/* Each function starts the call that has its name without _start and returns 0. op->result
+ * receives the result of the call. If the call cannot be started the function returns an error
+ * and op does not complete: -EINVAL, -ENOMEM, -ESHUTDOWN. */
 int terrane_stat_start(struct terrane *t, const char *path, struct terrane_stat *out,
 		       const struct terrane_options *o, struct terrane_op *op);
 int terrane_stat_id_start(struct terrane *t, uint64_t id, struct terrane_stat *out,

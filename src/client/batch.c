@@ -21,38 +21,41 @@
 
 #define RANGES_AT_ONCE 64
 #define RANGE_BYTES BLOCK_RANGE_SMALL /* larger ranges are read one by one */
-#define WINDOW_RANGES 8192            /* ranges that are processed together */
+#define WINDOW_RANGES 8192            /* number of ranges that are processed together */
 #define ARENA_BYTES (64 * MIB)
 
 /* The bytes of one block that a range of the batch needs. */
 struct part {
-	struct block_range range; /* block is NULL: it was deleted */
+	/* range of the block to read; its block is NULL if the block was deleted */
+	struct block_range range;
 	struct iovec iov;
-	size_t owner;   /* index of the range of the batch */
-	uint64_t block; /* id */
+	size_t owner;   /* index of the batch's range that the part belongs to */
+	uint64_t block; /* id of the block */
 };
 
 /* The state of a range while it is read. */
 struct range_state {
-	size_t first, count; /* parts [first, first + count); count 0: read one by one, or done */
-	size_t left;         /* parts that have not ended */
-	bool batched;        /* it is read as parts */
-	int rc;              /* the first error of a part */
+	/* the range's parts are [first, first + count); count 0: the range is read by itself
+	 * or has ended */
+	size_t first, count;
+	size_t left;  /* number of parts that have not ended */
+	bool batched; /* the range is read as parts, together with other ranges */
+	int rc;       /* the first error of a part */
 };
 
 struct batch {
 	struct call *call;
-	struct engine_range *ranges; /* of the current window */
+	struct engine_range *ranges; /* ranges of the current window */
 	size_t count, next;
 	void (*done)(void *ctx, struct engine_range *r);
 	void *ctx;
 	int rc;
 	char why[FABRIC_ERROR_MAX];
 	struct range_state *states;
-	struct part *parts; /* in the order of their ranges */
+	struct part *parts; /* parts of all ranges, in the order of the ranges */
 	size_t part_count, part_capacity;
 	struct arena arena; /* memory of the block records */
-	struct map blocks;  /* id -> struct meta_block */
+	struct map blocks;  /* block id -> struct meta_block */
 };
 
 /* --- ranges ----------------------------------------------------------------------------------- */
@@ -211,7 +214,7 @@ static int blocks_resolve(struct batch *b)
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
-/* A part has ended. The range ends after its last part: only then does nothing write to the
+/* Notes the end of a part. Its range ends after the last part: only then does nothing write to the
  * user's memory. After an error the parts that have not begun are skipped. */
 static void part_done(void *ctx, struct block_range *range, const char *why)
 {
@@ -272,7 +275,7 @@ static void ranges_resolve(struct batch *b)
 	b->next = 0;
 	for (size_t i = 1; i < b->count && i < RANGES_AT_ONCE; i++)
 		if (rt_group_spawn(&g, "batch", resolve_fiber, b) < 0)
-			break; /* fewer fibers will do */
+			break; /* no memory for another fiber: the fibers that run do the work */
 	resolve_fiber(b);
 	rt_group_join(&g);
 }
@@ -290,7 +293,7 @@ static int window_run(struct batch *b)
 		b->states[i].left = b->states[i].count;
 	if (rc == 0)
 		rc = parts_read(b);
-	/* Ranges that were not read: the batch failed or was cancelled. */
+	/* End the ranges that were not read because the batch failed or was cancelled. */
 	int late = rc < 0 ? rc : -ECANCELED;
 	for (size_t i = 0; i < b->count; i++)
 		if (i >= resolved || (b->states[i].batched && b->states[i].count > 0))

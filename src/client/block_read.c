@@ -11,12 +11,13 @@
 #include "base/err.h"
 #include "client/chunks.h"
 
-#define COST_TRANSIENT 20000u /* its last read failed with a transient error */
+#define COST_TRANSIENT 20000u /* cost of a chunk whose last read failed with a transient error */
 #define COST_JITTER 16u
 #define BUDGET_WAIT_NS (5 * NS_PER_S)
 #define TRANSIENT_MAX 3 /* transient failures after which a chunk counts as lost */
 #define TRANSIENT_PAUSE_NS (20 * NS_PER_MS)
-#define COPY_BYTES (128 * KIB) /* copied and then summed while they are in the processor cache */
+/* bytes that are copied at a time and then summed while they are in the processor cache */
+#define COPY_BYTES (128 * KIB)
 
 struct reading {
 	struct stripe stripe;
@@ -89,14 +90,16 @@ static int reading_fetch(struct stripe *s, struct stripe_fetch *f)
 	return rc;
 }
 
-/* A disk that is busy or unreachable may answer again within a second. */
+/* Returns whether a read of the chunk may succeed when it is retried: a disk that is busy or
+ * unreachable may answer again within a second. */
 static bool failure_is_transient(int rc)
 {
 	return rc == -EAGAIN || rc == -EDQUOT || rc == -ETIME || disk_error_is_unreachable(rc);
 }
 
-/* A transient failure raises the cost of the chunk, so that the next plan avoids it if it can. A
- * permanent failure, or TRANSIENT_MAX transient ones, make the chunk lost. */
+/* Sets the cost of a chunk whose fetch failed. A transient failure raises the cost, so that
+ * the next plan avoids the chunk if it can. A permanent failure, or TRANSIENT_MAX transient
+ * failures, make the chunk lost. */
 static int reading_judge(struct stripe *s, const struct stripe_fetch *f, uint32_t *cost)
 {
 	struct reading *r = reading_of(s);
@@ -137,7 +140,8 @@ static int rebuild_enter(struct reading *r, const struct plan *p)
 	return rc;
 }
 
-/* Returns whether a hedge may begin. One that computes needs memory and budget; does not wait. */
+/* Returns whether a hedge with this plan may begin: a plan that computes needs memory and
+ * budget. Does not wait. */
 static bool hedge_admit(struct reading *r, const struct plan *p)
 {
 	struct fabric *f = r->call->fabric;
@@ -151,8 +155,9 @@ static bool hedge_admit(struct reading *r, const struct plan *p)
 	return budget_try(&f->budget);
 }
 
-/* When the budget is empty: replaces the plan by one that computes nothing and retries chunks
- * with transient failures, after a pause. -ENODATA: there is no such plan. */
+/* Replaces *p, when the budget of reconstructed reads is empty, by a plan that computes
+ * nothing and retries chunks with transient failures, after a pause. -ENODATA: no such plan
+ * exists. */
 static int plan_direct(struct reading *r, struct plan **p)
 {
 	const uint32_t *known = r->stripe.cost;
@@ -176,8 +181,9 @@ static int plan_direct(struct reading *r, struct plan **p)
 	return failures == 0 ? 0 : rt_sleep_ns(TRANSIENT_PAUSE_NS << failures);
 }
 
-/* A plan that computes takes from the budget. When the budget is empty, chunks with transient
- * failures are retried first; only without such a chunk does the read wait for the budget. */
+/* Admits a plan. A plan that computes takes from the budget. When the budget is empty, the
+ * read retries chunks with transient failures first, and waits for the budget only if no such
+ * chunk exists. */
 static int reading_admit(struct stripe *s, struct plan **p, bool hedge)
 {
 	struct reading *r = reading_of(s);
@@ -245,7 +251,7 @@ static const struct stripe_ops reading_ops = {
 
 /* --- handing out ------------------------------------------------------------------------------ */
 
-/* Copies to the user's memory and returns the checksum of the copy. */
+/* Copies len bytes to the user's memory and returns the checksum of the copy. */
 static uint32_t copy_out(const struct reading *r, const struct sink *sink, const uint8_t *bytes,
 			 uint64_t to, uint64_t len)
 {
@@ -312,7 +318,7 @@ static int reading_init(struct reading *r, const bool *avoid)
 		uint64_t disk = r->b->disks[i];
 		bool bad = disk == 0 || (avoid != NULL && avoid[i]);
 		uint32_t cost = bad ? CHUNK_LOST : disk_cost(f, disk);
-		/* A random part spreads the readers over the replicas. */
+		/* Add a random amount, so that readers are spread over the replicas. */
 		if (shape->copies && cost != CHUNK_LOST)
 			cost += (uint32_t)(rt_random_u64() % COST_JITTER);
 		r->stripe.cost[i] = cost;
@@ -331,7 +337,8 @@ static void reading_fini(struct reading *r)
 	gate_leave(&f->reads, r->read_bytes);
 }
 
-/* Gathers the chunks; explains -ENODATA in the error text. */
+/* Gathers the chunks with stripe_gather; on -ENODATA explains in the error text which disk
+ * failed. */
 static int reading_gather(struct reading *r)
 {
 	int rc = stripe_gather(&r->stripe);

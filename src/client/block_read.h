@@ -25,7 +25,7 @@
 
 /* The location of a block. */
 struct block_at {
-	uint64_t block; /* id in file extents */
+	uint64_t block; /* id of the block, as file extents have it */
 	/* id under which disks keep the chunks; changes when the block is re-encoded */
 	uint64_t chunk_block;
 	uint64_t len; /* readable bytes */
@@ -36,7 +36,7 @@ struct block_at {
 
 #define BLOCK_BAD_MAX 16
 
-/* What a read found out about chunks. The caller reports it. */
+/* Bad or stale chunks that a read met; the caller reports them. */
 struct block_findings {
 	int bad_count;
 	struct {
@@ -50,11 +50,12 @@ struct block_findings {
 };
 
 struct block_range_get {
-	uint64_t off, len; /* of the block: inside it, len > 0 */
+	uint64_t off, len; /* range inside the block in bytes; len > 0 */
 	const struct sink *sink;
-	const bool *avoid; /* shape.n: chunks that are known to be damaged; NULL: none */
-	/* Results: */
-	uint32_t crc; /* of the bytes in the sink */
+	/* array of shape.n; true: the chunk is known to be damaged; NULL: no chunk is */
+	const bool *avoid;
+	/* Results of the read: */
+	uint32_t crc; /* CRC-32C of the bytes in the sink */
 	struct block_findings findings;
 };
 

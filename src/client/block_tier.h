@@ -22,25 +22,28 @@
 
 /* Bytes [off, off + len) of a block, len > 0. */
 struct block_range {
-	const struct meta_block *block; /* its record, which may be stale; borrowed */
+	const struct meta_block *block; /* record of the block, which may be stale; borrowed */
 	uint64_t off, len;
 	struct sink sink; /* len bytes of memory */
-	/* 0 at first. The caller may set an error before the range is begun: then it is not
-	 * read. Set before done is called: 0 or the error of this range. */
+	/* Result of the range: 0 or an error, set before `done` is called. The caller
+	 * initializes it with 0, or with an error: then the range is not read. */
 	int rc;
-	uint32_t crc; /* of the bytes in the sink, if rc is 0 */
+	uint32_t crc; /* CRC-32C of the bytes in the sink; valid if rc is 0 */
 };
 
 struct block_read {
 	struct call *call;
-	struct block_range **ranges; /* borrowed; a tier may change their order */
-	size_t count;                /* > 0 */
-	/* true: the ranges, each of BLOCK_RANGE_SMALL at most, are unrelated. Each is read even
-	 * if another fails, and ranges on one disk may share a request. false: they are parts of
-	 * one read; after the first error the rest may end unread with that error. */
+	/* the ranges to read; borrowed; a tier may change their order */
+	struct block_range **ranges;
+	size_t count; /* number of ranges, > 0 */
+	/* true: the ranges are unrelated and each has at most BLOCK_RANGE_SMALL bytes. Every
+	 * range is read even if another range fails, and ranges on one disk may be read with
+	 * one request. false: the ranges are parts of one read; after the first error the
+	 * remaining ranges may end with that error without being read. */
 	bool independent;
-	/* Called once for each range, in a fiber of the read, after the last write to its sink.
-	 * why: the error text. NULL: the caller waits for the end of the read. */
+	/* Called once for each range, in a fiber of the read, after the last write to its
+	 * sink. `why` is the error text of the range. If done is NULL, no function is called
+	 * and the caller uses the results after the read. */
 	void (*done)(void *ctx, struct block_range *r, const char *why);
 	void *ctx;
 };
@@ -63,10 +66,11 @@ struct block_tier {
 	struct block_tier *below; /* set by engine_tier_add; NULL: this is the last tier */
 };
 
-/* Reads through the tiers of the call's engine, like their read slot. Waits. count may be 0. */
+/* Reads the ranges through all tiers of the call's engine, with the results of the tiers' read
+ * slot. Waits. The read's count may be 0. */
 int blocks_read(const struct block_read *r);
 
-/* Initializes the tier of the disks, the last one (disk_tier.c). */
+/* Initializes the disk tier, which is the last tier (disk_tier.c). */
 void disk_tier_init(struct block_tier *t);
 
 /* Ends a range: sets its result and calls done. */

@@ -19,7 +19,7 @@
 /* chunks up to this size are put without a reservation, which saves a round trip */
 #define SMALL_BYTES (64 * KIB)
 
-/* Counts of chunks of a block in one rack and on one node. */
+/* How many chunks of a block are in one rack and on one node. */
 struct same_domain {
 	unsigned rack, node;
 };
@@ -33,7 +33,7 @@ struct accepted {
 /* State of one block write, shared by the caller and the fibers of its chunks. Reference-
  * counted: fibers may outlive the caller. Fibers carry the context of the caller. */
 struct writing {
-	struct call call; /* copy of the caller's */
+	struct call call; /* copy of the caller's call */
 	struct block_write w;
 	struct shape shape;
 	struct coded chunks;
@@ -44,20 +44,23 @@ struct writing {
 		 * eta_ns */
 		*accepted;
 	size_t accepted_count, taken;
-	bool settled; /* enough reservations were answered: chunk fibers may take disks */
-	int unplaced; /* chunks without a disk; at 0 the remaining reservations are released */
+	bool settled; /* enough reservations were answered, so chunk fibers may take disks */
+	/* number of chunks without a disk; when it reaches 0 the unused reservations are
+	 * released */
+	int unplaced;
 	uint64_t *released; /* disks that accepted and whose reservations were released */
 	size_t released_count;
-	size_t reserving; /* running reservation fibers */
+	size_t reserving; /* number of running reservation fibers */
 	uint64_t *disks;
-	/* per chunk: the disk that stores it or is being sent it; 0: none */
+	/* disk of each chunk: it stores the chunk, or the chunk is being sent to it; 0: none */
 	uint64_t *targets;
 	/* the most chunks that the first n candidates put into one rack or node */
 	struct same_domain limit;
-	int ended, stored; /* chunks whose put has ended; of them, stored ones */
+	/* number of chunks whose put has ended, and number of these that were stored */
+	int ended, stored;
 	struct rt_cond change;
 	bool returned; /* block_write_take has returned */
-	bool reserve;  /* ask for reservations before puts */
+	bool reserve;  /* reservations are requested before puts */
 	int last_rc;
 	uint64_t last_disk;
 	unsigned refs;
@@ -180,7 +183,7 @@ static void released_add(struct writing *g, uint64_t disk)
 	g->released[g->released_count++] = disk;
 }
 
-/* Asks one candidate after another until one accepts. */
+/* Sends a reservation to one candidate after another until a candidate accepts. */
 static void reserve_fiber(void *arg)
 {
 	struct writing *g = arg;
@@ -238,7 +241,7 @@ static void release_rest(struct writing *g)
 		return;
 	g->refs++;
 	if (rt_group_spawn(&g->call.fabric->background, "release", release_fiber, g) < 0)
-		g->refs--; /* without a fiber the reservations expire */
+		g->refs--; /* no memory for a fiber: the reservations expire instead */
 }
 
 /* Returns the index of the accepted disk whose rack and node have the fewest chunks of the
@@ -284,7 +287,7 @@ static void accepted_pick(struct writing *g, size_t i, struct accepted *out)
 		release_rest(g);
 }
 
-/* Waits for a disk that accepted and takes it. */
+/* Waits until a disk has accepted a reservation and takes that disk for a chunk. */
 static int accepted_take(struct writing *g, struct accepted *out)
 {
 	for (;;) {
@@ -424,7 +427,8 @@ static struct writing *writing_new(struct call *c, const struct block_write *w,
 	if (g == NULL)
 		return NULL;
 	g->call = *c;
-	g->call.encoding = NULL; /* it is the caller's memory */
+	/* the text is in the caller's memory, which is invalid after the return */
+	g->call.encoding = NULL;
 	g->w = *w;
 	g->shape = *w->shape;
 	g->refs = 1;

@@ -3,8 +3,8 @@
  * Writes one block: encoded chunks to the first disks that accept them.
  *
  *     candidates  d1 d2 d3 d4 d5 d6 | d7 d8        n, and some more
- *     reserve     asks them all at once; of the disks that accept in time, the n with the shortest expected time get
- *                 a chunk
+ *     reserve     sends reservations to all candidates at once; of the disks that accept in time, the n with the
+ *                 shortest expected time get a chunk
  *     put         sends all chunks at once; a disk that fails is replaced by another that accepted
  *     done        when a quorum has stored its chunks, after a short grace for the rest
  *
@@ -23,7 +23,7 @@ struct late_chunk {
 	int chunk;
 	uint64_t disk;
 	uint32_t crc;
-	uint64_t release_count; /* of the record that names the other chunks */
+	uint64_t release_count; /* release count of the Block record that names the other chunks */
 	int rc;
 };
 
@@ -31,16 +31,17 @@ struct block_write {
 	uint64_t block; /* chunk_block: id under which disks keep the chunks */
 	uint64_t owner; /* block id in file extents, for the chunks' labels; 0: the same as block */
 	uint64_t epoch;
-	uint64_t release_count; /* of the record that will name the chunks */
+	uint64_t release_count; /* release count of the Block record that will name the chunks */
 	const struct shape *shape;
-	const uint64_t *candidates; /* disks, the preferred first */
-	size_t candidate_count;     /* at least shape->n */
-	int extra;                  /* reservations beyond n at the start */
+	/* ids of disks that may get a chunk, the preferred disks first */
+	const uint64_t *candidates;
+	size_t candidate_count; /* number of candidates, at least shape->n */
+	int extra;              /* reservations beyond n at the start */
 	int quorum;
 	bool no_reserve;   /* puts go to the first n candidates without reservations */
 	bool no_grace;     /* returns as soon as the quorum is reached */
 	bool open;         /* creates open chunks with room for capacity bytes, for appends */
-	uint64_t capacity; /* with open */
+	uint64_t capacity; /* bytes that an open chunk can grow to; only used with `open` */
 	/* bytes entered at the gate of writes; leaves the gate when the chunks are freed */
 	uint64_t gate_bytes;
 	/* Called in a fiber for each chunk that ended after the return: stored (rc 0) or failed.

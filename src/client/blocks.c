@@ -24,7 +24,9 @@
 #define LATE_PAUSE_NS (300 * NS_PER_MS)
 #define FIRST_EPOCH 1
 #define OVERLAP_BYTES (1 * MIB)
-#define EPOCH_AGE_NS (10 * NS_PER_S) /* shorter than any grace period */
+/* largest age of the known collector epoch with which chunks are written before their record;
+ * shorter than any grace period */
+#define EPOCH_AGE_NS (10 * NS_PER_S)
 
 uint64_t block_gate_bytes(const struct shape *s, uint64_t len)
 {
@@ -169,7 +171,8 @@ static int place_chosen(struct call *c, const struct shape *s, const struct meta
 	return rc;
 }
 
-/* Returns the number of candidates beyond n: for the hedge and to replace disks that fail. */
+/* Returns the number of candidate disks beyond the shape's n: some get extra reservations, the
+ * others replace disks that fail. */
 static int spare_disks(const struct call *c, const struct shape *s)
 {
 	return shape_extra(s, c->extra_disks) + (s->n + 1) / 2;
@@ -230,7 +233,7 @@ static int block_commit(struct call *c, const struct block_new *b, struct meta_b
 }
 
 struct allocating {
-	struct call call; /* has its own error text */
+	struct call call; /* copy of the call with an error text of its own */
 	const struct block_new *block;
 	struct meta_block record;
 	const struct cluster_choice *choice;
@@ -307,7 +310,8 @@ static int block_create_coded(struct call *c, struct block_new *b, struct coded 
 	return rc < 0 ? rc : block_commit(c, b, record);
 }
 
-/* Creates a block on one media. Takes over the reference to data and the bytes at the gate. */
+/* Writes a block to disks of the given media. Takes over the reference to data and the bytes
+ * at the gate. */
 static int block_create_on(struct call *c, struct block_new *b, enum cluster_media media)
 {
 	assert(b->data != NULL && b->len > 0 && b->len <= b->data->len);
@@ -351,7 +355,7 @@ int block_create_take(struct call *c, struct block_new *b)
 	struct buf *data = b->data;
 	if (c->media != TERRANE_MEDIA_FLASH_OR_DISK)
 		return block_create_on(c, b, media);
-	buf_ref(data); /* for the second attempt */
+	buf_ref(data); /* keep the data for a second attempt on the other media */
 	int rc = block_create_on(c, b, media);
 	if (call_may_fall_back(c, media, rc)) {
 		rc = gate_enter(&c->fabric->writes, b->gate_bytes);

@@ -50,7 +50,7 @@ static bool budget_spend(struct budget *b)
 
 bool budget_try(struct budget *b)
 {
-	/* A waiting reader has no other plan, so it comes first. */
+	/* Grant nothing while a reader waits in budget_take: that reader has no other plan. */
 	if (b->turn.owner == NULL && budget_spend(b))
 		return true;
 	b->refused++;

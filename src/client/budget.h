@@ -26,7 +26,7 @@ struct budget {
 	double floor_per_s; /* credit for each second */
 	double burst;
 	double credit;
-	uint64_t at_ns;       /* time up to which floor_per_s was added */
+	uint64_t at_ns;       /* monotonic time up to which floor_per_s was added to the credit */
 	struct rt_mutex turn; /* held by the reader that waits for credit */
 	uint64_t taken, refused;
 };

@@ -14,7 +14,8 @@ static inline struct stripe_bytes chunk_bytes_take(const struct slice *s)
 		.data = s->buf->data + s->offset, .len = s->len, .crc = s->crc, .hold = s->buf};
 }
 
-/* Converts back, with the reference; the slice's buf is NULL for an empty chunk. */
+/* Converts the bytes of a stripe to a slice, which takes over the reference; its buf is NULL
+ * for an empty chunk. */
 static inline struct slice chunk_slice_take(const struct stripe_bytes *b)
 {
 	struct buf *buf = b->hold;
@@ -24,7 +25,8 @@ static inline struct slice chunk_slice_take(const struct stripe_bytes *b)
 			      .crc = b->crc};
 }
 
-/* The memory and release slots of struct stripe_ops. chunk_memory waits for memory of the pool. */
+/* Implement the memory and release slots of struct stripe_ops with buffers of the fabric's
+ * pool. chunk_memory waits until the pool has memory. */
 static inline int chunk_memory(struct fabric *f, uint64_t len, struct stripe_bytes *out)
 {
 	struct buf *buf;

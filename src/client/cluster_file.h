@@ -12,8 +12,8 @@
 #define CLUSTER_FILE_ENV "TERRANE_CLUSTER"
 
 struct cluster_file {
-	char *id;       /* 32 hexadecimal digits; empty: any cluster */
-	char *metadata; /* comma-separated addresses */
+	char *id;       /* cluster id, 32 hexadecimal digits; empty: any cluster */
+	char *metadata; /* comma-separated addresses of the metadata servers */
 	char *tenant;
 	char *traffic_group;
 	int traffic_class; /* 0 gold, 1 silver, 2 bronze */
@@ -29,7 +29,7 @@ extern const size_t cluster_file_keys;
 int cluster_file_load(struct cluster_file *f, const char *path, struct strbuf *err);
 void cluster_file_free(struct cluster_file *f);
 
-/* Parses the id of 32 hexadecimal digits; an empty one is 0. -EINVAL. */
+/* Parses the cluster id of 32 hexadecimal digits; an empty id gives 0. -EINVAL: it is neither. */
 int cluster_file_id(const struct cluster_file *f, uint64_t *high, uint64_t *low);
 
 #endif

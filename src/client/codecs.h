@@ -18,8 +18,8 @@ struct codecs {
 void codecs_init(struct codecs *c);
 void codecs_fini(struct codecs *c);
 
-/* Gets the codec for a shape's network level (shape.net); it lives as long as the cache.
- * -ENOMEM; -ENOSPC: more than CODECS_MAX encodings. */
+/* Returns in *out the codec for a shape's network level (shape.net); the codec lives as long
+ * as the cache. -ENOMEM; -ENOSPC: more than CODECS_MAX encodings. */
 int codecs_get(struct codecs *c, const struct shape *s, const struct codec **out);
 
 #endif

@@ -31,7 +31,7 @@
 /* An extent of a file that moves to the new block. */
 struct piece {
 	uint64_t file;
-	uint64_t offset; /* in the file */
+	uint64_t offset; /* offset in the file in bytes */
 	struct meta_extent was;
 	uint64_t at; /* offset in the new block */
 };
@@ -40,7 +40,7 @@ struct compaction {
 	struct call *call;
 	struct piece *piece;
 	size_t count, cap;
-	const struct meta_block *block; /* n records */
+	const struct meta_block *block; /* records of the n blocks to compact */
 	size_t n;
 	struct shape shape;
 	uint64_t bytes; /* length of the new block */
@@ -141,8 +141,8 @@ static void lay_out(struct compaction *k)
 	}
 }
 
-/* Gathers from the blocks that are sealed and have the encoding and media of the first such
- * block. */
+/* Gathers the extents in all sealed blocks that have the encoding and media of the first
+ * sealed block; the other blocks are skipped. */
 static int gather(struct compaction *k)
 {
 	struct encoding enc;

@@ -32,8 +32,9 @@
 #define JOBS_AT_ONCE 16
 #define JOB_PARTS 512
 #define JOB_BYTES (4 * MIB)
-#define JOB_TIMEOUT_NS NS_PER_S    /* after it each part is read by itself, with hedges */
-#define RUN_BYTES (4 * MIB)        /* the longest run */
+/* timeout of a job's request; then each part is read by itself, with hedges */
+#define JOB_TIMEOUT_NS NS_PER_S
+#define RUN_BYTES (4 * MIB)        /* length of the longest run */
 #define RUN_GAPS_BYTES (512 * KIB) /* the most bytes between the parts of a run */
 /* parts of a chunk with this cost or more are read by themselves */
 #define COST_SINGLE_MIN 200u
@@ -47,7 +48,7 @@ struct work {
 	const struct block_read *read;
 	void (*one)(struct work *w, size_t i);
 	size_t count, next;
-	bool stop; /* at the first error */
+	bool stop; /* stop at the first error instead of processing the remaining items */
 	int rc;
 	char why[FABRIC_ERROR_MAX];
 };
@@ -77,7 +78,7 @@ static int work_run(struct work *w, size_t width)
 	rt_group_init(&g);
 	for (size_t i = 1; i < w->count && i < width; i++)
 		if (rt_group_spawn(&g, "read", work_fiber, w) < 0)
-			break; /* fewer fibers will do */
+			break; /* no memory for another fiber: the fibers that run do the work */
 	work_fiber(w);
 	rt_group_join(&g);
 	if (w->rc == 0 && w->next < w->count)
@@ -89,7 +90,7 @@ static int work_run(struct work *w, size_t width)
 
 struct piece {
 	struct block_range *range;
-	uint64_t at, len; /* of the range */
+	uint64_t at, len; /* offset and length in the range */
 	uint32_t crc;
 };
 
@@ -163,7 +164,7 @@ static int parts_read(const struct block_read *b)
 
 struct part {
 	struct block_range *range;
-	uint64_t disk; /* 0: the part is read by itself */
+	uint64_t disk; /* disk that the part is read from; 0: the part is read by itself */
 	/* block 0: several chunks have a piece of the part, or its record is invalid */
 	struct chunk_id chunk;
 	uint64_t chunk_off;
@@ -175,7 +176,7 @@ struct job {
 };
 
 struct independent {
-	struct work work; /* items are jobs */
+	struct work work; /* list of work whose items are jobs */
 	struct part *parts;
 	struct job *jobs;
 };
@@ -284,7 +285,7 @@ static void part_end(struct work *w, struct part *p, int rc, const char *why)
 	if (rc < 0)
 		work_note(w, rc, why);
 	block_range_end(w->read, p->range, rc, why);
-	p->range = NULL; /* its result was reported */
+	p->range = NULL; /* the result of the part was reported */
 }
 
 static void part_read_single(struct work *w, struct part *p)

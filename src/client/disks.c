@@ -14,16 +14,19 @@
 #include "rt/net.h"
 
 #define COST_ONE 100u
-#define COST_SLOW_MAX 90u /* the most that slowness adds: less than a reconstruction costs */
+/* most cost that slowness adds to a read: less than the cost of a reconstruction */
+#define COST_SLOW_MAX 90u
 #define COST_SUSPECT 500u
-#define COST_UNREACHABLE 5000u /* it was unreachable less than UNREACHABLE_NS ago */
+/* cost of a read from a disk that was unreachable less than UNREACHABLE_NS ago */
+#define COST_UNREACHABLE 5000u
 #define UNREACHABLE_NS (3 * NS_PER_S)
 
 struct link {
 	struct rpc_channel *channel;
 	char addr[RT_ADDR_MAX];
 	unsigned users;
-	bool retired; /* the map has another address: the last user closes it */
+	/* the map has a newer address for the node: the last user of this link closes it */
+	bool retired;
 };
 
 struct disk_seen {
@@ -83,7 +86,7 @@ static int link_of(struct fabric *f, const struct cluster_node *node, struct lin
 	}
 	int rc = l == NULL ? link_open(f, node->id, node->addr, &l) : 0;
 	if (rc == 0)
-		l->users++; /* counted before the old link is closed, which waits */
+		l->users++; /* count the user first: closing the old link waits */
 	if (old != NULL && old->users == 0)
 		link_free(old);
 	*out = l;

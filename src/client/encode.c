@@ -44,7 +44,8 @@ static uint8_t *slice_bytes(const struct slice *s)
 	return s->buf == NULL ? NULL : s->buf->data + s->offset;
 }
 
-/* Takes the checksums of the data chunks. Combined they must give the checksum of the block. */
+/* Computes the checksums of the data chunks and compares their combination with the checksum
+ * of the block. */
 static int encode_check_data(struct encode_job *j)
 {
 	assert(j->coded->n == j->shape->n);
@@ -60,7 +61,7 @@ static int encode_check_data(struct encode_job *j)
 	return crc == j->crc ? 0 : -EBADMSG;
 }
 
-/* Runs on any thread, so it calls no function of rt. */
+/* Encodes and verifies the block. Runs on any thread, so it calls no function of src/rt. */
 static void encode_run(void *arg)
 {
 	struct encode_job *j = arg;

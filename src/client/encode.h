@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Encodes a block into chunks with checksums, and checks all of it.
+ * Encodes a block into chunks with checksums, and verifies data, parities and checksums.
  *
- * The order makes it safe. (1) The checksums of the data chunks are computed over the block. Combined they must give
- * the checksum that came with the user's bytes. (2) Parities are computed, then their checksums. (3) codec_verify
- * compares data and parities. After (1) and (2) each chunk travels with its checksum, which the node compares. So a
+ * The order of the steps finds every flipped bit. (1) The checksums of the data chunks are computed over the block.
+ * Combined they must give the checksum that came with the user's bytes. (2) Parities are computed, then their
+ * checksums. (3) codec_verify compares data and parities. After (1) and (2) each chunk travels with its checksum, which the node compares. So a
  * bit that flips earlier is found in (1) or (3), and one that flips later by the node.
  */
 #ifndef CLIENT_ENCODE_H

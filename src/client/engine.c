@@ -98,8 +98,7 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 			 o->metadata, err_text(rc));
 		return rc;
 	}
-	/* Errors are ignored: a client that only reads needs no tenant number, and a write looks
-	 * it up again. */
+	/* Ignore an error: reads do not need the tenant's number, and writes look it up again. */
 	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + wait_ns);
 	(void)engine_tenant(&c);
 	rt_deadline_set(before_ns);
@@ -286,7 +285,7 @@ int engine_call(struct engine *e, struct call *c, const struct terrane_options *
 	const struct context *made;
 	int rc = context_new(&made, &is);
 	if (rc < 0)
-		return call_fail(c, rc, "the options of the call: %s",
+		return call_fail(c, rc, "cannot use the options of the call: %s",
 				 rc == -EMSGSIZE ? "the traffic group is too long"
 				 : rc == -EINVAL ? "the traffic class is unknown"
 						 : err_text(rc));
@@ -338,7 +337,7 @@ int engine_encoding(struct call *c, const char *text, struct shape *out)
 		return call_fail(c, -EINVAL, "encoding %.40s: %s", text, why);
 	int rc = shape_init(out, &enc);
 	if (rc < 0 || out->n > META_CHUNKS_MAX)
-		return call_fail(c, -EINVAL, "encoding %.40s: has too many chunks", text);
+		return call_fail(c, -EINVAL, "encoding %.40s has too many chunks", text);
 	return 0;
 }
 

@@ -16,14 +16,15 @@
 struct efile; /* an open file */
 
 struct engine_options {
-	const char *metadata;      /* comma-separated addresses */
-	struct cluster_id cluster; /* zeros: any cluster */
+	const char *metadata;      /* comma-separated addresses of the metadata servers */
+	struct cluster_id cluster; /* id of the expected cluster; zeros: any cluster */
 	const char *tenant;
 	const char *traffic_group;
 	enum traffic_class traffic_class;
-	uint64_t connect_timeout_ns; /* of the first contact; 0: 3 s */
-	const char *encoding;        /* of files that name none; NULL: rs:4+2 */
-	uint64_t block_bytes;        /* of files that name none; 0: 64 MiB */
+	/* timeout of the first contact with a metadata server; 0: 3 s */
+	uint64_t connect_timeout_ns;
+	const char *encoding; /* encoding of files whose options name none; NULL: rs:4+2 */
+	uint64_t block_bytes; /* block size of files whose options name none; 0: 64 MiB */
 	struct fabric_options fabric;
 };
 
@@ -77,17 +78,18 @@ uint64_t engine_file_id(const struct efile *f);
 bool engine_file_writes(const struct efile *f);
 int engine_file_stat(struct call *c, struct efile *f, struct terrane_stat *out);
 
-/* crc: CRC-32C of all bytes, taken by the application; NULL: none. */
+/* Appends the n pieces of iov. crc: CRC-32C of all bytes, computed by the application; NULL:
+ * none. */
 int engine_append(struct call *c, struct efile *f, const struct iovec *iov, int n,
 		  const uint32_t *crc);
 int engine_flush(struct call *c, struct efile *f);
-/* Frees f, also after an error. */
+/* Closes the file and frees f, also after an error. */
 int engine_file_close(struct call *c, struct efile *f);
 /* Makes all later appends, flushes and the close of the file fail with rc: an append was
  * refused, and later ones must not close the gap. */
 void engine_file_poison(struct efile *f, int rc);
-/* Waits for the running block writes and frees f. A file that is not a log never becomes
- * visible. */
+/* Frees f without making the file visible, after waiting for its running block writes. What
+ * readers see already stays, such as appends to a log. */
 void engine_file_discard(struct efile *f);
 
 int64_t engine_preadv(struct call *c, struct efile *f, const struct iovec *iov, int n,
@@ -117,9 +119,9 @@ int engine_pack(struct call *c, const char *dir, struct terrane_small *files, si
 
 /* --- for the background services ---------------------------------------------------------------- */
 
-/* Gives a sealed block another encoding on the same media, unless it has that encoding. b: its
- * record. -ENOENT, -ESTALE: the block was deleted, or its record was changed since it was read;
- * -EBUSY: it is not sealed. */
+/* Gives a sealed block another encoding on the same media, unless it has that encoding. b: the
+ * block's record. -ENOENT, -ESTALE: the block was deleted, or its record was changed since it
+ * was read; -EBUSY: the block is not sealed. */
 int engine_block_reencode(struct call *c, const struct meta_block *b, const char *encoding);
 
 #define ENGINE_COMPACT_MAX 256
@@ -128,8 +130,8 @@ struct engine_compacted {
 	uint64_t extents;   /* extents that were remapped to the new block */
 	uint64_t overtaken; /* extents not remapped, because their file was changed or deleted */
 };
-/* Copies the bytes that files use of blocks of one tenant, encoding and media to a new block of
- * the same; the collector deletes the old blocks. b: their n records, at most
+/* Copies the bytes that files use of n blocks of one tenant to a new block of the same
+ * encoding and media; the collector deletes the old blocks. b: their n records, at most
  * ENGINE_COMPACT_MAX. Blocks of another encoding or media than the first, and blocks that are
  * not sealed, are skipped. -EFBIG: the files use more bytes than fit into a block. */
 int engine_compact(struct call *c, const struct meta_block *b, size_t n,

@@ -17,17 +17,17 @@ struct cluster_choice;
 #define ENGINE_NAME_MAX 64
 #define ENGINE_BLOCK_MIN (64 * KIB)
 #define ENGINE_BLOCK_MAX (64 * MIB)
-#define ENGINE_MAP_AGE_NS (2 * NS_PER_S) /* an older map is fetched again */
+#define ENGINE_MAP_AGE_NS (2 * NS_PER_S) /* age at which the cluster map is fetched again */
 
 struct engine {
-	struct fabric *fabric; /* &own_fabric, or the caller's */
+	struct fabric *fabric; /* &own_fabric, or the fabric of the caller of engine_open_over */
 	struct meta_client *meta;
 	bool borrows; /* fabric and meta belong to the caller of engine_open_over */
 	struct fabric own_fabric;
 	const struct context *own; /* context of calls without options and of background fibers */
-	struct shape shape;        /* of files that name no encoding */
+	struct shape shape;        /* shape of files whose options name no encoding */
 	uint64_t block_bytes;
-	struct list logs; /* struct log: logs open for append */
+	struct list logs; /* list of struct log: the logs that are open for append */
 	struct block_tier disks;
 	struct block_tier *tiers; /* the first tier; the disks are the last */
 };
@@ -75,7 +75,8 @@ struct dir_slot {
 };
 /* Finds the slot of a path. -EINVAL for the root; errors of resolving the directory. */
 int dir_slot_find(struct call *c, const char *path, struct dir_slot *out);
-/* Finds the slot of a path whose name must not be taken. -EEXIST, -EISDIR: it is. */
+/* Finds the slot of a path whose name must not be taken. -EEXIST, -EISDIR: the name is taken
+ * by a file or directory. */
 int dir_slot_find_free(struct call *c, const char *path, struct dir_slot *out);
 
 /* --- blocks.c --------------------------------------------------------------------------------- */
@@ -83,7 +84,7 @@ int dir_slot_find_free(struct call *c, const char *path, struct dir_slot *out);
 /* A full block that is written to disks and committed. */
 struct block_new {
 	const struct shape *shape;
-	struct buf *data; /* the block is its first len bytes */
+	struct buf *data; /* memory whose first len bytes are the block */
 	uint64_t len;
 	uint32_t crc;
 	/* bytes entered at the gate of writes: at least block_gate_bytes(shape, len) */
@@ -148,15 +149,15 @@ struct efile {
 	uint64_t dir;
 };
 
-/* sealed_writer.c */
+/* Creates a sealed file (sealed_writer.c). */
 int sealed_writer_create(struct call *c, const struct dir_slot *at, unsigned flags,
 			 const struct terrane_options *o, struct efile **out);
-/* log.c */
+/* Create a log, and open an existing log for append (log.c). */
 int elog_create(struct call *c, const struct dir_slot *at, unsigned flags,
 		const struct terrane_options *o, struct efile **out);
 int elog_open(struct call *c, const struct meta_entry *entry, const struct terrane_options *o,
 	      struct efile **out);
-/* log_end.c */
+/* Most replicas of a log's block (log_end.c). */
 #define LOG_REPLICAS_MAX 16
 /* Cuts all replicas of a block to len. When at least one is cut, the failed ones are reported.
  * Replicas marked doubtful (NULL: none) get only a short timeout, because appends wait for this
@@ -178,9 +179,9 @@ int elog_take_over(struct call *c, uint64_t file, uint64_t token, uint64_t *size
 /* Returns the length of the readable part of a file, its open block included. out may be NULL. */
 int efile_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *size);
 
-/* reencode.c */
-/* Gives the blocks of a sealed file the encoding, NULL: their own, and the call's media; TERRANE_MEDIA_DEFAULT: their
- * own. */
+/* Re-encoding (reencode.c). */
+/* Rewrites the blocks of a sealed file with the encoding `to` (NULL: each block keeps its
+ * encoding) on the call's media (TERRANE_MEDIA_DEFAULT: each block keeps its media). */
 int efile_reencode(struct call *c, uint64_t file, const struct shape *to);
 
 #endif

@@ -79,7 +79,7 @@ void fabric_fini(struct fabric *f)
 {
 	fabric_quiet(f);
 	rt_shield_enter();
-	assert(list_empty(&f->background.members)); /* no request uses a link */
+	assert(list_empty(&f->background.members)); /* no background fiber may still use a link */
 	links_close(f);
 	rt_shield_leave();
 	codecs_fini(&f->codecs);

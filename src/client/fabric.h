@@ -31,7 +31,7 @@ enum tamper_at {
 	TAMPER_PARITY,     /* a parity, before its checksum is taken */
 	TAMPER_SENDING,    /* a chunk whose checksum is known, before it is sent */
 	TAMPER_RECEIVED,   /* a chunk's bytes, after the transport checked them */
-	TAMPER_REBUILT,    /* computed bytes, before they are checked */
+	TAMPER_REBUILT,    /* computed bytes, before they are verified */
 	TAMPER_HANDED_OUT, /* the user's memory, after the bytes were copied there */
 	TAMPER_COUNT,
 };
@@ -45,15 +45,18 @@ struct fabric_stats {
 struct engine;
 
 struct fabric_options {
-	/* 0: 640 MiB. 5/8 for writes, 2/8 for reads, 1/8 for reconstruction */
+	/* limit of the memory for blocks: 5/8 for writes, 2/8 for reads, 1/8 for
+	 * reconstruction; 0: 640 MiB */
 	uint64_t memory_bytes;
-	uint64_t connect_timeout_ns; /* 0: 5 s */
-	double rebuild_share;        /* 0: 0.1 */
-	double rebuild_floor_per_s;  /* 0: 50; < 0: none */
-	double rebuild_burst;        /* 0: 64 */
-	uint64_t chunk_timeout_ns;   /* timeout of one read of a chunk; 0: 10 s */
-	uint64_t log_check_ns;       /* interval in which a log checks its open block; 0: 10 s */
-	/* how long an open block may lack a replica before the log ends it, at first; 0: 20 s */
+	uint64_t connect_timeout_ns; /* timeout of connecting to a node; 0: 5 s */
+	double rebuild_share;        /* reconstructed reads per ordinary read (budget.h); 0: 0.1 */
+	/* reconstructed reads per second without other reads; 0: 50; < 0: none */
+	double rebuild_floor_per_s;
+	double rebuild_burst;      /* most reconstructed reads that the budget saves up; 0: 64 */
+	uint64_t chunk_timeout_ns; /* timeout of one read of a chunk; 0: 10 s */
+	uint64_t log_check_ns;     /* interval in which a log checks its open block; 0: 10 s */
+	/* time that an open block may lack a replica before the log ends the block; doubled
+	 * after each such end (log.c); 0: 20 s */
 	uint64_t log_degraded_ns;
 	/* For tests: called with each buffer before it is passed on. */
 	void (*tamper)(void *ctx, enum tamper_at at, void *bytes, size_t len);
@@ -69,7 +72,7 @@ struct fabric {
 	struct rt_pool pool;
 	struct gate reads, writes, rebuilds;
 	uint64_t gc_epoch;    /* last known collector epoch; 0: not known */
-	uint64_t gc_epoch_ns; /* when the request for it was sent */
+	uint64_t gc_epoch_ns; /* monotonic time at which the request for gc_epoch was sent */
 	struct map links;     /* node id -> struct link */
 	struct map seen;      /* disk id -> struct disk_seen */
 	struct codecs codecs;
@@ -87,7 +90,7 @@ int fabric_init(struct fabric *f, const struct fabric_options *o);
 /* Waits up to 2 s for background fibers, then cancels and joins them. New requests fail with
  * -ECANCELED from now on. */
 void fabric_quiet(struct fabric *f);
-/* Does fabric_quiet, then closes the channels and frees the memory. */
+/* Calls fabric_quiet, then closes the channels and frees the memory. */
 void fabric_fini(struct fabric *f);
 
 static inline void fabric_tamper(struct fabric *f, enum tamper_at at, void *bytes, size_t len)
@@ -100,14 +103,15 @@ static inline void fabric_tamper(struct fabric *f, enum tamper_at at, void *byte
 
 struct call {
 	struct fabric *fabric;
-	/* As in the public options; 0 means the default. */
+	/* Options with the meaning of struct terrane_options; 0 means the default. */
 	const char *encoding;
 	uint16_t quorum, extra_disks, hedge;
 	uint64_t hedge_ns;
 	enum terrane_media media;
 	/* rewrites of existing blocks: accept more chunks in one rack than the code tolerates */
 	bool ignore_spread;
-	uint32_t tenant; /* tenant number for the labels of written chunks; 0: the fabric's */
+	/* tenant number for the labels of written chunks; 0: the tenant of the fabric */
+	uint32_t tenant;
 	char error[FABRIC_ERROR_MAX]; /* error text */
 };
 
@@ -124,7 +128,7 @@ int call_fail(struct call *c, int rc, const char *fmt, ...) PRINTF(3, 4);
 
 struct link;
 
-/* One request to a disk. */
+/* State of one request to a disk, from disk_begin to disk_end. */
 struct disk_use {
 	struct node_call node;
 	struct link *link;

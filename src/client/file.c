@@ -147,7 +147,7 @@ struct window {
 	struct meta_extent *extents;
 	size_t count;
 	uint64_t start;            /* file offset of the first extent */
-	bool last;                 /* the last extent of the file is among them */
+	bool last;                 /* the window includes the last extent of the file */
 	struct meta_block *blocks; /* one record per extent */
 };
 
@@ -236,7 +236,7 @@ int efile_size(struct call *c, uint64_t file, struct meta_file *out, uint64_t *s
 	struct meta_file f;
 	struct meta_part part = {.max = 1};
 	struct meta_call m = call_meta(c);
-	/* The open extent, if any, is the last one, so ask for the end of the file. */
+	/* An open extent is the last extent of the file, so request the end of the file. */
 	int rc = meta_client_file_get(&m, file, &part, &a, &f);
 	if (rc == 0 && !f.sealed && f.size > 0) {
 		part = (struct meta_part){.offset = f.size, .max = 2};

@@ -15,15 +15,17 @@
 #define ARENA_BYTES (8 * MIB)
 #define EXTENTS_PAGE 256
 #define FILES_AT_ONCE 16
-#define BLOCKS_AT_ONCE 8 /* of one file; the disks of a block are asked at once */
+/* blocks of one file that are checked at the same time; the disks of a block get their
+ * requests at the same time */
+#define BLOCKS_AT_ONCE 8
 #define BLOCKS_SEEN_MAX (64 << 20)
 #define READ_BYTES ((uint64_t)(1 * MIB))
 #define MOVES_MAX 3 /* how often a block is checked again because its record was stale */
 #define STAT_NS (5 * NS_PER_S)
 #define SCAN_NS (120 * NS_PER_S)
 
-/* The files being checked, FILES_AT_ONCE at most: a single one would wait for its metadata and
- * then for its disks. */
+/* The files being checked, FILES_AT_ONCE at most. Checking one file at a time would leave the
+ * disks idle while its metadata is read. */
 struct file_checks {
 	struct rt_group files;
 	struct rt_cond change;
@@ -56,7 +58,7 @@ static void found(struct fsck *k, uint64_t block, enum fsck_state state, const c
 
 struct chunk_check {
 	struct fsck *fsck;
-	struct call call; /* has its own error text */
+	struct call call; /* copy of the call with an error text of its own */
 	const struct meta_block *block;
 	uint32_t index;
 	uint64_t want_len;
@@ -202,7 +204,7 @@ static enum fsck_state block_state(struct fsck *k, const struct meta_block *b,
 									     : FSCK_LOST;
 }
 
-/* Chunks on disks of another media than the block's. */
+/* Returns the number of chunks that are on disks of another media than the block's. */
 static uint64_t misplaced(const struct fsck *k, const struct meta_block *b)
 {
 	const struct cluster *map = k->call->fabric->map;
@@ -254,7 +256,7 @@ static void block_count(struct fsck *k, const struct meta_block *b, const struct
 	found(k, b->id, state, details);
 }
 
-/* Checks all chunks of a block at once. */
+/* Checks all chunks of a block at the same time. */
 static void check_chunks(struct fsck *k, const struct meta_block *b, const struct shape *shape,
 			 struct chunk_check *checks)
 {
@@ -307,7 +309,7 @@ static int block_check_record(struct fsck *k, const struct meta_block *b, struct
 	return 0;
 }
 
-/* Checks a block, again with a fresh record if its chunks were moved meanwhile. */
+/* Checks a block; checks it again with a fresh record if its chunks were moved during the check. */
 static int block_check(struct fsck *k, const struct meta_block *b)
 {
 	struct arena a;
@@ -482,7 +484,8 @@ static int file_start(struct fsck *k, uint64_t id, uint64_t size)
 	return rc;
 }
 
-/* Directories to check, in a list: recursion would overflow the stack of a fiber in a deep tree. */
+/* A directory that is still to be checked. Directories wait in a list, because recursion would
+ * overflow the stack of a fiber in a deep tree. */
 struct waiting_dir {
 	struct waiting_dir *next;
 	uint64_t id;

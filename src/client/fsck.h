@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Checks a tree of files from the names down: names lead to files, files to blocks, blocks to chunks, and the disks are
- * asked for the chunks. Each block is in one of these states:
+ * Checks a tree of files from the names down: names lead to files, files to blocks, blocks to chunks, and each chunk
+ * is looked up on its disk. Each block is in one of these states:
  *
  *   healthy      every chunk is on its disk, with the length that the record implies
  *   degraded     some chunks are missing, damaged or unreachable, and the data can be read without them
  *   unreachable  the data can be read only after offline disks return
- *   lost         the data cannot be read even then
+ *   lost         the data cannot be read even after offline disks return
  *
  * A deep check makes the disks read every chunk and compare it with its checksums. A check changes nothing but reports
  * bad chunks for repair, as readers do.
@@ -24,9 +24,10 @@ struct fsck_counts {
 	uint64_t directories, files;
 	uint64_t file_bytes; /* sum of the sizes in the directory entries */
 	uint64_t blocks, healthy, degraded, blocks_unreachable, lost;
-	uint64_t chunks;           /* named by the records */
-	uint64_t missing, damaged; /* of the chunks */
-	uint64_t unreachable;      /* chunks on disks that do not answer */
+	uint64_t chunks; /* chunks that the block records name */
+	/* chunks that their disk does not have; chunks whose bytes are damaged */
+	uint64_t missing, damaged;
+	uint64_t unreachable; /* chunks on disks that do not answer */
 	/* chunks on disks of another media than their block's; rebalance moves them */
 	uint64_t misplaced;
 	uint64_t scanned_bytes; /* chunk bytes that a deep check read */

@@ -22,7 +22,8 @@ void gate_init(struct gate *g, uint64_t limit_bytes);
 /* Enters with `bytes`. Waits until they fit below the limit. A caller with more bytes than the
  * limit enters alone and counts as the limit. -ECANCELED, -ETIME. */
 int gate_enter(struct gate *g, uint64_t bytes);
-/* Enters if the bytes fit now and no caller waits; returns whether it did. */
+/* Enters without waiting if the bytes fit now and no caller waits. Returns whether the caller
+ * has entered. */
 bool gate_try(struct gate *g, uint64_t bytes);
 /* Leaves with the bytes that were given at entry. */
 void gate_leave(struct gate *g, uint64_t bytes);

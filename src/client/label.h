@@ -24,7 +24,7 @@
 
 static const uint8_t label_magic[4] = {'T', 'C', 'L', 1};
 
-/* Makes a label. Tenant 0 (not known) makes an empty one. */
+/* Fills in the label of a chunk; an empty label if the tenant is 0 (not known). */
 static inline void label_make(uint8_t label[STORE_LABEL_BYTES], uint32_t tenant, uint64_t block,
 			      uint64_t put)
 {
@@ -47,7 +47,7 @@ static inline uint64_t label_put(const uint8_t label[STORE_LABEL_BYTES])
 	return le64toh(p);
 }
 
-/* Reads tenant and block of a label. -ENOENT: it is empty or of another format. */
+/* Reads tenant and block of a label. -ENOENT: the label is empty or of another format. */
 static inline int label_read(const uint8_t label[STORE_LABEL_BYTES], uint32_t *tenant,
 			     uint64_t *block)
 {

@@ -48,7 +48,7 @@ struct terrane_file {
 	uint64_t generation;
 	uint64_t id;
 	bool writes;
-	struct terrane_file *next_abandoned; /* in runtime.abandoned */
+	struct terrane_file *next_abandoned; /* next file in the list runtime.abandoned */
 };
 
 struct runtime {
@@ -63,7 +63,7 @@ struct runtime {
 	/* Only the loop's thread touches these: */
 	struct rt_group requests;
 	struct map running;  /* id -> struct request */
-	struct rt_cond stop; /* stopping was set, or a file abandoned */
+	struct rt_cond stop; /* signalled when `stopping` was set or a file was abandoned */
 	bool stopping;
 	/* files whose close or discard could not run; the main fiber discards them */
 	struct terrane_file *abandoned;
@@ -71,7 +71,7 @@ struct runtime {
 	atomic_uint_fast64_t next_id;
 };
 
-/* The arguments of all public calls. */
+/* The arguments of a public call: the union of the parameters of all calls. */
 struct args {
 	const char *path, *path2;
 	uint64_t id, offset;
@@ -80,7 +80,8 @@ struct args {
 	struct terrane_file **file_out;
 	void *out;
 	struct iovec one;
-	const struct iovec *iov; /* NULL: one is used */
+	/* pieces of the user's memory; NULL: the single piece `one` is used */
+	const struct iovec *iov;
 	int iov_count;
 	struct terrane_cursor *cursor;
 	struct terrane_entry *entries;
@@ -96,12 +97,13 @@ struct request {
 	int64_t (*run)(struct call *c, struct request *r);
 	struct args a;
 	const struct terrane_options *o;
-	struct terrane_op *op;  /* NULL: a caller waits on `done` */
-	bool appends;           /* an append: if it cannot run, the file is poisoned */
-	bool frees_file;        /* frees the file, even if it cannot run */
-	struct rt_fiber *fiber; /* NULL before it runs */
-	bool cancelled;         /* terrane_cancel came before it ran */
-	bool registered;        /* is in runtime.running */
+	struct terrane_op *op; /* NULL: a caller waits on `done` */
+	/* the request is an append: if it cannot run, the file is poisoned */
+	bool appends;
+	bool frees_file;        /* the request frees the file, even if the request cannot run */
+	struct rt_fiber *fiber; /* fiber that runs the request; NULL before that */
+	bool cancelled;         /* terrane_cancel was called before the request ran */
+	bool registered;        /* the request is in runtime.running */
 	uint64_t id;
 	int64_t result;
 	sem_t done;

@@ -18,7 +18,7 @@ struct terrane_batch {
 	struct terrane_range *ranges;
 	size_t count;
 	bool in_order;
-	size_t returned; /* ranges that terrane_batch_next returned */
+	size_t returned; /* number of ranges that terrane_batch_next has returned */
 	/* list of done ranges that were not returned yet, oldest first */
 	struct terrane_range *first, *last;
 	bool finished;
@@ -84,7 +84,7 @@ static int64_t run_batch(struct call *c, struct request *r)
 					   .user = u};
 		int rc = u->file == NULL ? 0 : lib_file_engine(c, u->file, &e->file);
 		if (rc < 0) {
-			/* Only this range fails; the others are read. */
+			/* Only this range fails; the other ranges of the batch are read. */
 			e->result = rc;
 			range_done(r->a.batch, e);
 			bad = bad == 0 ? rc : bad;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Public calls on files. */
+/* Implements the public calls on files. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -41,7 +41,8 @@ int lib_file_engine(struct call *c, struct terrane_file *f, struct efile **out)
 		if (rc < 0)
 			return rc;
 		if (f->generation == generation) {
-			engine_file_discard(e); /* another fiber has reopened it meanwhile */
+			/* another fiber has reopened the file while this one waited */
+			engine_file_discard(e);
 		} else {
 			f->e = e;
 			f->generation = generation;

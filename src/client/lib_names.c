@@ -4,7 +4,7 @@
 
 #include "client/lib.h"
 
-/* Makes an empty path of NULL, which the engine refuses like other invalid paths. */
+/* Returns the path, or "" for NULL, which the engine refuses like other invalid paths. */
 static const char *path_or_empty(const char *path)
 {
 	return path != NULL ? path : "";

@@ -155,7 +155,8 @@ int64_t terrane_wait(struct terrane *t, struct terrane_op *op)
 
 /* --- on the loop ------------------------------------------------------------------------------ */
 
-/* Completes a request. Its memory is freed or returned to the caller. */
+/* Completes a request: reports its result to the op or wakes the blocked caller, and frees a
+ * request that no caller owns. */
 static void request_complete(struct request *r, int64_t result)
 {
 	assert(rt_loop_self() == r->runtime->loop);

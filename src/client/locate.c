@@ -19,7 +19,8 @@ struct located {
 	bool *avoid;
 };
 
-/* Makes the location of a record. -EBADMSG: the record is invalid; -ENOMEM. */
+/* Fills out with the location of the block that the record describes. -EBADMSG: the record is
+ * invalid; -ENOMEM. */
 static int block_locate(const struct meta_block *b, struct arena *a, struct located *out)
 {
 	struct encoding enc;
@@ -62,7 +63,7 @@ static void report_fiber(void *arg)
 	call_init(&c, r->engine->fabric);
 	rt_deadline_set(rt_now_ns() + 10 * NS_PER_S);
 	struct meta_call m = call_meta(&c);
-	/* Errors are ignored: scrubbing finds the chunk, too. */
+	/* Errors of the report are ignored: scrub finds the bad chunk later. */
 	for (int i = 0; r->sealed && i < r->findings.bad_count; i++)
 		(void)meta_client_block_report(&m, r->block, r->chunk_block,
 					       (uint32_t)r->findings.bad[i].chunk,

@@ -47,7 +47,9 @@
 /* timeout of one check of the open block, including its end */
 #define LOG_CHECK_TIMEOUT_NS (10 * NS_PER_S)
 #define LOG_DEGRADED_MAX_NS (3600 * NS_PER_S)
-#define LOG_SUSPECT_NS (1800 * NS_PER_S) /* a suspect disk: the same time as repair waits */
+/* time that a replica may be on a suspect disk before it counts as lacking; the same time as
+ * repair waits */
+#define LOG_SUSPECT_NS (1800 * NS_PER_S)
 
 /* One append that is being sent to the replicas. */
 struct part {
@@ -66,21 +68,23 @@ struct replica_item {
 struct replica {
 	struct log *log;
 	int index;
-	uint64_t disk; /* 0: the replica was not created */
+	uint64_t disk; /* disk of the replica; 0: the replica was not created */
 	struct list queue;
 	uint64_t queued_bytes;
 	struct rt_cond work;
-	uint64_t len; /* bytes that it has acknowledged */
+	uint64_t len; /* bytes that the replica has acknowledged */
 	int failed;
-	bool reported;              /* a report was sent: it lacks acknowledged bytes */
-	uint64_t created_ns;        /* creation time of its drive in the map; 0: not known */
-	uint64_t degraded_since_ns; /* when the monitor first saw it lacking; 0: it is not */
+	bool reported;       /* the replica was reported for lacking acknowledged bytes */
+	uint64_t created_ns; /* creation time of its drive in the map; 0: not known */
+	/* monotonic time at which the monitor first saw the replica lacking; 0: it is not
+	 * lacking */
+	uint64_t degraded_since_ns;
 	struct rt_fiber *fiber;
 };
 
 struct log {
 	struct efile base;
-	struct list link; /* in engine.logs */
+	struct list link; /* entry in engine.logs */
 	struct call call; /* call of the replica fibers; outlives the user's calls */
 	struct shape shape;
 	int quorum;
@@ -433,7 +437,7 @@ static void monitor_check(struct log *l)
 	    !block_is_overdue(l) || call_room(&c, &l->shape) < 0 || rt_mutex_lock(&l->turn) < 0)
 		return;
 	if (block_is_overdue(l)) {
-		/* Errors are retried by the next append, the next check or the close. */
+		/* Ignore an error: the next append, the next check or the close tries again. */
 		int rc = block_finish(&c, l);
 		if (rc == -ESTALE)
 			l->failed = rc;
@@ -509,7 +513,7 @@ static int part_append(struct call *c, struct log *l, struct part *p)
 		return call_fail(c, rc, "another writer has taken over the log");
 	}
 	if (rc == -ETIME || rc == -ECANCELED)
-		l->failed = rc; /* it is in doubt which replicas stored it */
+		l->failed = rc; /* it is in doubt which replicas stored the part */
 	return rc;
 }
 
@@ -521,8 +525,8 @@ static int part_write(struct call *c, struct log *l, struct part *p)
 		rc = l->block == 0 ? block_start(c, l) : 0;
 		if (rc == 0)
 			rc = part_append(c, l, p);
-		/* A failed commit may have been executed, so the replicas must not be cut:
-		 * return. */
+		/* Return even if the commit failed: it may have been executed, so the replicas
+		 * must not be cut. */
 		if (rc == 0)
 			return part_commit(c, l, p);
 		if (rc == -EIO) {

@@ -17,7 +17,7 @@
 #define END_DOUBTFUL_NS (200 * NS_PER_MS)
 #define REPORT_NS (10 * NS_PER_S)
 
-/* Ends one replica: cuts it to len and seals it. */
+/* Argument of the fiber that ends one replica: the fiber cuts the replica to len and seals it. */
 struct end_job {
 	struct call *call;
 	uint64_t block, epoch, len, disk;
@@ -73,7 +73,7 @@ int elog_replicas_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t l
 		(void)meta_client_block_report(&m, block, block, (uint32_t)i, disks[i]);
 	}
 	if (ended > 0)
-		return 0; /* a fence that came later shows when the record is sealed */
+		return 0; /* if another writer fenced the block later, sealing the record fails */
 	return fenced ? call_fail(c, -ESTALE, "another writer has taken over the log")
 		      : call_fail(c, -ENODATA,
 				  "no replica of the log's last block is reachable: retry when its "

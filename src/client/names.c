@@ -64,7 +64,9 @@ int dir_slot_find_free(struct call *c, const char *path, struct dir_slot *out)
 	if (out->name.len == 0)
 		return call_fail(c, -EINVAL, "\"%.60s\" has no file name", path);
 	if (out->name.len > META_NAME_MAX)
-		return call_fail(c, -ENAMETOOLONG, "names have at most %d bytes", META_NAME_MAX);
+		return call_fail(c, -ENAMETOOLONG,
+				 "the name is too long: names have at most %d bytes",
+				 META_NAME_MAX);
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_find(&m, META_ROOT, dir, out->name, &out->dir, &e);
 	if (rc == -ENOTDIR)
@@ -237,7 +239,8 @@ static int mkdir_all(struct call *c, const char *path)
 		if (rc == -ENOENT && tries++ < META_DEPTH_MAX + MKDIR_TRIES) {
 			rc = mkdir_one(c, dir, name, path);
 			if (rc == 0 || rc == -EEXIST)
-				continue; /* look it up: another client may have made it */
+				/* look the directory up: another client may have made it */
+				continue;
 			return rc;
 		}
 		if (rc < 0)

@@ -25,7 +25,7 @@ void pace_add(struct pace *p, uint64_t len, uint64_t took_ns);
 uint64_t pace_slow_ns(const struct pace *p, uint64_t len);
 
 /* Returns the exponential mean with a weight of 1/8 for the new sample. mean_ns 0: there was
- * none. */
+ * no earlier sample. */
 static inline uint64_t pace_mean(uint64_t mean_ns, uint64_t sample_ns)
 {
 	return mean_ns == 0 ? sample_ns : mean_ns - mean_ns / 8 + sample_ns / 8;

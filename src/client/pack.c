@@ -34,12 +34,12 @@
 #include "client/engine_impl.h"
 
 #define GROUPS_AT_ONCE 4
-#define TARGETS_AT_ONCE 16 /* requests at once, per group */
+#define TARGETS_AT_ONCE 16 /* requests that a group sends at the same time, one per target */
 
 struct target {
 	struct meta_name path; /* relative to the directory of the call; empty: that directory */
 	uint64_t id;
-	int rc; /* 0, or why no file can be created there */
+	int rc; /* 0, or the error because of which no file can be created in the directory */
 };
 
 struct item {
@@ -183,7 +183,8 @@ static int target_of(struct packing *p, struct map *known, struct meta_name path
 	/* Two paths have the same hash: the second is not in the map and may be added more than
 	 * once. */
 	bool hidden = *out != NULL;
-	assert(p->target_count <= p->count); /* at most one more than files */
+	/* one target per file at most, and the directory of the call */
+	assert(p->target_count <= p->count);
 	*out = &p->targets[p->target_count++];
 	**out = (struct target){.path = path};
 	return hidden ? 0 : map_put(known, key, *out);
@@ -482,7 +483,7 @@ int engine_pack(struct call *c, const char *dir, struct terrane_small *files, si
 		unsigned flags, const struct terrane_options *o)
 {
 	struct packing p = {.call = c, .context = rt_context(), .count = n, .flags = flags};
-	/* set first, because callers read the results after every error */
+	/* set the results first, because callers read them after every error */
 	for (size_t i = 0; i < n; i++) {
 		files[i].result = -ECANCELED;
 		files[i].id = 0;

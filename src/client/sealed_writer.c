@@ -51,7 +51,7 @@ struct sealed_writer {
 	uint64_t block_bytes;
 	unsigned in_flight_max;
 	uint64_t token;
-	struct list link;     /* in fabric.writers */
+	struct list link;     /* entry in fabric.writers */
 	struct rt_mutex turn; /* one append, flush or close at a time */
 
 	/* The block being filled. */
@@ -65,7 +65,7 @@ struct sealed_writer {
 	struct piece *pieces; /* blocks in file order */
 	size_t count, capacity;
 	size_t added;         /* pieces that were added to the file record */
-	uint64_t added_bytes; /* their length */
+	uint64_t added_bytes; /* length of the added pieces in bytes */
 	uint64_t size;
 	bool record_created; /* the file record was created */
 
@@ -129,7 +129,8 @@ static void job_fiber(void *arg)
 {
 	struct sealed_writer_job *job = arg;
 	struct sealed_writer *w = job->w;
-	rt_context_set(w->context); /* the same for all blocks, whichever append filled them */
+	/* all blocks are written with the file's context, whichever append filled them */
+	rt_context_set(w->context);
 	job_run(w, job);
 	free(job);
 	assert(w->in_flight > 0);
@@ -295,7 +296,8 @@ static void idle_writer_send(struct call *c)
 	}
 }
 
-/* Waits for memory. Every RELIEF_NS, makes another file that holds memory send its block. */
+/* Waits until gate_bytes of memory are free for the block being filled. Every RELIEF_NS, makes
+ * another file that holds memory send its block. */
 static int fill_wait(struct call *c, uint64_t gate_bytes)
 {
 	for (;;) {
@@ -383,7 +385,7 @@ static int sealed_writer_append(struct call *c, struct efile *f, const struct io
 	struct sealed_writer *w = sealed_writer_of(f);
 	int rc = rt_mutex_lock(&w->turn);
 	if (rc < 0) {
-		/* Later appends must not close the gap. */
+		/* Fail the file: later appends must not close the gap. */
 		sealed_writer_fail(w, rc, "an earlier append was cancelled before it began");
 		return rc;
 	}
@@ -600,7 +602,9 @@ int sealed_writer_create(struct call *c, const struct dir_slot *at, unsigned fla
 		return -ENOMEM;
 	if (at->name.len > META_NAME_MAX) {
 		free(w);
-		return call_fail(c, -ENAMETOOLONG, "names have at most %d bytes", META_NAME_MAX);
+		return call_fail(c, -ENAMETOOLONG,
+				 "the name is too long: names have at most %d bytes",
+				 META_NAME_MAX);
 	}
 	memcpy(w->name_text, at->name.text, at->name.len);
 	w->name = (struct meta_name){.text = w->name_text, .len = at->name.len};

@@ -47,7 +47,8 @@ uint64_t shape_stored_len(const struct shape *s, int chunk, uint64_t block_len)
 int shape_quorum(const struct shape *s, int asked, bool log)
 {
 	assert(asked >= 0);
-	/* With `least` chunks stored one more may be lost; a code without tolerance needs all n. */
+	/* With `least` chunks stored the block survives the loss of one more chunk; a code
+	 * without tolerance needs all n. */
 	int least = s->n - s->tolerance + (s->tolerance > 0 ? 1 : 0);
 	int want = asked;
 	if (want == 0)

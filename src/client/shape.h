@@ -23,15 +23,16 @@
 #define SHAPE_UNIT ((uint64_t)4096)
 
 struct shape {
-	struct encoding encoding; /* as users write it */
-	struct encoding net;      /* its network level, which the client encodes */
+	struct encoding encoding; /* encoding as the user wrote it */
+	struct encoding net;      /* network level of the encoding, which the client encodes */
 	int k;                    /* data chunks; 1 for replicas */
 	int n;                    /* all chunks, each on its own disk */
-	int tolerance;            /* any so many chunks may be lost */
+	int tolerance;            /* number of chunks that may be lost, whichever they are */
 	bool copies;              /* replicated: all chunks have the same bytes */
 };
 
-/* Makes the shape of an encoding. -EINVAL: the encoding is invalid. */
+/* Computes from an encoding the number of its chunks (data and all), its tolerance and its
+ * network level. -EINVAL: the encoding is invalid. */
 int shape_init(struct shape *s, const struct encoding *e);
 
 /* Returns the chunk length of a block of block_len > 0 bytes. */
@@ -42,7 +43,8 @@ uint64_t shape_stored_len(const struct shape *s, int chunk, uint64_t block_len);
 /* Returns how many chunks must be stored for a write to succeed: `asked` (0: the default),
  * raised to the number with which one further loss is tolerated, if the code tolerates any. */
 int shape_quorum(const struct shape *s, int asked, bool log);
-/* Returns how many disks to ask beyond n; `asked` as extra_disks of the public options. */
+/* Returns how many disks beyond n get a reservation request. `asked` is extra_disks of struct
+ * terrane_options. */
 int shape_extra(const struct shape *s, int asked);
 
 #endif

@@ -13,7 +13,7 @@ struct walk {
 	const struct sink *s;
 	int i;
 	uint64_t at;   /* offset in piece i */
-	uint64_t left; /* bytes of the range that are left */
+	uint64_t left; /* bytes of the range that were not visited yet */
 	uint8_t *bytes;
 	size_t len;
 };

@@ -13,7 +13,7 @@ struct sink {
 	uint64_t skip; /* bytes of the pieces in front of byte 0 of the sink */
 };
 
-/* Copies to [at, at + len), which must be inside the pieces. */
+/* Copies `bytes` to [at, at + len) of the sink, which must be inside the pieces. */
 void sink_write(const struct sink *s, uint64_t at, const void *bytes, size_t len);
 /* Lists the pieces of [at, at + len) in order in out (NULL: only counts). Returns their number. */
 int sink_iov(const struct sink *s, uint64_t at, size_t len, struct iovec *out);

@@ -40,7 +40,7 @@ static int wire_skip(struct wire *w, uint64_t len)
 
 static int check_level(const ProtobufCMessageDescriptor *desc, struct wire w, unsigned depth);
 
-/* Checks for UTF-8 without NUL, because a C string would end at the NUL. */
+/* Checks that a text field is UTF-8 without NUL, because a C string would end at the NUL. */
 static int check_text(const uint8_t *s, size_t len)
 {
 	for (size_t i = 0; i < len;) {

@@ -72,8 +72,8 @@ size_t rpc_channel_out_peak(const struct rpc_channel *ch)
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
-/* Reports whether there is a usable connection. One with a broken stream stays in ch->conn until
- * the channel's fiber removes it. */
+/* Reports whether the channel has a usable connection. A connection with a broken stream stays in
+ * ch->conn until the channel's fiber removes it. */
 static bool channel_up(const struct rpc_channel *ch)
 {
 	return ch->conn != NULL && ch->conn->out.error == 0;
@@ -85,8 +85,8 @@ static int channel_error(const struct rpc_channel *ch)
 	return ch->last_error != 0 ? ch->last_error : -ETIMEDOUT;
 }
 
-/* Waits for a connection and takes a reference. Without retry returns the error of the first
- * failed attempt to connect. */
+/* Waits for a connection and takes a reference to it. If retry is false, returns the error of the
+ * first failed attempt to connect. */
 static int channel_await(struct rpc_channel *ch, bool retry, struct client_conn **out)
 {
 	while (!channel_up(ch)) {
@@ -129,7 +129,9 @@ static int conn_add_call(struct client_conn *c, struct client_call *call)
 	return rc;
 }
 
-/* Removes a call that ends without a response; cancels it at the server if it was sent. */
+/*
+ * Removes a call that ends without a response. If the request was sent, sends the server a cancel.
+ */
 static void conn_forget_call(struct client_conn *c, struct client_call *call, int rc)
 {
 	assert(!call->done && rc < 0);
@@ -145,9 +147,11 @@ static void conn_forget_call(struct client_conn *c, struct client_call *call, in
 		.no_wait = true};
 	(void)out_frame(&c->out, &f);
 	c->channel->counters.cancels++;
-	/* If no call waits any more, the time until the next call is no silence of the peer. A
-	 * call that met its deadline keeps asked_ns, so that the silence of several such calls
-	 * adds up. */
+	/*
+	 * If no call waits any more, the time until the next call does not count as silence of the
+	 * peer. After a call that passed its deadline asked_ns stays, so that the silence during
+	 * several such calls adds up.
+	 */
 	if (rc != -ETIME && list_empty(&c->pending))
 		c->asked_ns = 0;
 	uint64_t since = max_u64(c->asked_ns, c->in.heard_ns);
@@ -202,7 +206,8 @@ static void reply_reset(struct rpc_reply *reply)
 	reply->retry_ms = 0;
 }
 
-/* Makes one try on one connection. *again: another try may succeed. */
+/* Sends the call once, on one connection, and waits for its response. Sets *again if another try
+ * may succeed. */
 static int call_once(struct rpc_channel *ch, const struct rpc_call *args, struct rpc_reply *reply,
 		     bool *again)
 {

@@ -8,17 +8,18 @@
  *     int rc = rpc_call(channel, &(struct rpc_call){.type = &node_type_stat, .request = &q.base,
  *                                                   .timeout_ns = NS_PER_S}, &reply);
  *     if (rc == 0)
- *             printf("%lu\n", ((const Terrane__Node__StatResponse *)reply.message)->chunks[0]->len);
+ *             printf("%lu\n", ((const Terrane__Node__StatResponse
+ *             *)reply.message)->chunks[0]->len);
  *
  * A call carries the context of the fiber that makes it (rt_context).
  *
  * Errors of a call, besides those that the service returns:
- *   never sent                     -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT or another of rt_connect
- *   sent, the connection was lost  -ECONNRESET
- *   sent, no response in time      -ETIME
- *   the fiber was cancelled        -ECANCELED, which no service returns
- *   a damaged or too large answer  -EBADMSG, -EMSGSIZE
- * After an error reply.maybe_executed is false if the service certainly did not execute the request.
+ *   request not sent               -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT or another of
+ *   rt_connect sent, the connection was lost  -ECONNRESET sent, no response in time      -ETIME the
+ *   fiber was cancelled        -ECANCELED, which no service returns a damaged or too large answer
+ *   -EBADMSG, -EMSGSIZE
+ * After an error reply.maybe_executed is false if the service certainly did not execute the
+ * request.
  *
  * With retry, a call whose connection was lost or whose bytes were damaged is sent again with the
  * same bytes, after a back-off that grows from backoff_min_ns to backoff_max_ns, until its deadline
@@ -49,22 +50,24 @@ struct rt_pool;
 struct rpc_channel;
 
 struct rpc_channel_options {
-	struct rt_pool *pool;        /* for payloads of responses */
-	uint64_t connect_timeout_ns; /* 0: 5 s */
+	struct rt_pool *pool;        /* memory for the payloads of responses */
+	uint64_t connect_timeout_ns; /* limit for one attempt to connect; 0: 5 s */
 	/* limit for silence inside a frame, and for a peer that does not read; 0: 30 s */
 	uint64_t stall_ns;
 	/* a call that meets its deadline closes the connection if no byte came for this time; 0: 2
 	 * s */
 	uint64_t silence_ns;
 	uint64_t backoff_min_ns; /* first back-off, of connecting and of calls; 0: 20 ms */
-	uint64_t backoff_max_ns; /* 0: 2 s */
-	size_t calls_max;        /* calls in progress; further ones wait; 0: 4096 */
+	uint64_t backoff_max_ns; /* largest back-off, of connecting and of calls; 0: 2 s */
+	/* limit for the calls in progress; further calls wait; 0: 4096 */
+	size_t calls_max;
 };
 
-/* Copies the options and does not connect yet. -EINVAL: addr is too long; -ENOMEM, -EAGAIN. */
+/* Makes a channel to an address. Copies the options and does not connect yet. -EINVAL: addr is too
+ * long; -ENOMEM, -EAGAIN. */
 int rpc_channel_open(struct rpc_channel **out, const char *addr,
 		     const struct rpc_channel_options *o);
-/* No call may be in progress. ch may be NULL. */
+/* Closes the connection and frees the channel. No call may be in progress. ch may be NULL. */
 void rpc_channel_close(struct rpc_channel *ch);
 
 const struct rpc_counters *rpc_channel_counters(const struct rpc_channel *ch);
@@ -74,24 +77,30 @@ size_t rpc_channel_out_peak(const struct rpc_channel *ch);
 struct rpc_call {
 	const struct rpc_type *type;
 	const ProtobufCMessage *request;
-	struct slice payload; /* do not change it after an error: the writer may still send it */
-	/* buffer for the payload of the response; NULL: from the pool. After an error the reader
-	 * may still write to it: release it */
+	/* payload of the request; the caller must not change it after an error, because the writer
+	 * may still send it */
+	struct slice payload;
+	/*
+	 * buffer for the payload of the response; NULL: a buffer from the pool. After an error the
+	 * reader may still write to the buffer, so the caller must release it and not use it again
+	 */
 	struct buf *reply_buf;
 	uint64_t timeout_ns; /* 0: only the fiber's deadline applies */
 	bool retry;
 };
 
 struct rpc_reply {
-	const void *message;  /* the response message of the type; NULL after an error */
-	struct slice payload; /* owned by the reply; buf NULL: none */
-	const char *error;    /* text of the error; "" after success; never NULL */
-	uint32_t retry_ms;    /* after an error: pause that the service advises; 0: none */
+	/* response message of the request's type; NULL after an error */
+	const void *message;
+	/* payload of the response, owned by the reply; buf NULL: none */
+	struct slice payload;
+	const char *error; /* text of the error; "" after success; never NULL */
+	uint32_t retry_ms; /* after an error: pause that the service advises; 0: none */
 	bool maybe_executed;
 	struct arena arena;
 };
 
-/* Sets the reply to that of a call that failed before it was sent. */
+/* Initializes a reply as that of a call that failed before its request was sent. */
 void rpc_reply_init(struct rpc_reply *reply);
 
 /* Sends a request and waits for its response. Always fills reply; the caller must call

@@ -22,7 +22,7 @@
 #include "rt/pool.h"
 #include "rt/rt.h"
 
-/* Limits for every response; the type of a call has smaller ones. */
+/* Limits for the parts of any response; the request type of a call can have smaller limits. */
 static const struct frame_limits client_limits = {.body_max = RPC_BODY_MAX,
 						  .payload_max = RPC_PAYLOAD_MAX};
 
@@ -54,7 +54,8 @@ static struct client_call *conn_find_call(struct client_conn *c, const struct fr
 	struct client_call *call = map_get(&c->calls, h->id);
 	if (bug_planted(BUG_REPLY_MISMATCH) && call != NULL &&
 	    c->channel->counters.connections > 1) {
-		/* Planted: after a reconnect, take the oldest call of the same type. */
+		/* The planted bug: after a reconnect, gives the response to the oldest call of the
+		 * same type. */
 		list_for_each_entry(call, &c->pending, link) {
 			if (call->args->type->type == h->type)
 				return call;
@@ -63,7 +64,7 @@ static struct client_call *conn_find_call(struct client_conn *c, const struct fr
 	return call;
 }
 
-/* Returns the text of an error response, and the advised pause. */
+/* Returns the text of an error response; *retry_ms is the pause that the service advises. */
 static const char *error_text(struct arena *a, const uint8_t *body, size_t len, int rc,
 			      uint32_t *retry_ms)
 {
@@ -77,7 +78,7 @@ static const char *error_text(struct arena *a, const uint8_t *body, size_t len, 
 	return err_text(rc);
 }
 
-/* Gives the body of a response to its call. Ends the call unless a payload follows. */
+/* Unpacks the body of a response for its call. Ends the call unless a payload follows. */
 static void call_take_body(struct client_conn *c, struct client_call *call,
 			   const struct frame_header *h, const uint8_t *body)
 {
@@ -116,8 +117,8 @@ static void call_take_body(struct client_conn *c, struct client_call *call,
 		call_finish(c, call, 0);
 }
 
-/* Reads the payload for c->receiving. The call may end at every wait here, and then c->receiving
- * is NULL. */
+/* Reads the payload for c->receiving. The call may end during each wait of this function, and then
+ * c->receiving is NULL. */
 static int conn_read_payload(struct client_conn *c, const struct frame_header *h)
 {
 	struct rpc_channel *ch = c->channel;
@@ -151,7 +152,8 @@ static int conn_read_payload(struct client_conn *c, const struct frame_header *h
 	return 0;
 }
 
-/* Reads the body into the read-ahead buffer, or into *apart if it is too large for that. */
+/* Reads the body of a response into the read-ahead buffer, or into a new buffer *apart if the body
+ * is too large for the read-ahead buffer. */
 static int conn_read_body(struct client_conn *c, const struct frame_header *h, struct buf **apart,
 			  const uint8_t **body)
 {
@@ -265,8 +267,8 @@ static void conn_count_end(struct client_conn *c, int rc)
 		n->stalled_writes++;
 	if (rc == -EPIPE || rc == -ECANCELED)
 		return;
-	/* Callers that wait for a response get the error, so only a loss without them is logged
-	 * at info. */
+	/* Callers that wait for a response get the error, so the loss is logged at level info only
+	 * if no caller waits. */
 	if (list_empty(&c->pending))
 		log_info("rpc_connection_lost", "peer=%s err=%s", c->channel->addr, err_name(rc));
 	else

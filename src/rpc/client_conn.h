@@ -15,18 +15,17 @@ struct client_call {
 	const struct rpc_call *args;
 	struct rpc_reply *reply;
 	uint64_t id;
-	struct list link; /* in conn->pending */
+	struct list link; /* link in conn->pending */
 	struct rt_cond wake;
-	bool done;     /* rc is set */
-	bool lost;     /* the connection was lost or the response damaged: a retry may help */
+	bool done; /* the call has ended and rc is set */
+	/* the connection was lost or the response was damaged, so a retry may succeed */
+	bool lost;
 	bool executed; /* the service may have executed the request */
 	int rc;
 };
 
-/*
- * Reference-counted by the channel's fiber and by every call that uses it, because a call may use
- * it after the connection was lost.
- */
+/* A connection. The channel's fiber and every call that uses the connection hold a reference,
+ * because a call may use it after it was lost. */
 struct client_conn {
 	struct rpc_channel *channel;
 	unsigned refs;
@@ -34,27 +33,30 @@ struct client_conn {
 	struct rpc_in in;
 	struct rpc_out out;
 	struct map calls;    /* id -> struct client_call */
-	struct list pending; /* the same calls, oldest first */
+	struct list pending; /* the calls of the map `calls`, oldest first */
 	struct rt_cond slot; /* signalled when a call leaves `calls` */
 	/* call whose response is being read; NULL: none, or it has ended */
 	struct client_call *receiving;
-	/* time since which the client waits for a response, restarted by each response; 0: it waits
-	 * for none */
+	/* time since which the client waits for a response, restarted by each response; 0: no call
+	 * waits for a response */
 	uint64_t asked_ns;
 	bool lost;
-	bool heard; /* at least one complete response came */
+	bool heard; /* at least one complete response was received */
 };
 
 struct rpc_channel {
 	char addr[RT_ADDR_MAX];
-	struct rpc_channel_options opts; /* with defaults in place of zeros */
+	/* options of the channel, with defaults in place of zeros */
+	struct rpc_channel_options opts;
 	struct rt_fiber *fiber;
 	struct client_conn *conn; /* NULL: not connected */
-	struct rt_cond work;      /* wakes the channel's fiber: a caller waits for a connection */
-	struct rt_cond changed;   /* wakes callers: connected, or the attempt failed */
-	unsigned wanted;          /* callers that wait for a connection */
-	unsigned callers;         /* calls in progress */
-	unsigned failures;        /* consecutive failed attempts to connect */
+	/* wakes the channel's fiber when a caller waits for a connection */
+	struct rt_cond work;
+	/* wakes callers when the channel has connected or an attempt failed */
+	struct rt_cond changed;
+	unsigned wanted;   /* callers that wait for a connection */
+	unsigned callers;  /* calls in progress */
+	unsigned failures; /* consecutive failed attempts to connect */
 	uint64_t failures_total;
 	uint64_t not_before_ns; /* earliest time of the next attempt to connect */
 	int last_error;         /* error of the last attempt to connect; 0 after success */
@@ -63,7 +65,8 @@ struct rpc_channel {
 	struct rpc_counters counters;
 };
 
-/* The channel's fiber. */
+/* Runs as the channel's fiber: connects, reads responses and completes calls until the channel is
+ * closed. */
 void client_channel_main(void *channel);
 
 /* Returns the back-off after `failures` consecutive failures. It doubles up to backoff_max_ns

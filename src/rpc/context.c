@@ -7,13 +7,13 @@
 #include "rpc/frame.h"
 #include "rpc/rpc.pb-c.h"
 
-/* Tags and lengths of the fields take less than 64 bytes. */
+/* The field numbers and lengths of the message take less than 64 bytes. */
 _Static_assert(CONTEXT_TENANT_MAX + CONTEXT_GROUP_MAX + CONTEXT_AUTHORIZATION_MAX +
 			       CONTEXT_PATH_MAX + 64 <=
 		       FRAME_CONTEXT_MAX,
 	       "every context fits into a frame");
 
-/* Fills the message with pointers into c. */
+/* Fills in the messages for the wire with pointers into c. */
 static void context_to_wire(const struct context *c, Terrane__Rpc__Context *w,
 			    Terrane__Rpc__Tags *tags)
 {

@@ -13,8 +13,8 @@
 
 struct arena;
 
-/* Returns the length on the wire, at most FRAME_CONTEXT_MAX; 0 for the empty context.
- * rpc_context_write writes exactly this many bytes and returns their number. */
+/* Returns the length of a context on the wire in bytes, at most FRAME_CONTEXT_MAX; 0 for the empty
+ * context. rpc_context_write writes exactly this many bytes and returns their number. */
 size_t rpc_context_size(const struct context *c);
 size_t rpc_context_write(const struct context *c, uint8_t *out);
 

@@ -7,7 +7,7 @@
 
 struct strbuf;
 
-/* name, help */
+/* the counters: name in the metrics, help text */
 #define RPC_COUNTERS(X)                                                               \
 	X(connections, "connections made or accepted")                                \
 	X(refused_connections, "connections refused because there were too many")     \

@@ -36,7 +36,7 @@ static int frame_refuse(enum frame_fault *out, enum frame_fault fault, int err)
 	return err;
 }
 
-/* Invariants 3 and 4. */
+/* Checks invariants 3 and 4 of frame.h. */
 static int frame_fields_ok(const struct frame_header *h)
 {
 	if (h->flags & ~(uint32_t)FRAME_FLAGS_ALL)

@@ -88,7 +88,7 @@ struct frame_limits {
 	uint32_t payload_max;
 };
 
-/* The reason why a header was refused, for counters and messages. */
+/* The reasons why a receiver refuses a header, for counters and messages. */
 enum frame_fault {
 	FRAME_OK,
 	FRAME_BAD_MAGIC,
@@ -102,13 +102,13 @@ void frame_encode(uint8_t out[FRAME_HEADER_BYTES], const struct frame_header *h)
 
 /*
  * Checks and decodes a header. -EPROTO: wrong magic or version, or a field violates an invariant;
- * -EBADMSG: the CRC does not match; -EMSGSIZE: a part is beyond the limits. *fault (may be NULL) is
- * the reason.
+ * -EBADMSG: the CRC does not match; -EMSGSIZE: a part is beyond the limits. *fault is set to the
+ * reason; fault may be NULL.
  */
 int frame_decode(struct frame_header *h, const uint8_t in[FRAME_HEADER_BYTES],
 		 const struct frame_limits *limits, enum frame_fault *fault);
 
-/* Returns one phrase for people; never NULL. */
+/* Returns the reason as one phrase for people; never NULL. */
 const char *frame_fault_text(enum frame_fault fault);
 
 #endif

@@ -22,8 +22,8 @@ void in_fini(struct rpc_in *in)
 	in->bytes = NULL;
 }
 
-/* Receives at least min and at most len bytes within timeout_ns (0: no limit). Fewer: the peer
- * ended the stream. */
+/* Receives at least min and at most len bytes within timeout_ns (0: no limit). Returns their
+ * number; fewer than min if the peer ended the stream. */
 static int64_t in_recv(struct rpc_in *in, void *dst, size_t len, size_t min, uint64_t timeout_ns)
 {
 	if (timeout_ns != 0)
@@ -36,7 +36,7 @@ static int64_t in_recv(struct rpc_in *in, void *dst, size_t len, size_t min, uin
 	return n;
 }
 
-/* Reads ahead until [head, tail) has at least `need` bytes. */
+/* Reads ahead until the read-ahead buffer holds at least `need` bytes, in [head, tail). */
 static int in_fill(struct rpc_in *in, size_t need, uint64_t timeout_ns)
 {
 	size_t have = in->tail - in->head;
@@ -105,7 +105,7 @@ static uint64_t in_bulk_end(const struct rpc_in *in, size_t len)
 	return rt_now_ns() + in->stall_ns + len * NS_PER_S / IN_RATE_MIN;
 }
 
-/* Receives exactly `piece` bytes before end_ns. */
+/* Receives exactly `piece` bytes of bulk data before the time end_ns. */
 static int in_piece(struct rpc_in *in, uint8_t *dst, size_t piece, uint64_t end_ns)
 {
 	uint64_t now = rt_now_ns();

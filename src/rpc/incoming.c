@@ -4,7 +4,9 @@
 #include <assert.h>
 #include <errno.h>
 
-#define SETTLE_NS (1 * NS_PER_MS) /* so that freed memory reaches the waiter */
+/* pause after an eviction, so that the freed memory reaches the waiting fiber before the next
+ * eviction */
+#define SETTLE_NS (1 * NS_PER_MS)
 
 /* One read in progress; lives on the stack of its fiber. */
 struct incoming_reader {
@@ -65,7 +67,7 @@ static int incoming_watch(struct incoming *g)
 	uint64_t out_due = out != NULL ? out_due_ns(out) : RT_NEVER;
 	uint64_t due = min_u64(reader_due, out_due);
 	uint64_t now = rt_now_ns();
-	if (due > now) /* a reader that starts later can be due earlier */
+	if (due > now) /* a reader that starts during the wait can be due earlier */
 		return rt_sleep_ns(min_u64(due - now, INCOMING_GRACE_NS));
 	assert(reader != NULL || out != NULL);
 	if (out_due < reader_due) {
@@ -117,7 +119,8 @@ void incoming_unwatch_out(struct rpc_out *o)
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
-/* A single reader may exceed the limit. */
+/* Reports whether a reader of this many bytes may get memory now. A single reader may exceed the
+ * limit. */
 static bool incoming_fits(const struct incoming *g, size_t bytes)
 {
 	return g->held_bytes == 0 || g->held_bytes + bytes <= g->limit_bytes;

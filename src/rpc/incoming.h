@@ -37,7 +37,7 @@
 #define INCOMING_FIRST_BYTES ((size_t)(4 * KIB))
 #define INCOMING_GRACE_NS (500 * NS_PER_MS)
 #define INCOMING_SPAN_NS (8 * NS_PER_S)
-#define INCOMING_RATE_OUT ((uint64_t)(8 * MIB)) /* bytes a second */
+#define INCOMING_RATE_OUT ((uint64_t)(8 * MIB)) /* slowest allowed sending, in bytes per second */
 
 struct incoming {
 	struct rt_pool *pool;
@@ -47,14 +47,14 @@ struct incoming {
 	struct rt_mutex turn; /* held by the reader that waits for room next */
 	struct rt_cond freed;
 	unsigned waiting;    /* readers that wait for memory */
-	struct list readers; /* struct incoming_reader that hold memory */
-	struct list outs;    /* struct rpc_out */
+	struct list readers; /* readers that hold memory (struct incoming_reader) */
+	struct list outs;    /* the watched streams (struct rpc_out) */
 	struct rt_fiber *watch;
 };
 
-/* -ENOMEM, -EAGAIN. */
+/* Initializes the state for one pool. -ENOMEM, -EAGAIN. */
 int incoming_init(struct incoming *g, struct rt_pool *pool);
-/* There may be no readers and no watched rpc_out. */
+/* Releases the state. No reader may run and no rpc_out may be watched. */
 void incoming_fini(struct incoming *g);
 
 /* Watches a stream: under memory pressure it is broken with -EAGAIN if its peer reads too
@@ -64,8 +64,8 @@ void incoming_unwatch_out(struct rpc_out *o);
 
 /*
  * Reads the next len bytes of `in` into a new buffer and returns their CRC. Errors of in_read and
- * of rt_pool_get; -EAGAIN: evicted, and the calling fiber is cancelled. After an error *out may be
- * set.
+ * of rt_pool_get; -EAGAIN: the reader was evicted, and the calling fiber is cancelled. After an
+ * error *out may be set.
  */
 int incoming_read(struct incoming *g, struct rpc_in *in, size_t len, struct buf **out,
 		  uint32_t *crc);

@@ -16,10 +16,13 @@
 #define CONNECTIONS_DEFAULT 1024
 #define IN_FLIGHT_DEFAULT 256
 #define STALL_DEFAULT_NS (30 * NS_PER_S)
-#define ACCEPT_PAUSE_NS \
-	(100 * NS_PER_MS) /* after an error that can be temporary, such as too many open files */
+/*
+ * Pause before the next accept after an error that can be temporary, such as too many open files.
+ */
+#define ACCEPT_PAUSE_NS (100 * NS_PER_MS)
 #define REFUSE_TIMEOUT_NS (100 * NS_PER_MS)
-#define CANCEL_GRACE_NS (500 * NS_PER_MS) /* for the responses of cancelled requests to be sent */
+/* Time at close for sending the responses of cancelled requests. */
+#define CANCEL_GRACE_NS (500 * NS_PER_MS)
 
 /* --- accepting ------------------------------------------------------------------------------- */
 
@@ -142,7 +145,7 @@ int rpc_server_open(struct rpc_server **out, const char *addr, const struct rpc_
 	return 0;
 }
 
-/* Waits until there are no connections, at most at_most_ns. */
+/* Waits until the server has no connections, for at most at_most_ns. */
 static void server_await_conns(struct rpc_server *s, uint64_t at_most_ns)
 {
 	uint64_t before = rt_deadline_narrow(rt_now_ns() + at_most_ns);

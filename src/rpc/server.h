@@ -42,9 +42,12 @@ struct server_conn;
 
 struct rpc_request {
 	const struct rpc_type *type;
-	void *service;        /* as given to rpc_server_open */
-	struct slice payload; /* borrowed; buf_ref keeps it */
-	/* Private to the server, but for retry_ms; use the functions below. */
+	void *service; /* object of the service, as given to rpc_server_open */
+	/* payload of the request, valid until the handler returns; a handler that needs it longer
+	 * calls buf_ref */
+	struct slice payload;
+	/* The fields below are private to the server, but for retry_ms; handlers use the functions
+	 * below. */
 	ProtobufCMessage *body;
 	ProtobufCMessage *reply;
 	struct slice reply_payload;
@@ -54,11 +57,12 @@ struct rpc_request {
 	const struct rpc_method *method;
 	struct server_conn *conn;
 	const struct context *context; /* owned reference; the handler's fiber carries it */
-	struct rt_fiber *fiber;        /* NULL until it runs */
-	struct list link;              /* in conn->requests, or in the server's free list */
+	struct rt_fiber *fiber;        /* fiber of the handler; NULL until it runs */
+	/* link in conn->requests or in the server's free list */
+	struct list link;
 	uint64_t id;
 	uint64_t deadline_ns;
-	size_t bulk_bytes; /* charged to the connection's share */
+	size_t bulk_bytes; /* bytes of this request charged to the connection's share */
 	bool cancelled;
 };
 
@@ -74,15 +78,15 @@ static inline void *rpc_reply_body(struct rpc_request *r)
 	return r->reply;
 }
 
-/* Allocates memory that lives as long as the request. NULL beyond the limit of the request, or
- * without memory. */
+/* Allocates memory that lives as long as the request. NULL: the limit of the request is reached, or
+ * the process is out of memory. */
 void *rpc_alloc(struct rpc_request *r, size_t len);
 
 /* Allocates a buffer for the payload of the response; the caller owns its reference. Waits for
  * the connection's share and the pool. -EMSGSIZE, -ENOMEM. */
 int rpc_reply_buf(struct rpc_request *r, size_t len, struct buf **out);
 
-/* Sets the payload of the response; takes over the reference. */
+/* Sets the payload of the response; takes over the caller's reference to its buffer. */
 void rpc_reply_payload_take(struct rpc_request *r, struct slice payload);
 
 /* Sets the error text for the client and returns err. */
@@ -90,17 +94,19 @@ int rpc_fail(struct rpc_request *r, int err, const char *fmt, ...) PRINTF(3, 4);
 
 struct rpc_method {
 	const struct rpc_type *type;
-	/* Runs in its own fiber. Returns 0, or -errno for the client. */
+	/* Executes a request, in a fiber of its own. Returns 0, or -errno for the client. */
 	int (*handle)(struct rpc_request *r);
 };
 
 struct rpc_server_options {
-	const struct rpc_method *methods; /* must outlive the server, with all that it points to */
+	/* table of the methods; must outlive the server, with all that it points to */
+	const struct rpc_method *methods;
 	size_t method_count;
 	void *service;
-	struct rt_pool *pool;   /* for payloads */
-	size_t connections_max; /* 0: 1024 */
-	size_t in_flight_max;   /* requests of one connection; 0: 256 */
+	struct rt_pool *pool;   /* memory for payloads */
+	size_t connections_max; /* limit for connections at a time; 0: 1024 */
+	/* limit for the requests of one connection in flight; 0: 256 */
+	size_t in_flight_max;
 	/* limit for the payloads and large bodies of one connection; 0: a quarter of the pool */
 	size_t share_bytes;
 	/* limit for silence inside a frame, and for a peer that does not read; 0: 30 s */
@@ -125,10 +131,14 @@ const struct rpc_counters *rpc_server_counters(const struct rpc_server *s);
 struct rpc_server_stats {
 	size_t connections;
 	size_t in_flight;
-	size_t in_flight_peak;      /* over all connections */
-	size_t out_queue_peak;      /* in bytes, largest of any connection */
-	size_t share_peak_bytes;    /* largest of any connection */
-	size_t incoming_peak_bytes; /* memory of payloads being received, over all connections */
+	/* largest number of requests in flight at once, over all connections */
+	size_t in_flight_peak;
+	/* largest number of bytes queued for sending on one connection */
+	size_t out_queue_peak;
+	/* largest number of bytes charged to the share of one connection */
+	size_t share_peak_bytes;
+	/* largest memory of payloads being received at once, over all connections */
+	size_t incoming_peak_bytes;
 };
 void rpc_server_stats(const struct rpc_server *s, struct rpc_server_stats *out);
 

@@ -24,7 +24,8 @@
 
 #define FREE_REQUESTS_MAX 1024
 #define ERROR_TEXT_MAX 256
-#define SMALL_META_BYTES 4096 /* larger bodies are charged to the connection's share */
+/* a context and body beyond this size are charged to the connection's share */
+#define SMALL_META_BYTES 4096
 
 /* --- requests -------------------------------------------------------------------------------- */
 
@@ -188,8 +189,8 @@ static int request_send_reply(struct rpc_request *r)
 	return out_frame(&r->conn->out, &f);
 }
 
-/* Sends the response or the error. A cancelled or late request is answered too, which shows the
- * client that the server is alive. */
+/* Sends the response, or the error if rc is not 0. A cancelled or late request is answered too,
+ * which shows the client that the server is alive. */
 static void request_answer(struct rpc_request *r, int rc, bool not_executed)
 {
 	rt_shield_enter();
@@ -228,7 +229,7 @@ static void request_main(void *arg)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* Why a request is refused; err is 0 if it is not. */
+/* The reason why a request is refused; err is 0 if the server accepts the request. */
 struct refusal {
 	int err;
 	const char *text;
@@ -241,8 +242,11 @@ static void refuse(struct refusal *f, uint64_t *counter, int err, const char *te
 	*f = (struct refusal){.err = err, .text = text};
 }
 
-/* Refuses a body or context that matches its checksum but is invalid. The sender made it so: a
- * retry cannot help, and the error is not -EBADMSG. */
+/*
+ * Refuses a body or context that matches its checksum but is invalid. The sender made it invalid,
+ * so a retry cannot help, and the client gets -EINVAL instead of -EBADMSG, which would mean damage
+ * on the way.
+ */
 static void refuse_malformed(struct refusal *f, struct rpc_counters *n, int rc, const char *text)
 {
 	if (rc == -EMSGSIZE)
@@ -253,7 +257,9 @@ static void refuse_malformed(struct refusal *f, struct rpc_counters *n, int rc, 
 		refuse(f, &n->overloads, rc, err_text(rc));
 }
 
-/* Unpacks context and body from meta. */
+/*
+ * Unpacks the context and the body of a request from meta; sets *f if the server must refuse them.
+ */
 static void request_parse(struct rpc_request *r, const struct frame_header *h, const uint8_t *meta,
 			  struct refusal *f)
 {
@@ -429,7 +435,7 @@ static int conn_one_frame(struct server_conn *c)
 
 /* --- the connection's life ------------------------------------------------------------------- */
 
-/* Reports whether the stream is lost, so that queued frames cannot be sent. */
+/* Reports whether rc means that the stream is lost, so that queued frames cannot be sent. */
 static bool stream_gone(int rc)
 {
 	return rc != -EPROTO && rc != -EBADMSG && rc != -EMSGSIZE && rc != -ETIME && rc != -EAGAIN;

@@ -11,16 +11,18 @@
 #include "rpc/stream.h"
 
 struct rpc_server {
-	struct rpc_server_options opts; /* with defaults in place of zeros */
-	struct frame_limits limits;     /* the maximum over all methods */
-	struct map types;               /* type number -> struct rpc_method */
+	/* options of the server, with defaults in place of zeros */
+	struct rpc_server_options opts;
+	/* for each part of a frame, the maximum over all methods */
+	struct frame_limits limits;
+	struct map types; /* type number -> struct rpc_method */
 	struct rt_listener *listener;
 	struct rt_fiber *acceptor;
 	struct rt_group conn_fibers;
 	struct list conns;
 	size_t conn_count;
 	struct rt_cond conn_gone;
-	struct list free_requests; /* kept for reuse */
+	struct list free_requests; /* ended requests, kept for reuse */
 	size_t free_count;
 	size_t in_flight;
 	bool stopping;
@@ -29,29 +31,27 @@ struct rpc_server {
 	struct rpc_server_stats stats;
 };
 
-/*
- * A connection has a reader fiber, a writer fiber (in `out`) and a fiber for each request. The
- * reader frees the connection after the others have ended.
- */
+/* A connection has a reader fiber, a writer fiber (in `out`) and a fiber for each request. The
+ * reader frees the connection after the other fibers have ended. */
 struct server_conn {
 	struct rpc_server *server;
 	struct rt_sock *sock;
 	struct list link;
-	struct rt_fiber *reader; /* NULL until it runs */
+	struct rt_fiber *reader; /* reader fiber; NULL until it runs */
 	struct rpc_in in;
 	struct rpc_out out;
 	struct rt_group handlers;
-	struct list requests; /* in flight */
+	struct list requests; /* requests in flight (struct rpc_request) */
 	size_t in_flight;
 	size_t bulk_bytes;   /* memory charged to the connection's share */
 	struct rt_cond room; /* signalled when in_flight or bulk_bytes decreases */
 };
 
-/* Starts a connection, which owns the socket also after an error. -ENOMEM, -EAGAIN. */
+/* Starts serving a connection. Takes over the socket, also after an error. -ENOMEM, -EAGAIN. */
 int server_conn_start(struct rpc_server *s, struct rt_sock *sock);
 /* Stops reading; the connection ends when its requests have ended. */
 void server_conn_stop(struct server_conn *c);
-/* Cancels the requests and breaks the stream. */
+/* Cancels the requests of the connection and breaks its stream. */
 void server_conn_abort(struct server_conn *c);
 
 void server_request_free(struct rpc_server *s, struct rpc_request *r);

@@ -35,24 +35,26 @@ struct rt_pool;
 struct rt_sock;
 
 #define IN_BYTES ((size_t)(16 * KIB))
-#define IN_PIECE_BYTES  \
-	((size_t)(256 * \
-		  KIB)) /* bulk data is received in pieces, so that its CRC is computed while they are in the CPU cache */
-#define IN_RATE_MIN ((uint64_t)(1 * MIB)) /* bytes a second of bulk data; adds to stall_ns */
+/* Bulk data is received in pieces of this size, so that the CRC of a piece is computed while the
+ * piece is in the CPU cache. */
+#define IN_PIECE_BYTES ((size_t)(256 * KIB))
+/* Slowest allowed receiving of bulk data, in bytes per second; the time that this rate allows adds
+ * to stall_ns. */
+#define IN_RATE_MIN ((uint64_t)(1 * MIB))
 
 struct rpc_in {
 	struct rt_sock *sock;
-	uint8_t *bytes; /* [head, tail) is read ahead */
+	uint8_t *bytes; /* read-ahead buffer; [head, tail) is filled */
 	size_t head;
 	size_t tail;
 	uint64_t stall_ns; /* limit for silence inside a frame; 0: none */
 	uint64_t heard_ns; /* time of the last received bytes */
-	/* bytes of the current or last in_read that arrived, in complete pieces */
+	/* bytes received by the current or last in_read, in complete pieces */
 	size_t read_bytes;
 	bool cut; /* the peer ended the stream inside a frame */
 };
 
-/* -ENOMEM. */
+/* Initializes the receiving side of a socket. -ENOMEM. */
 int in_init(struct rpc_in *in, struct rt_sock *sock, uint64_t stall_ns);
 void in_fini(struct rpc_in *in);
 
@@ -65,7 +67,8 @@ void in_fini(struct rpc_in *in);
 /* Waits up to idle_ns (0: no limit) for a header; *at is valid until the next call. -ETIME: no
  * header began in time. */
 int in_header(struct rpc_in *in, uint64_t idle_ns, const uint8_t **at);
-/* Takes the next len <= IN_BYTES bytes, contiguous and valid until the next call. */
+/* Takes the next len <= IN_BYTES bytes. *at points to them; they are contiguous and valid until the
+ * next call. */
 int in_view(struct rpc_in *in, size_t len, const uint8_t **at);
 /* Waits until the next len <= IN_BYTES bytes have arrived, without taking them. */
 int in_await(struct rpc_in *in, size_t len);
@@ -73,13 +76,13 @@ int in_await(struct rpc_in *in, size_t len);
  * and all within stall_ns + len / IN_RATE_MIN, so that a slow sender gains no time from many
  * pieces. */
 int in_read(struct rpc_in *in, uint8_t *dst, size_t len, uint32_t *crc);
-/* Drops the next len bytes, with the same time limits. */
+/* Receives and drops the next len bytes, with the time limits of in_read. */
 int in_skip(struct rpc_in *in, size_t len);
 
 #define OUT_BATCH_BYTES ((size_t)(16 * KIB))
 #define OUT_SEGMENTS 64
-#define OUT_BULK_BYTES \
-	((size_t)(4 * MIB)) /* limit for the payloads of a batch; a single one may be larger */
+/* Limit for the payloads of a batch, in bytes; a single payload may be larger. */
+#define OUT_BULK_BYTES ((size_t)(4 * MIB))
 
 struct out_batch {
 	uint8_t *bytes;
@@ -88,29 +91,32 @@ struct out_batch {
 	int segment_count;
 	int held_count;
 	struct iovec segments[OUT_SEGMENTS];
-	struct buf *held[OUT_SEGMENTS]; /* buffers that segments point into, besides bytes */
+	/* references to the buffers that segments point into, besides `bytes` */
+	struct buf *held[OUT_SEGMENTS];
 };
 
 struct rpc_out {
 	struct rt_sock *sock;
-	struct rt_pool *pool; /* for a body larger than a batch */
+	struct rt_pool *pool; /* memory for a body larger than a batch */
 	struct rt_fiber *writer;
 	struct out_batch batch[2];
 	struct out_batch *fill;
 	struct rt_cond room;
 	struct rt_cond work;
-	uint64_t stall_ns;    /* limit for sending one batch; 0: none */
-	uint64_t since_ns;    /* begin of the current send */
-	size_t sending_bytes; /* payload of the batch being sent; 0: none */
-	struct list watched;  /* link in struct incoming */
-	bool idle;            /* the writer waits for work */
+	uint64_t stall_ns; /* limit for sending one batch; 0: none */
+	uint64_t since_ns; /* begin time of the current send */
+	/* payload bytes of the batch being sent; 0: none is being sent */
+	size_t sending_bytes;
+	struct list watched; /* link in struct incoming */
+	bool idle;           /* the writer waits for work */
 	bool closing;
-	int error;         /* why the stream is broken; 0: it is not */
+	int error;         /* error that broke the stream; 0: the stream is not broken */
 	size_t peak_bytes; /* largest number of bytes queued at once, with payloads */
 	uint64_t sends;
 };
 
-/* Starts the writer. The socket must live until out_fini has returned. -ENOMEM, -EAGAIN. */
+/* Initializes the sending side of a socket and starts the writer fiber. The socket must live until
+ * out_fini has returned. -ENOMEM, -EAGAIN. */
 int out_init(struct rpc_out *o, struct rt_sock *sock, struct rt_pool *pool, uint64_t stall_ns);
 /* Sends the queued frames, unless the stream is broken, then ends the writer. No fiber may be in
  * out_frame or call it later. */
@@ -121,18 +127,19 @@ void out_break(struct rpc_out *o, int error);
 struct out_frame {
 	/* kind, flags, type, status and id; out_frame sets the other fields */
 	struct frame_header head;
-	uint64_t deadline_ns;          /* sent as timeout_us; 0 or RT_NEVER: none */
+	/* deadline of the request, sent as timeout_us; 0 or RT_NEVER: none */
+	uint64_t deadline_ns;
 	const struct context *context; /* NULL: none */
 	const ProtobufCMessage *body;  /* NULL: empty */
 	struct slice payload;          /* out_frame takes its own reference */
-	bool no_wait;                  /* return -EAGAIN instead of waiting */
+	bool no_wait;                  /* return -EAGAIN instead of waiting for room */
 };
 
-/* Queues a frame; waits for room. After an error no part of it will be sent. -ECONNRESET: the
- * stream is broken; -EMSGSIZE. */
+/* Queues a frame for sending; waits for room in the batch. After an error no part of the frame will
+ * be sent. -ECONNRESET: the stream is broken; -EMSGSIZE: the frame is too large. */
 int out_frame(struct rpc_out *o, const struct out_frame *f);
 
-/* Counts a refused header. */
+/* Adds a refused header to the counter of its fault. */
 void rpc_count_fault(struct rpc_counters *c, enum frame_fault fault);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A request type, shared by client and service. */
+/* Request types, which client and service share. */
 #ifndef RPC_TYPE_H
 #define RPC_TYPE_H
 
@@ -14,7 +14,7 @@
 #define RPC_BODY_MAX ((uint32_t)(1 * MIB))
 #define RPC_PAYLOAD_MAX ((uint32_t)(64 * MIB))
 
-/* The number and the meaning of a type never change; its messages may gain fields. */
+/* A request type. Its number and its meaning never change; its messages may gain fields. */
 struct rpc_type {
 	uint32_t type;
 	const char *name;

@@ -49,9 +49,9 @@ static uint8_t *arena_add_chunk(struct arena *a, size_t size)
 }
 
 /*
- * Gives an allocation above a quarter of a chunk its own memory. So a chunk is abandoned only when
- * less than a quarter of it is free, and the arena takes from malloc at most a third more than its
- * limit, plus one chunk.
+ * Allocates what does not fit into the current chunk. An allocation above a quarter of a chunk gets
+ * a chunk of its own. So a chunk is abandoned only when less than a quarter of it is free, and the
+ * arena takes from malloc at most a third more than its limit, plus one chunk.
  */
 static void *arena_alloc_slow(struct arena *a, size_t len)
 {

@@ -32,7 +32,7 @@ struct arena {
 
 void arena_init(struct arena *a, size_t limit_bytes);
 void arena_fini(struct arena *a);
-/* Frees all allocations and sets a new limit. */
+/* Frees all allocations of the arena and sets a new limit. */
 void arena_reset(struct arena *a, size_t limit_bytes);
 
 /* Returns memory aligned to 8, which suits every field of a message. NULL beyond the limit, with

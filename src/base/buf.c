@@ -88,8 +88,9 @@ static void buf_destroy_chain(struct buf *b)
 }
 
 /*
- * Called with the lock. Unlinks kept buffers, the largest first because so the fewest go, until at
- * most keep_bytes are kept. Returns them as a chain, which the caller destroys after unlocking.
+ * Unlinks buffers from the free lists, the largest first so that as few as possible go, until at
+ * most keep_bytes are kept there. Returns the unlinked buffers as a chain. The caller holds the
+ * lock and frees the chain after unlocking.
  */
 static struct buf *buf_pool_evict(struct buf_pool *p, uint64_t keep_bytes)
 {
@@ -148,8 +149,8 @@ static struct buf *buf_create(struct buf_pool *p, unsigned int class_index)
 	return b;
 }
 
-/* Subtracts a buffer from the counts. refused: the allocation failed, so the get counts as a
- * fail. */
+/* Subtracts a buffer from the counts of the pool. refused: the allocation failed, so the call of
+ * buf_get counts as failed. */
 static void buf_pool_uncount(struct buf_pool *p, size_t cap, bool refused)
 {
 	assert(p->stats.in_use_count > 0 && p->stats.in_use_bytes >= cap);
@@ -162,8 +163,9 @@ static void buf_pool_uncount(struct buf_pool *p, size_t cap, bool refused)
 }
 
 /*
- * Called with the lock. Counts one buffer of the class as in use. Sets *reuse to a kept one, or
- * else makes room for a new one and sets *victims to the chain of evicted buffers.
+ * Counts one buffer of the class as in use. Sets *reuse to a buffer from the free list, or else
+ * makes room for a new buffer and sets *victims to the chain of evicted buffers. The caller holds
+ * the lock.
  */
 static int buf_pool_book(struct buf_pool *p, unsigned int class_index, struct buf **reuse,
 			 struct buf **victims)
@@ -253,8 +255,8 @@ void buf_unref(struct buf *b)
 {
 	if (b == NULL)
 		return;
-	/* Release: this holder's writes. Acquire: the last holder sees them before the memory is
-	 * reused. */
+	/* Release publishes this holder's writes to the buffer. Acquire lets the last holder see
+	 * them before the memory is reused. */
 	unsigned int before = atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel);
 	assert(before > 0);
 	if (before == 1)

@@ -33,7 +33,7 @@ struct buf {
 	uint8_t *data; /* aligned to BUF_ALIGN; contents of a new buffer are undefined */
 	size_t len;    /* in bytes, as requested; the holder may set it to any value up to cap */
 	size_t cap;    /* a multiple of BUF_ALIGN */
-	/* Private to the pool: */
+	/* The fields below are private to the pool. */
 	atomic_uint refs;
 	unsigned int class_index;
 	struct buf_pool *pool;
@@ -61,12 +61,13 @@ struct buf_pool {
 	struct buf *free[BUF_CLASSES];
 	struct buf_stats stats;
 	uint64_t cache_limit_bytes;
-	/* Set once, between init and the first get: */
+	/* The callback and its argument, set at most once, between buf_pool_init and the first
+	 * buf_get. */
 	void (*on_free)(void *ctx);
 	void *on_free_ctx;
 };
 
-/* Allocates nothing. */
+/* Initializes a pool with a limit in bytes. Allocates nothing. */
 void buf_pool_init(struct buf_pool *p, uint64_t limit_bytes);
 
 /* Sets a callback that runs after a buffer was returned, on the thread that returned it and
@@ -74,7 +75,7 @@ void buf_pool_init(struct buf_pool *p, uint64_t limit_bytes);
  * for no callback. */
 void buf_pool_on_free(struct buf_pool *p, void (*on_free)(void *ctx), void *ctx);
 
-/* All buffers must have been returned. */
+/* Frees the kept buffers and the pool. All buffers must have been returned. */
 void buf_pool_fini(struct buf_pool *p);
 
 /* Frees all buffers that are kept for reuse. */
@@ -87,7 +88,7 @@ void buf_pool_stats(struct buf_pool *p, struct buf_stats *out);
  * -ENOMEM. */
 int buf_get(struct buf_pool *p, size_t len, struct buf **out);
 
-/* Returns the capacity of a buffer for len bytes; 0 beyond BUF_LEN_MAX. */
+/* Returns the capacity, in bytes, of a buffer for len bytes; 0 if len exceeds BUF_LEN_MAX. */
 size_t buf_cap_for(size_t len);
 
 /* Takes one more reference and returns b. */

@@ -13,17 +13,19 @@
 
 enum bug {
 	BUG_NONE,
-	BUG_REPLY_MISMATCH,     /* rpc delivers a reply to the wrong call */
-	BUG_UNSURE_DELETE,      /* a client deletes a chunk whose put is in doubt */
-	BUG_ACK_BELOW_QUORUM,   /* an append is acknowledged when one replica has it */
-	BUG_FENCE_FORGOTTEN,    /* a client that takes over a log does not fence the old writer */
-	BUG_WRONG_PARITY,       /* a parity chunk is changed after it was verified */
-	BUG_SEAL_IGNORED,       /* a sealed file is opened for append */
-	BUG_REPLAY_TWICE,       /* a rename that is sent twice is executed twice */
-	BUG_COLLECT_SHARED,     /* the collector deletes a block that another file still owns */
-	BUG_QUOTA_LEAK,         /* deleting a file does not reduce the tenant's usage */
-	BUG_QUOTA_IGNORED,      /* bytes are charged to a tenant beyond its quota */
-	BUG_INDEX_FORGOTTEN,    /* a moved chunk is not entered in the index of its new disk */
+	BUG_REPLY_MISMATCH,   /* rpc delivers a reply to the wrong call */
+	BUG_UNSURE_DELETE,    /* a client deletes a chunk whose put is in doubt */
+	BUG_ACK_BELOW_QUORUM, /* an append is acknowledged when one replica has it */
+	/* a client that becomes the writer of a log does not fence the old writer */
+	BUG_FENCE_FORGOTTEN,
+	BUG_WRONG_PARITY,   /* a parity chunk is changed after it was verified */
+	BUG_SEAL_IGNORED,   /* a sealed file is opened for append */
+	BUG_REPLAY_TWICE,   /* a rename that is sent twice is executed twice */
+	BUG_COLLECT_SHARED, /* the collector deletes a block that another file still owns */
+	BUG_QUOTA_LEAK,     /* deleting a file does not reduce the tenant's usage */
+	BUG_QUOTA_IGNORED,  /* bytes are charged to a tenant beyond its quota */
+	/* the metadata index of a disk does not get the entry of a chunk that was moved there */
+	BUG_INDEX_FORGOTTEN,
 	BUG_REPORT_LOST,        /* a report of a damaged chunk is dropped */
 	BUG_SYNC_SKIPPED,       /* a store acknowledges before fdatasync */
 	BUG_SYNC_ERROR_IGNORED, /* a store acknowledges after a failed fdatasync */
@@ -34,12 +36,14 @@ enum bug {
 	BUG_DELETE_FIRST,
 	/* the sweep deletes an orphan when it first sees it, without the waiting time */
 	BUG_ORPHAN_AT_ONCE,
-	BUG_GATE_LEAK,       /* a reconstructed read does not leave the gate */
-	BUG_RETRY_AT_ONCE,   /* a client reconnects without back-off */
-	BUG_KEEPER_ASLEEP,   /* a log does not end a block that has lost a replica */
+	BUG_GATE_LEAK,     /* a reconstructed read does not leave the gate */
+	BUG_RETRY_AT_ONCE, /* a client reconnects without back-off */
+	/* the writer of a log goes on with a block that has lost a replica, and does not seal it */
+	BUG_KEEPER_ASLEEP,
 	BUG_RACKS_FORGOTTEN, /* the disks of a block are chosen without regard to racks */
-	BUG_MEDIA_FORGOTTEN, /* repair and rebalance treat every block as a block of disk media */
-	BUG_REAL_CLOCK,      /* a simulated client waits by the real clock */
+	/* repair and rebalance handle every block as if its record named disk media */
+	BUG_MEDIA_FORGOTTEN,
+	BUG_REAL_CLOCK, /* a simulated client waits by the real clock */
 	BUG_COUNT,
 };
 
@@ -49,7 +53,8 @@ const char *bug_name(enum bug bug);
 enum bug bug_from_name(const char *name);
 
 #ifdef TERRANE_PLANTED_BUGS
-void bug_plant(enum bug bug); /* BUG_NONE removes it */
+/* switches the bug on for this process; BUG_NONE switches it off */
+void bug_plant(enum bug bug);
 bool bug_planted(enum bug bug);
 #else
 static inline bool bug_planted(enum bug bug)

@@ -24,7 +24,7 @@
 #include "base/utf8.h"
 
 struct conf_parser {
-	const char *name; /* of the file, for messages */
+	const char *name; /* name of the file, for messages */
 	const char *text;
 	size_t len;
 	size_t at;
@@ -33,12 +33,12 @@ struct conf_parser {
 	size_t count;
 	void *target;
 	unsigned int *seen; /* for each key: the line that set it, 0: none yet */
-	int rc;             /* the first error; ends reading */
+	int rc;             /* first error, which ends reading; 0: none */
 	struct strbuf *err;
 };
 
-/* Sets the error of the file at a line (0: of no certain line). If the message does not fit into
- * p->err, p->rc still reports the error. */
+/* Refuses the file with a message about a line (0: the error belongs to no line). If the message
+ * does not fit into p->err, p->rc still reports the error. */
 static void refuse(struct conf_parser *p, unsigned int line, const char *format, ...) PRINTF(3, 4);
 static void refuse(struct conf_parser *p, unsigned int line, const char *format, ...)
 {
@@ -125,7 +125,8 @@ static bool check_line(struct conf_parser *p, const char *s, size_t len, int roo
 	return p->rc == 0;
 }
 
-/* The reader for inih: as fgets, copies the next line to out. NULL at the end or after an error. */
+/* Reads for inih: copies the next line to out, as fgets does. Returns NULL at the end or after an
+ * error. */
 static char *read_line(char *out, int room, void *stream)
 {
 	struct conf_parser *p = stream;
@@ -151,7 +152,7 @@ static char *read_line(char *out, int room, void *stream)
 		return NULL;
 	}
 	if (len > 0 && (s[0] == '#' || s[0] == ';'))
-		len = 0; /* the length of a comment is not limited */
+		len = 0; /* drop comments, whose length is not limited */
 	if (!check_line(p, s, len, room))
 		return NULL;
 	memcpy(out, s, len);
@@ -171,8 +172,8 @@ static void refuse_key(struct conf_parser *p, const char *section, const char *n
 	}
 }
 
-/* The handler for inih: sets one key. Returns 0 after an error, as inih requires; p->rc holds
- * the error. */
+/* Handles one key for inih: sets the key's field. Returns 0 after an error, as inih requires; p->rc
+ * holds the error. */
 static int take_key(void *user, const char *section, const char *name, const char *value)
 {
 	struct conf_parser *p = user;
@@ -216,7 +217,7 @@ static void check_missing(struct conf_parser *p)
 	}
 }
 
-/* Asserts the rules of a schema. */
+/* Asserts the rules of a schema: names, ranges and the order of the keys. */
 static void check_schema(const struct conf_key *schema, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {

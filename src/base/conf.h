@@ -38,7 +38,8 @@
 #define CONF_FILE_MAX ((size_t)1 << 20)
 #define CONF_MAX INT64_MAX
 #define CONF_LINE_MAX 200
-#define CONF_NAME_MAX 40 /* of sections and keys in a schema, in bytes; inih truncates at 49 */
+/* longest name of a section or key in a schema, in bytes; inih truncates at 49 */
+#define CONF_NAME_MAX 40
 
 enum conf_type {
 	CONF_TYPE_BOOL,     /* bool: true/false, yes/no, on/off */
@@ -56,14 +57,14 @@ struct conf_key {
 	const char *section;
 	const char *name;
 	enum conf_type type;
-	const char *def; /* default, as in a file; NULL: the file must set the key */
+	const char *def; /* default, as text in a file; NULL: the file must set the key */
 	int64_t min, max;
-	const char *const *choices; /* CHOICE: the words, ended by NULL */
-	const char *doc;            /* one line */
+	const char *const *choices; /* the words of a CONF_TYPE_CHOICE, ended by NULL */
+	const char *doc;            /* documentation of the key, one line */
 	size_t offset;
 };
 
-/* The offset of a field; does not compile if the field's type is not that of the key. */
+/* Gives the offset of a field; does not compile if the C type of the field is not field_type. */
 #define CONF_FIELD(type, field, field_type) \
 	(offsetof(type, field) + 0 * sizeof(char[_Generic(((type *)NULL)->field, field_type : 1)]))
 
@@ -110,9 +111,11 @@ int conf_defaults(const struct conf_key *schema, size_t count, void *target);
 int conf_parse(const char *text, size_t len, const char *name, const struct conf_key *schema,
 	       size_t count, void *target, struct strbuf *err);
 
-/* As conf_parse for a file. Also -EFBIG beyond CONF_FILE_MAX and the errors of opening and
- * reading, each with a message. Calls the system directly because the configuration is read
- * before rt starts. */
+/*
+ * Reads a file and sets the values as conf_parse does. Also -EFBIG beyond CONF_FILE_MAX and the
+ * errors of opening and reading, each with a message. Calls the system directly because the
+ * configuration is read before rt starts.
+ */
 int conf_load(const char *path, const struct conf_key *schema, size_t count, void *target,
 	      struct strbuf *err);
 
@@ -122,16 +125,18 @@ int conf_load(const char *path, const struct conf_key *schema, size_t count, voi
  */
 bool conf_list_next(const char **at, char *out, size_t room);
 
-/* Frees the strings and zeroes the fields. */
+/* Frees the strings of the target and sets its fields to zero. */
 void conf_free(const struct conf_key *schema, size_t count, void *target);
 
 /* Prints the values as a file with each key's documentation above it. conf_parse of that file
  * gives the same values. -EMSGSIZE, -ENOMEM. */
 int conf_show(const struct conf_key *schema, size_t count, const void *target, struct strbuf *out);
 
-/* As conf_show, as {"section": {"key": {"value": 262144, "text": "256KiB", "type": "size",
- * "default": "256KiB", "doc": "..."}}}; sizes in bytes, durations in ns. NULL when out of
- * memory. */
+/*
+ * Returns what conf_show prints as JSON, {"section": {"key": {"value": 262144, "text": "256KiB",
+ * "type": "size", "default": "256KiB", "doc": "..."}}}; sizes in bytes, durations in ns. NULL when
+ * out of memory.
+ */
 json_t *conf_show_json(const struct conf_key *schema, size_t count, const void *target);
 
 #endif

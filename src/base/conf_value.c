@@ -61,9 +61,11 @@ static int set_quantity(const struct conf_key *key, uint64_t *field, const char 
 	return rc;
 }
 
-/* Reports whether a file with this text gives the same text again. Refuses blanks at the ends,
- * which inih drops, and ';' or '#' at the start or after a blank: inih reads ';' as a comment,
- * and people mean '#' as one. */
+/*
+ * Reports whether a string value can be written to a file and read back unchanged. Refuses blanks
+ * at the ends, which inih drops, and ';' or '#' at the start or after a blank: inih reads ';' as a
+ * comment, and people mean '#' as one.
+ */
 static bool string_ok(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -92,7 +94,7 @@ static int set_string(const struct conf_key *key, char **field, const char *text
 	return 0;
 }
 
-/* Appends a value. Empty text adds none, as in a default. */
+/* Appends a value to the field of a list key. Empty text, such as a default, adds no value. */
 static int add_to_list(const struct conf_key *key, char **field, const char *text)
 {
 	size_t len = strlen(text);

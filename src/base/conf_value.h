@@ -11,15 +11,16 @@
  * key's type; -ERANGE; -ENOMEM. An error leaves the field unchanged. */
 int conf_value_set(const struct conf_key *key, void *target, const char *text);
 
-/* Set the field to zero. conf_value_free first frees its string; conf_value_clear does not read
- * the old value, which may be uninitialized. */
+/* Set the key's field to zero. conf_value_free first frees the string of the field;
+ * conf_value_clear does not read the old value, which may be uninitialized. */
 void conf_value_clear(const struct conf_key *key, void *target);
 void conf_value_free(const struct conf_key *key, void *target);
 
-/* Appends the value as it is written in a file. */
+/* Appends the key's value to the text, as it is written in a file. */
 int conf_value_print(const struct conf_key *key, const void *target, struct strbuf *out);
 
-/* Appends a description of the allowed values: "a size of at least 4KiB and at most 1MiB". */
+/* Appends a description of the values that the key allows: "a size of at least 4KiB and at most
+ * 1MiB". */
 int conf_value_allowed(const struct conf_key *key, struct strbuf *out);
 
 /* Reports whether the i-th key is the first of its section; the keys of a section are adjacent. */

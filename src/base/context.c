@@ -10,7 +10,8 @@
 
 #include "base/base.h"
 
-/* The allocation of context_new. The strings and the authorization follow it. */
+/* A context that context_new allocated, with its reference count. The bytes of its strings and of
+ * the authorization follow the struct. */
 struct counted {
 	atomic_uint refs;
 	struct context context;

@@ -32,11 +32,11 @@
 
 #define CONTEXT_NO_DEADLINE UINT64_MAX
 
-/* The order of service at a disk. TRAFFIC_NONE: the request names none, and is served as silver. The numbers are on
- * the wire. */
+/* The order of service at a disk. TRAFFIC_NONE: the request has no class, and is served as silver.
+ * The wire format contains the numbers. */
 enum traffic_class { TRAFFIC_NONE, TRAFFIC_GOLD, TRAFFIC_SILVER, TRAFFIC_BRONZE };
 
-/* Input for the policies of the tiers; 0 or empty: unknown. */
+/* Tags of a request, on which the policies of the tiers decide; 0 or empty: unknown. */
 struct context_tags {
 	uint64_t directory_id;
 	const char *path;
@@ -44,15 +44,18 @@ struct context_tags {
 	uint32_t placement_category;
 };
 
-/* Strings of a template may be NULL, which is the same as empty. Those of a counted context are never NULL. */
+/* A context, or a template for one. Strings of a template may be NULL, which is the same as empty.
+ * The strings of a counted context are never NULL. */
 struct context {
 	const char *tenant;
 	const char *traffic_group;
 	enum traffic_class traffic_class;
 	const uint8_t *authorization;
 	size_t authorization_len;
-	uint64_t
-		deadline_ns; /* on the clock of rt; CONTEXT_NO_DEADLINE or, in a template, 0: none */
+	/*
+		 * deadline in ns on the clock of rt; CONTEXT_NO_DEADLINE or, in a template, 0: none
+		 */
+	uint64_t deadline_ns;
 	struct context_tags tags;
 };
 
@@ -66,7 +69,7 @@ const struct context *context_empty(void);
  */
 int context_new(const struct context **out, const struct context *from);
 
-/* Return a copy with other tags or another deadline. Errors as context_new. */
+/* Make a copy of a context with other tags or another deadline. Errors: those of context_new. */
 int context_with_tags(const struct context **out, const struct context *from,
 		      const struct context_tags *tags);
 int context_with_deadline(const struct context **out, const struct context *from,

@@ -12,11 +12,11 @@
 /* Returns the CRC of the bytes, continued from crc. Uses ISA-L. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t len);
 
-/* As crc32c, bit by bit as defined: the reference for tests. */
+/* Returns the same as crc32c, computed bit by bit after the definition: the reference for tests. */
 uint32_t crc32c_ref(uint32_t crc, const void *data, size_t len);
 
-/* Returns the CRC of A followed by B, from crc1 of A, crc2 of B and the length of B. O(log
- * len2). */
+/* Returns the CRC of A followed by B, from crc1 of A, crc2 of B and the length of B. Takes time
+ * O(log len2). */
 uint32_t crc32c_combine(uint32_t crc1, uint32_t crc2, uint64_t len2);
 
 #endif

@@ -15,10 +15,13 @@
 
 #include <stdint.h>
 
-/* The symbol of a code ("EBADMSG"), for either sign; "EUNKNOWN" for a code outside the table. */
+/* Returns the symbol of an error code, such as "EBADMSG", for err or -err; "EUNKNOWN" for a code
+ * outside the table. */
 const char *err_name(int err);
 
-/* The meaning of the code in Terrane, one phrase without a full stop; never NULL. */
+/*
+ * Returns the meaning of an error code in Terrane, as one phrase without a full stop; never NULL.
+ */
 const char *err_text(int err);
 
 /*

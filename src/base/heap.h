@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Must be zero before its first push. */
+/* A node of a heap, a field of the struct that is ordered. All bytes must be zero before its first
+ * push. */
 struct heap_node {
 	uint64_t key;
 	uint64_t seq; /* set by heap_push: orders nodes with equal keys */
@@ -27,13 +28,13 @@ struct heap {
 
 void heap_init(struct heap *h);
 
-/* Frees the array. The nodes belong to the caller and are not changed. */
+/* Frees the heap's array. The nodes belong to the caller and are not changed. */
 void heap_fini(struct heap *h);
 
-/* Makes room for `count` nodes in total: pushes up to that number cannot fail. -ENOMEM. */
+/* Makes room for `count` nodes in total, so that pushes up to that number cannot fail. -ENOMEM. */
 int heap_reserve(struct heap *h, size_t count);
 
-/* Adds a node that is in no heap. -ENOMEM. */
+/* Adds a node, which must be in no heap, with its key. -ENOMEM. */
 int heap_push(struct heap *h, struct heap_node *node, uint64_t key);
 
 /* Return the smallest node, NULL if the heap is empty. heap_pop also removes it. */

@@ -7,9 +7,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Returns a JSON string of any bytes, for names and contents from outside. Each byte that is not
+/*
+ * Returns a JSON string of any bytes, for names and contents from outside. Each byte that is not
  * part of a well-formed UTF-8 character becomes U+FFFD, so two different names may give the same
- * text. A NUL is kept. A new reference; NULL when out of memory. */
+ * text. A NUL is kept. The caller owns the reference; NULL: out of memory.
+ */
 json_t *json_text(const char *bytes, size_t len);
 
 /* Prints the value indented, with a newline, and flushes. -EIO or the error of the stream;

@@ -27,7 +27,7 @@ static inline void list_init(struct list *l)
 	l->prev = l;
 }
 
-/* For a head: reports whether the list has no entries. For a node: whether it is in no list. */
+/* Reports whether a list (l is its head) has no entries, or whether a node (l) is in no list. */
 static inline bool list_empty(const struct list *l)
 {
 	return l->next == l;
@@ -94,7 +94,8 @@ static inline size_t list_length(const struct list *head)
 	     &(pos)->member != (head);                                     \
 	     (pos) = list_entry((pos)->member.next, __typeof__(*(pos)), member))
 
-/* The body may unlink and free `pos`, but not the next entry, which `after` holds. */
+/* Iterates as list_for_each_entry does. The body may unlink and free `pos`, but not the next entry,
+ * which `after` holds. */
 #define list_for_each_entry_safe(pos, after, head, member)                        \
 	for ((pos) = list_entry((head)->next, __typeof__(*(pos)), member),        \
 	    (after) = list_entry((pos)->member.next, __typeof__(*(pos)), member); \

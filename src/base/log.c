@@ -18,10 +18,13 @@
 #define LOG_CUT_MARK " cut=1"
 
 static struct {
-	/* constant while several threads log; its level is copied to `level` */
+	/* installed configuration, constant while several threads log; the field `level` has a copy
+	 * of its level */
 	struct log_config config;
 	_Atomic(enum log_level) level;
-	pthread_mutex_t lock; /* innermost; guards all log_sites and the list `owing` */
+	/* guards all log_sites and the list `owing`; no other lock is taken while it is
+	 * held */
+	pthread_mutex_t lock;
 	struct log_site *owing;
 } logger = {.level = LOG_INFO, .lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -60,8 +63,8 @@ struct log_text {
 	bool cut;
 };
 
-#define LOG_TEXT_MAX \
-	(LOG_LINE_MAX - sizeof(LOG_CUT_MARK)) /* without the cut mark and the newline */
+/* longest text of a line in bytes, without the cut mark and the newline */
+#define LOG_TEXT_MAX (LOG_LINE_MAX - sizeof(LOG_CUT_MARK))
 
 static void text_add(struct log_text *t, const char *s, size_t len)
 {
@@ -129,8 +132,8 @@ static void text_printf(struct log_text *t, const char *format, ...)
 		text_add(t, piece, min_u64((uint64_t)n, sizeof(piece) - 1));
 }
 
-/* Days since 1970-01-01 to a date of the Gregorian calendar, counting years from 1 March so that
- * the leap day comes last, in eras of 400 years (146,097 days). */
+/* Converts days since 1970-01-01 to a date of the Gregorian calendar. Counts years from 1 March, so
+ * that the leap day comes last, in eras of 400 years (146,097 days). */
 static void civil_date(uint64_t days, unsigned int *year, unsigned int *month, unsigned int *day)
 {
 	uint64_t since = days + 719468; /* days since 0000-03-01 */
@@ -182,8 +185,8 @@ static void text_write(struct log_text *t)
 		logger.config.write(logger.config.ctx, t->text, t->len);
 		return;
 	}
-	/* One call, so that lines of several threads do not mix. A failure cannot be reported
-	 * anywhere. */
+	/* Write the line with one call, so that lines of several threads do not mix. A failure
+	 * cannot be reported anywhere. */
 	ssize_t n = write(STDERR_FILENO, t->text, t->len);
 	(void)n;
 }
@@ -194,9 +197,9 @@ static uint64_t log_now(void)
 }
 
 /*
- * Called with the lock. Reports whether the site may write a line now. A clock that went back (a
- * new simulation, a clock set by hand) starts a new window. *owed is the number of lines dropped in
- * the window that ended.
+ * Reports whether the call site may write a line now. The caller holds the lock. A clock that went
+ * back (a new simulation, a clock set by hand) starts a new window. *owed is the number of lines
+ * dropped in the window that ended.
  */
 static bool site_admit(struct log_site *site, uint64_t now_ns, uint32_t *owed)
 {
@@ -269,12 +272,13 @@ void log_line(struct log_site *site, enum log_level level, const char *event, co
 		return;
 	struct log_text t;
 	text_start(&t, now_ns, level, event);
-	char fields[LOG_LINE_MAX]; /* as long as a line, so truncation here loses nothing more */
+	/* as long as a line, so truncation to this buffer cuts no byte that would fit */
+	char fields[LOG_LINE_MAX];
 	va_list args;
 	va_start(args, format);
 	int n = vsnprintf(fields, sizeof(fields), format, args);
 	va_end(args);
-	if (n > 1) /* " " alone: no fields */
+	if (n > 1) /* fields starts with a blank; a blank alone means no fields */
 		text_add_escaped(&t, fields, min_u64((uint64_t)n, sizeof(fields) - 1));
 	text_write(&t);
 }

@@ -26,7 +26,7 @@
 
 #include "base/base.h"
 
-#define LOG_LINE_MAX 1024 /* with the newline */
+#define LOG_LINE_MAX 1024 /* largest length of a line in bytes, with the newline */
 #define LOG_SITE_BURST 20
 
 enum log_level {
@@ -39,7 +39,8 @@ enum log_level {
 
 struct log_config {
 	enum log_level level;
-	void *ctx; /* argument of the functions below, each of which may be called on any thread */
+	/* argument of the three functions below, which may be called on any thread */
+	void *ctx;
 
 	/* Writes one complete line with its newline. NULL: to stderr, with one write(2). */
 	void (*write)(void *ctx, const char *line, size_t len);
@@ -60,7 +61,7 @@ void log_setup(const struct log_config *config);
 /* Changes the level only. May be called at any time. */
 void log_set_level(enum log_level level);
 
-/* "debug", "info", "warn", "error" or "off". */
+/* Returns the name of a level: "debug", "info", "warn", "error" or "off". */
 const char *log_level_name(enum log_level level);
 
 /* Writes the pending "suppressed=N" lines of all call sites. Called at shutdown and before the
@@ -89,11 +90,11 @@ struct log_value {
 
 const char *log_quote(struct log_value *out, const char *text);
 
-/* Private to the macros: */
+/* State of one call site of the log macros, private to them. */
 
 struct log_site {
 	uint64_t window_ns; /* begin of the current second, in ns */
-	uint32_t lines;     /* written in the current second */
+	uint32_t lines;     /* lines written in the current second */
 	uint32_t suppressed;
 	enum log_level level;
 	const char *event;

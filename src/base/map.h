@@ -19,7 +19,7 @@ struct map_slot {
 
 struct map {
 	struct map_slot *slots;
-	size_t cap; /* 0 or a power of two */
+	size_t cap; /* number of slots: 0 or a power of two */
 	size_t count;
 	size_t max_entries;
 };
@@ -30,14 +30,14 @@ struct map_iter {
 	void *value;
 };
 
-/* Allocates nothing; the first put does. */
+/* Initializes an empty map. Allocates nothing; the first map_put allocates the table. */
 void map_init(struct map *m, size_t max_entries);
 
-/* Frees the table. The values belong to the caller. */
+/* Frees the map's table. The values belong to the caller. */
 void map_fini(struct map *m);
 
-/* Adds a value, which must not be NULL. -EEXIST, -ENOSPC at max_entries, -ENOMEM; an error
- * changes nothing. */
+/* Adds an entry; value must not be NULL. -EEXIST: the key has a value; -ENOSPC: the map has
+ * max_entries entries; -ENOMEM. An error changes nothing. */
 int map_put(struct map *m, uint64_t key, void *value);
 
 /* Return the value of the key, or NULL. map_remove also removes the entry. */

@@ -36,7 +36,8 @@ uint64_t rng_u64(struct rng *r)
 	return result;
 }
 
-/* Multiply-shift; rejects the few values that would bias the result towards small numbers. */
+/* Scales a random 64-bit number to [0, n) by multiplication and shift, after rejecting the few
+ * values that would bias the result towards small numbers. */
 uint64_t rng_below(struct rng *r, uint64_t n)
 {
 	assert(n > 0);

@@ -13,10 +13,10 @@ struct slice {
 	struct buf *buf; /* NULL: the slice is empty */
 	size_t offset;
 	size_t len;
-	uint32_t crc; /* CRC-32C of these len bytes */
+	uint32_t crc; /* CRC-32C of the len bytes of the slice */
 };
 
-/* Returns a slice of the complete buffer; computes its checksum. */
+/* Returns a slice of all bytes of a buffer; computes their checksum. */
 struct slice slice_of(struct buf *b);
 
 #endif

@@ -11,7 +11,7 @@
 
 void strbuf_init(struct strbuf *s, size_t limit)
 {
-	/* The bound prevents overflow of limit + 1 and of the doubled capacity. */
+	/* This bound of the limit prevents overflow of limit + 1 and of the doubled capacity. */
 	*s = (struct strbuf){.limit = limit < SIZE_MAX / 4 ? limit : SIZE_MAX / 4};
 }
 

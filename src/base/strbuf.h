@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Growable text with a hard limit. An addition that fails leaves the text unchanged.
+ * Text that grows up to a hard limit. An addition that fails leaves the text unchanged.
  */
 #ifndef BASE_STRBUF_H
 #define BASE_STRBUF_H
@@ -17,12 +17,12 @@ struct strbuf {
 	size_t limit; /* largest len, in bytes without the final NUL */
 };
 
-/* Allocates nothing. */
+/* Initializes an empty text with a limit in bytes. Allocates nothing. */
 void strbuf_init(struct strbuf *s, size_t limit);
 void strbuf_fini(struct strbuf *s);
 
-/* Append to the text. -EMSGSIZE at the limit, -ENOMEM; the printf functions also -EINVAL if
- * vsnprintf fails. */
+/* Append to the text. -EMSGSIZE: the text would exceed its limit; -ENOMEM; the printf functions
+ * also -EINVAL if vsnprintf fails. */
 int strbuf_add(struct strbuf *s, const char *bytes, size_t len);
 int strbuf_puts(struct strbuf *s, const char *text);
 int strbuf_printf(struct strbuf *s, const char *format, ...) PRINTF(2, 3);

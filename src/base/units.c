@@ -14,7 +14,8 @@ struct unit {
 	uint64_t factor;
 };
 
-/* Largest first. For formatting, the first name of a factor is the one used. */
+/* Units of sizes, the largest first. If several names have one factor, the first name is used for
+ * formatting. */
 static const struct unit size_units[] = {
 	{"TiB", 1024 * GIB}, {"T", 1024 * GIB}, {"GiB", GIB}, {"G", GIB}, {"MiB", MIB},
 	{"M", MIB},          {"KiB", KIB},      {"K", KIB},   {"", 1},    {"B", 1},
@@ -91,7 +92,8 @@ int units_parse_duration(const char *text, uint64_t *out_ns)
 	return parse_with_unit(text, duration_units, ARRAY_LEN(duration_units), out_ns);
 }
 
-/* Every unit divides zero, so zero is written with the unit `zero`. */
+/* Writes the value with the largest unit that divides it. Every unit divides zero, so zero is
+ * written with the unit `zero`. */
 static const char *format_with_unit(char out[UNITS_TEXT_MAX], uint64_t value,
 				    const struct unit *units, const char *zero)
 {

@@ -15,12 +15,13 @@
 
 #define UNITS_TEXT_MAX 32
 
-/* Parse the text. -EINVAL: malformed; -ERANGE: the value does not fit. */
+/* Parse a number, size or duration. -EINVAL: the text is malformed; -ERANGE: the value does not fit
+ * into *out. */
 int units_parse_int(const char *text, int64_t *out);
 int units_parse_size(const char *text, uint64_t *out_bytes);
 int units_parse_duration(const char *text, uint64_t *out_ns);
 
-/* Write to `out` and return it. */
+/* Write a size or duration as text to `out` and return `out`. */
 const char *units_format_size(char out[UNITS_TEXT_MAX], uint64_t bytes);
 const char *units_format_duration(char out[UNITS_TEXT_MAX], uint64_t ns);
 

@@ -15,9 +15,11 @@
  *
  * Errors of a call, besides those that the service returns:
  *   request not sent               -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT or another of
- *   rt_connect sent, the connection was lost  -ECONNRESET sent, no response in time      -ETIME the
- *   fiber was cancelled        -ECANCELED, which no service returns a damaged or too large answer
- *   -EBADMSG, -EMSGSIZE
+ *   rt_connect
+ *   sent, the connection was lost  -ECONNRESET
+ *   sent, no response in time      -ETIME
+ *   the fiber was cancelled        -ECANCELED, which no service returns
+ *   a damaged or too large answer  -EBADMSG, -EMSGSIZE
  * After an error reply.maybe_executed is false if the service certainly did not execute the
  * request.
  *

@@ -138,7 +138,7 @@ int admin_tenants(struct admin *a, int (*each)(struct admin *a, const struct met
 
 static int by_id(const void *a, const void *b)
 {
-	/* Nodes and disks begin with their id, see the assertions below. */
+	/* The structs of nodes and disks begin with the id, which the assertions below check. */
 	uint64_t x = **(const uint64_t *const *)a, y = **(const uint64_t *const *)b;
 	return (x > y) - (x < y);
 }

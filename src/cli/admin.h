@@ -18,23 +18,26 @@ struct admin {
 	void *ctx;
 };
 
-/* Which cluster: the cluster file, else the box in a folder, else what the library finds. */
+/* How a command finds its cluster: by the cluster file, else by the box in a folder, else as the client library finds
+ * it. */
 struct admin_where {
 	const char *file;
 	const char *dir;
 };
 
-/* Runs body with a client of the metadata servers; returns its exit status. Prints errors of its own. */
+/* Runs body with a client of the metadata servers and returns the exit status of body. Prints the error if it cannot
+ * start. */
 int admin_run(const struct admin_where *where, int (*body)(struct admin *a), void *ctx);
 
 /* Returns the cluster map with the used bytes of disks. NULL after it printed an error. */
 struct cluster *admin_map(struct admin *a);
 
-/* Calls each for every tenant until it returns something else than CLI_OK. Prints errors of its own. used_bytes is
- * not filled in. */
+/* Calls each for every tenant until each returns another status than CLI_OK, and returns the last status. Prints an
+ * error of the metadata. Does not fill in used_bytes of the tenants. */
 int admin_tenants(struct admin *a, int (*each)(struct admin *a, const struct meta_tenant *t));
 
-/* Returns the nodes (disks) of the map sorted by id, to be freed, and their number. NULL: out of memory. */
+/* Return an array of the nodes (disks) of the map sorted by id, which the caller frees, and set *n to their number.
+ * NULL: out of memory. */
 const struct cluster_node **admin_nodes(const struct cluster *c, size_t *n);
 const struct cluster_disk **admin_disks(const struct cluster *c, size_t *n);
 

@@ -12,7 +12,7 @@
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
-/* Returned by parsers of command lines beside exit statuses. */
+/* Results of parsers of command lines, in addition to exit statuses. */
 enum {
 	CLI_GO_ON = -1,      /* the line is valid: run the command */
 	CLI_HELP_SHOWN = -2, /* --help was printed: end with CLI_OK */
@@ -25,7 +25,7 @@ int cmd_config(int argc, char **argv);
 int cmd_disk(int argc, char **argv);
 int cmd_janitor(int argc, char **argv);
 int cmd_meta(int argc, char **argv);
-int cmd_meta_check(int argc, char **argv); /* called by cmd_meta */
+int cmd_meta_check(int argc, char **argv); /* `terrane meta check`; called by cmd_meta */
 int cmd_down(int argc, char **argv);
 int cmd_fsck(int argc, char **argv);
 int cmd_node(int argc, char **argv);
@@ -37,20 +37,21 @@ int cmd_status(int argc, char **argv);
 int cmd_tenant(int argc, char **argv);
 int cmd_up(int argc, char **argv);
 
-/* Prints "terrane: MESSAGE" on standard error and returns CLI_FAILED or CLI_USAGE, for the caller to return. */
+/* Print "terrane: MESSAGE" on standard error. cli_fail returns CLI_FAILED and cli_usage returns CLI_USAGE, so that the
+ * caller can return the result. */
 int cli_fail(const char *fmt, ...) PRINTF(1, 2);
 int cli_usage(const char *fmt, ...) PRINTF(1, 2);
 
-/* The command line of a role: --config FILE, --json and further words. */
+/* The parsed command line of a role: --config FILE, --json and further words. */
 struct role_args {
-	const char *config; /* NULL: not given */
+	const char *config; /* file of --config; NULL: not given */
 	bool json;
 	char **word;
 	int words;
 };
-/* Parses the line into *out. Returns CLI_GO_ON, or the exit status (CLI_OK after --help). */
+/* Parses the command line of a role into *out. Returns CLI_GO_ON, or the exit status (CLI_OK after --help). */
 int cli_role_args(int argc, char **argv, const char *usage, struct role_args *out);
-/* Refuses more than so many words, and a missing --config. Returns CLI_GO_ON or CLI_USAGE. */
+/* Refuses a command line that has more than `words` further words or lacks --config. Returns CLI_GO_ON or CLI_USAGE. */
 int cli_role_refuse(const struct role_args *a, const char *role, int words);
 
 #endif

@@ -44,8 +44,8 @@ static const char usage_text[] =
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-/* Copies the next piece of the input to a buffer of the pool. Its checksum is that of the input, so that a damaged
- * copy is found. */
+/* Copies the piece of the input at offset `at` to a buffer of the pool. The slice has the checksum of the input, so
+ * that the node detects a damaged copy. */
 static int piece_of(struct node_session *s, size_t at, struct slice *out)
 {
 	*out = (struct slice){0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What terrane chunk and terrane disk --node share: a command that calls one storage node. */
+/* Commands that call one storage node: the code that `terrane chunk` and `terrane disk --node` share. */
 #ifndef CLI_CMD_CHUNK_H
 #define CLI_CMD_CHUNK_H
 
@@ -13,10 +13,10 @@
 
 struct node_session {
 	const char *addr;
-	uint64_t disk; /* 0: not given */
+	uint64_t disk; /* id of --disk; 0: not given */
 	uint64_t epoch;
 	uint64_t offset;
-	uint64_t length; /* UINT64_MAX: not given */
+	uint64_t length; /* bytes of --length; UINT64_MAX: not given */
 	uint64_t capacity;
 	uint64_t timeout_ns;
 	bool open;
@@ -39,12 +39,13 @@ struct node_command {
 	int operands_max;
 	bool names_disk;
 	bool names_chunk;
-	bool takes_data; /* from the second operand, a file; none or "-": standard input */
-	/* Runs the command, in a fiber. 0 or -errno; words in s->call.error. */
+	/* reads data from the file of the second operand; without operand or with "-" from standard input */
+	bool takes_data;
+	/* Runs the command, in a fiber. Returns 0, or -errno with the text in s->call.error. */
 	int (*call)(struct node_session *s);
 };
 
-/* Parses the line and runs the command that the first operand names. Returns the exit status. */
+/* Parses the command line and runs the command whose name is the first operand. Returns the exit status. */
 int node_command_run(int argc, char **argv, const struct node_command *commands, size_t count,
 		     const char *usage);
 

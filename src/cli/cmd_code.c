@@ -127,7 +127,7 @@ static int read_option(struct request *r, int id)
 	return EXIT_USAGE;
 }
 
-/* argv[0] is "explain". */
+/* Parses the options of `terrane code explain` into *r. argv[0] is "explain". */
 static int read_request(struct request *r, int argc, char **argv)
 {
 	*r = (struct request){.system = {

@@ -3,7 +3,7 @@
 #ifndef CLI_CMD_DISK_H
 #define CLI_CMD_DISK_H
 
-/* Runs terrane disk --node ADDR, which asks the node without the metadata. Like the others returns the exit status. */
+/* Runs `terrane disk --node ADDR`, which calls the node directly and not the metadata. Returns the exit status. */
 int disk_of_node(int argc, char **argv);
 int disk_of_cluster(int argc, char **argv, const char *usage);
 int nodes_of_cluster(int argc, char **argv, const char *usage);

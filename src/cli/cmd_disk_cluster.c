@@ -30,7 +30,8 @@ struct disk_asked {
 	uint64_t node; /* 0: not given */
 	const char *rack;
 	const char *verb;
-	char addr[RT_ADDR_MAX]; /* of the disk's node; this and the following once found is set */
+	/* address of the disk's node; this field and the fields below are valid once `found` is set */
+	char addr[RT_ADDR_MAX];
 	char node_name[CLUSTER_NAME_MAX + 1];
 	enum cluster_state state;
 	bool pool;
@@ -127,7 +128,7 @@ static int find_node(struct admin *a)
 	return CLI_OK;
 }
 
-/* Returns the state that a verb wants; the cluster map stores it. */
+/* Returns the wanted state that a verb sets in the cluster map. */
 static enum cluster_state wanted_by(const char *verb)
 {
 	if (strcmp(verb, "drain") == 0)
@@ -141,7 +142,7 @@ static bool sets_wanted(const char *verb)
 	       strcmp(verb, "online") == 0;
 }
 
-/* Returns the verb as words of a message. */
+/* Returns the text that describes the verb in a message. */
 static const char *wanted_words(const char *verb)
 {
 	return strcmp(verb, "online") == 0 ? "take online" : verb;
@@ -216,7 +217,7 @@ static int list_racks(struct admin *a)
 	return CLI_OK;
 }
 
-/* Sets the wanted state of each node of a rack that was not removed. */
+/* Sets the wanted state of each node of a rack, except removed nodes. */
 static int want_rack(struct admin *a)
 {
 	const struct disk_asked *q = a->ctx;
@@ -275,7 +276,7 @@ static int want(struct admin *a)
 	return find_node(a);
 }
 
-/* Runs the command as "terrane disk VERB ... --node ADDR --disk NUMBER". */
+/* Sends a command to the node of the disk: runs it as "terrane disk VERB ... --node ADDR --disk NUMBER". */
 static int pass_on(struct disk_asked *q, int rest, char **operands)
 {
 	char number[32];
@@ -296,7 +297,7 @@ static int pass_on(struct disk_asked *q, int rest, char **operands)
 
 /* --- a new drive -------------------------------------------------------------------------------- */
 
-/* Sets b->dir to the folder of the cluster file, where a box has its settings. */
+/* Sets b->dir to the folder of the cluster file, where a box keeps its settings. */
 static int cluster_folder(const struct admin_where *w, struct box *b)
 {
 	const char *env = getenv(CLUSTER_FILE_ENV);
@@ -337,7 +338,8 @@ static int format_drive(const struct disk_asked *q)
 				  q->disk, b->dir, q->node_name);
 }
 
-/* Formats the folder and takes the disk online. A janitor finds that it is another drive, and rebuilds its chunks. */
+/* Formats the folder of a replaced drive and orders the disk online. A janitor then detects the new drive and rebuilds
+ * the chunks of the old one. */
 static int replace_drive(struct disk_asked *q)
 {
 	if (q->state != CLUSTER_FAILED)

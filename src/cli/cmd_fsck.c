@@ -15,7 +15,8 @@
 #include "client/fsck.h"
 #include "rt/real.h"
 
-#define DEGRADED_PRINTED_MAX 20 /* lines; each lost or unreachable block gets one */
+/* limit for the lines about degraded blocks; each lost or unreachable block gets a line */
+#define DEGRADED_PRINTED_MAX 20
 
 static const char usage_text[] =
 	"usage: terrane fsck [options] [PATH]\n"
@@ -35,13 +36,14 @@ static const char usage_text[] =
 
 struct check {
 	const char *path;
-	const char *asked;  /* the tenant to check; NULL: all, or that of the cluster file */
-	const char *tenant; /* the tenant being checked */
-	uint64_t tenants;   /* number checked */
+	/* name of the tenant to check; NULL: all tenants, or the tenant of the cluster file */
+	const char *asked;
+	const char *tenant; /* name of the tenant being checked */
+	uint64_t tenants;   /* number of checked tenants */
 	struct fsck_options o;
 	struct fsck_counts n;
 	struct progress progress;
-	uint64_t degraded; /* found, printed up to DEGRADED_PRINTED_MAX */
+	uint64_t degraded; /* degraded blocks found; the first DEGRADED_PRINTED_MAX are printed */
 	bool json;
 };
 
@@ -79,7 +81,7 @@ static int check_tenant(struct admin *a, const char *tenant)
 	if (rc < 0)
 		return cli_fail("%s", why[0] != 0 ? why : err_text(rc));
 	struct call c;
-	/* The next tenant is found with the context of now. */
+	/* The walk over the tenants continues with the context that is current here. */
 	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(rt_context());
 	rc = engine_call(e, &c, &(struct terrane_options){.timeout_ms = UINT32_MAX});
 	k->tenant = tenant;

@@ -40,7 +40,7 @@ struct check {
 	struct meta_role role;
 	bool draw, json;
 	double drawn;
-	uint64_t printed; /* errors found, printed up to ERRORS_PRINTED_MAX */
+	uint64_t printed; /* errors found; the first ERRORS_PRINTED_MAX are printed */
 };
 
 static void hide_progress(const struct check *k)
@@ -120,7 +120,8 @@ static int check_store(struct check *k)
 	return r->report.errors > 0 ? CLI_FAILED : status;
 }
 
-/* Enters the folder of a box: its settings have paths relative to it. */
+/* Changes the working folder to the folder of a box, because paths in the settings of a box are relative to that
+ * folder. */
 static int enter_box(const char *dir)
 {
 	AUTO_STRBUF struct strbuf err;

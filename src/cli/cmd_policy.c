@@ -36,9 +36,9 @@ static const char usage_text[] =
 	"  terrane policy set /logs encoding=rs:4+2 after=1d\n";
 
 struct asked {
-	const char *tenant; /* NULL: that of the cluster file */
+	const char *tenant; /* name of the tenant; NULL: the tenant of the cluster file */
 	const char *path;
-	char encoding[META_ENCODING_MAX]; /* empty: clear the policy */
+	char encoding[META_ENCODING_MAX]; /* encoding to set; empty: clear the policy */
 	uint64_t after_ns;
 	bool json;
 };
@@ -88,13 +88,13 @@ static char *text_of(struct admin *a, const struct asked *q)
 	return o == NULL ? NULL : json_dumps(o, JSON_COMPACT);
 }
 
-/* Refuses an encoding that the racks do not allow: each re-encoding of a janitor would fail. */
+/* Refuses an encoding that needs more racks than the cluster has, because each re-encoding by a janitor would fail. */
 static int check_racks(struct admin *a, const char *encoding)
 {
 	struct cluster_want want = {0};
 	struct cluster_spread s;
 	if (encoding_parse(encoding, &want.encoding, NULL, 0) < 0)
-		return CLI_OK; /* "keep", or clear */
+		return CLI_OK; /* the policy "keep" and clearing a policy need no racks */
 	struct cluster *c = admin_map(a);
 	if (c == NULL)
 		return CLI_FAILED;

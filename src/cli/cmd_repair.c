@@ -109,11 +109,12 @@ uint64_t repair_left_lacking(const struct repair_left *l, size_t n)
 
 struct repair {
 	bool json, watch;
-	uint64_t begin_ns, begin_chunks; /* when a watch began, and the chunks left then */
-	bool left;                       /* something was left to repair at the last look */
+	/* time at which --watch began, and the chunks that were left to repair then */
+	uint64_t begin_ns, begin_chunks;
+	bool left; /* something was left to repair at the last report */
 };
 
-/* Returns the chunks repaired per second since the watch began; 0: not known. */
+/* Returns the chunks repaired per second since --watch began; 0: not known. */
 static double rate(const struct repair *r, uint64_t left)
 {
 	uint64_t spent_ns = rt_now_ns() - r->begin_ns;
@@ -161,7 +162,7 @@ static int tell_json(const struct repair *r, const struct repair_left *l, size_t
 	return json_emit(stdout, root) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 }
 
-/* Prints one report and returns the exit status. An error, which it printed, ends a watch. */
+/* Prints one report on repairs and returns the exit status. On an error it prints the error, and --watch ends. */
 static int show(struct admin *a, struct cluster *c, const struct repair_left *l, size_t n)
 {
 	struct repair *r = a->ctx;

@@ -48,7 +48,7 @@ void status_count(const struct cluster *c, struct status_counts *out)
 	}
 }
 
-/* Nodes and disks that an operator drained or removed do not count against it. */
+/* Nodes and disks that an operator drained or removed do not make the cluster less than online. */
 bool status_online(const struct status_counts *n)
 {
 	return n->nodes[CLUSTER_SUSPECT] + n->nodes[CLUSTER_FAILED] + n->disks[CLUSTER_SUSPECT] +
@@ -60,12 +60,12 @@ struct told {
 	struct cluster *map;
 	struct status_counts n;
 	const struct status_data *data;
-	uint64_t chunks_left;    /* on suspect, draining, failed and removed disks */
-	uint64_t chunks_lacking; /* of these, not on draining disks */
+	uint64_t chunks_left; /* chunks recorded on suspect, draining, failed and removed disks */
+	uint64_t chunks_lacking; /* the part of chunks_left that is not on draining disks */
 };
 
-/* Returns the worst problem in words, NULL: none. The janitor's counts may be minutes old; the map and the chunks on
- * its disks are current. */
+/* Returns the worst problem of the cluster as text; NULL: none. The counts of the janitors may be minutes old; the
+ * cluster map and the counts of chunks on its disks are current. */
 static const char *trouble(const struct told *t)
 {
 	const char *data = status_data_trouble(t->data);

@@ -28,8 +28,8 @@ struct asked {
 	const char *name;
 	uint64_t quota_bytes;
 	bool json;
-	json_t *all;   /* list: the array to fill, NULL: print text */
-	uint32_t last; /* create: the highest id in use */
+	json_t *all;   /* array to fill by `tenant list`; NULL: print text */
+	uint32_t last; /* highest tenant id in use, for `tenant create` */
 };
 
 static int failed(const struct meta_call *c, int rc, const char *name)
@@ -82,7 +82,8 @@ static int last_id(struct admin *a, const struct meta_tenant *t)
 	return CLI_OK;
 }
 
-/* Takes the id after the last. If two calls take the same id, the metadata refuses the second. */
+/* Creates a tenant with the id after the highest id in use. If two commands choose the same id, the metadata refuses
+ * the second. */
 static int run_create(struct admin *a)
 {
 	struct asked *q = a->ctx;

@@ -114,7 +114,7 @@ static int take_emulate(struct asked *a)
 	return -EINVAL;
 }
 
-/* Stores an absolute path: the processes of a box run in another folder. */
+/* Parses --metadata. A path is stored as an absolute path, because the processes of a box run in another folder. */
 static int take_metadata(struct asked *a)
 {
 	if (strncmp(optarg, "rados:", 6) != 0)
@@ -169,7 +169,7 @@ static int differ(const char *option, const char *asked, const char *is)
 			option, asked, is[0] != 0 ? is : "none");
 }
 
-/* Refuses an option that differs from the shape of the box. */
+/* Refuses an option that differs from the shape of the existing box. */
 static int compare_shape(const struct asked *a, const struct box_shape *is)
 {
 	const struct box_shape *s = &a->shape;
@@ -225,7 +225,7 @@ static int make(struct asked *a, struct box *b)
 	return CLI_OK;
 }
 
-/* Loads the box of the folder, or makes one. */
+/* Loads the box of the folder, or makes a new box. */
 static int find_or_make(struct asked *a, struct box *b)
 {
 	AUTO_STRBUF struct strbuf err;
@@ -265,7 +265,7 @@ static void warn(const struct box_shape *s)
 
 static void tell(const struct box *b, const struct box_started *u, double seconds)
 {
-	/* The name by which this program was called: it may not be on the PATH. */
+	/* Print commands with the name by which this program was called, because it may not be on the PATH. */
 	const char *slash = strchr(program_invocation_name, '/');
 	const char *program = slash != NULL ? program_invocation_name : "terrane";
 	tell_shape(b);
@@ -326,7 +326,7 @@ static int up(struct asked *a, struct box *b)
 	return CLI_OK;
 }
 
-/* What the value of an option must be, for the message that refuses it. */
+/* Returns a description of the values that an option allows, for the message that refuses another value. */
 static const char *allowed(int c)
 {
 	switch (c) {

@@ -139,7 +139,8 @@ static int set_shared(struct durability *d, const char *name, const char *text, 
 	return 0;
 }
 
-/* Lists all options of the command in getopt's form. val is the table: 1 shared, 2 system, 3 own. */
+/* Lists all options of the command in getopt's form. The field val of an option tells the table it comes from: 1 shared
+ * options, 2 options of the system, 3 the command's own. */
 static void collect_options(const struct durability_command *c, struct option *all)
 {
 	size_t n = 0;

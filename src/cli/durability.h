@@ -24,13 +24,13 @@
 
 #define DURABILITY_GO (-1)
 
-/* An option of one command; argument is NULL when it takes none. */
+/* An option of one command; argument is NULL if the option takes no argument. */
 struct durability_option {
 	const char *name, *argument, *help;
 };
 
 struct durability_command {
-	const char *name;  /* "burst" */
+	const char *name;  /* name of the command, such as "burst" */
 	const char *about; /* for --help: one or more lines, each ended by a newline */
 	const char *examples;
 	const struct durability_option *options;
@@ -41,7 +41,7 @@ struct durability_command {
 	 */
 	int (*set)(void *mine, const char *name, const char *text, char *why, size_t why_size);
 	bool no_system; /* the command does not need d->system, which is not set */
-	bool all_codes; /* tries codes and schemes itself: --code and --scheme are refused */
+	bool all_codes; /* the command tries codes and schemes itself: --code and --scheme are refused */
 };
 
 struct durability {
@@ -50,7 +50,7 @@ struct durability {
 	struct system system;
 	struct work work; /* seed, threads, progress bar on a terminal */
 	bool json, csv;
-	const char *plot; /* file name or NULL */
+	const char *plot; /* file name of --plot, or NULL */
 	struct work_progress progress;
 	bool bar_drawn;
 };
@@ -66,13 +66,14 @@ int durability_refuse(const struct durability *d, const char *why);
 /* Refuses --plot before anything is computed, when no plot exists for `what`. Else DURABILITY_GO. */
 int durability_no_plot(const struct durability *d, const char *what);
 
-/* Removes the bar, once the work is done. */
+/* Removes the progress bar when the work is done. */
 void durability_bar_end(struct durability *d);
 
-/* The forms of a result. */
+/* The result of a command in each of its output forms. */
 struct durability_answer {
-	json_t *json;              /* ownership passes; NULL means out of memory, with --json */
-	const struct sheet *sheet; /* for CSV */
+	/* result for --json; durability_answer takes over the reference; NULL: out of memory */
+	json_t *json;
+	const struct sheet *sheet; /* result for --csv */
 	/* Prints the result as text, without --json and --csv. */
 	void (*print)(const void *arg, FILE *out);
 	/* Draws the plot into a new document; NULL when no plot exists. */
@@ -89,7 +90,7 @@ json_t *durability_system_json(const struct system *sys);
 /* Returns options to measure encoding in processor time, with chunks of the system's size. */
 struct encode_options durability_encode_options(const struct durability *d, double slice_s);
 
-/* The commands. */
+/* Run the commands `terrane durability advise`, `burst` and so on. Return the exit status. */
 int durability_advise(int argc, char **argv);
 int durability_burst(int argc, char **argv);
 int durability_nines(int argc, char **argv);

@@ -90,7 +90,8 @@ static const struct sheet_column one_columns[] = {
 	{"trials", NULL, SHEET_COUNT, 0},
 };
 
-/* Returns the PDL and its interval: the counted one if it was counted, else the sampled one. */
+/* Returns the probability of data loss (PDL) and its interval: the counted probability if it was counted, else the
+ * sampled one. */
 static double best(const struct answer *a, struct interval *i)
 {
 	if (!a->counted) {

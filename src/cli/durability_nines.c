@@ -35,10 +35,11 @@ struct answer {
 	struct request *r;
 	struct fleet_failures failures;
 	struct trace trace;
-	struct system system; /* the last studied one */
+	struct system system; /* the system that was studied last */
 	struct row rows[ROWS_MAX];
 	size_t n;
-	char left_out[SYSTEM_WHY_MAX]; /* the last printed reason */
+	/* the reason that was last printed for a scheme without a study */
+	char left_out[SYSTEM_WHY_MAX];
 	struct sheet sheet;
 };
 
@@ -171,8 +172,8 @@ static int load_trace(struct answer *a)
 	return CLI_OK;
 }
 
-/* Studies one scheme and method. When the study does not support it, it is an error if --scheme names it,
- * else it is left out with a message. */
+/* Studies one scheme and method. If the study does not support the scheme, that is an error if --scheme names the
+ * scheme; else the scheme is left out with a message. */
 static int study(struct answer *a, const char *scheme, enum repair_method method)
 {
 	struct durability *d = a->d;
@@ -335,7 +336,7 @@ static void print_answer(const void *arg, FILE *out)
 	fprintf(out, "\nfrom, to: %g%% interval\n", STATS_CONFIDENCE * 100);
 }
 
-/* Figures 3.10 and 3.7. */
+/* Draws the durability of the studied schemes, as figures 3.10 and 3.7 of the MLEC thesis do. */
 static void draw_answer(const void *arg, struct svg *doc)
 {
 	const struct answer *a = arg;

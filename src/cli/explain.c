@@ -11,7 +11,7 @@ static uint32_t round_up(uint32_t n, uint32_t multiple)
 	return (n + multiple - 1) / multiple * multiple;
 }
 
-/* Sets the paper's system, with more racks or disks where the code needs them. */
+/* Sets the system to the defaults of the MLEC paper, with more racks or disks where the code needs them. */
 static void fit_system(struct layout_spec *spec, const struct explain_system *s)
 {
 	uint32_t columns = (uint32_t)(spec->net.k + spec->net.p);

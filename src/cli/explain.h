@@ -10,15 +10,16 @@
 #include "code/repair_speed.h"
 
 struct explain_system {
-	uint32_t racks, enclosures, disks; /* 0: the default, or more if the code needs it */
+	/* size of the system; 0: the default, or more if the code needs more */
+	uint32_t racks, enclosures, disks;
 	uint64_t disk_bytes, chunk_bytes;
-	double disk_rate, rack_rate; /* bytes a second */
-	double share;                /* part of both that repair may use */
+	double disk_rate, rack_rate; /* bandwidth of a disk and of a rack in bytes per second */
+	double share;                /* part of both bandwidths that repair may use, 0 to 1 */
 };
 
 struct explain_method {
-	struct repair_estimate cost; /* chunks */
-	struct repair_speed network; /* of rebuilding over the network */
+	struct repair_estimate cost; /* chunks that repairs read and write */
+	struct repair_speed network; /* speed of rebuilding over the network */
 };
 
 struct explain {
@@ -26,15 +27,16 @@ struct explain {
 	char text[ENCODING_TEXT_MAX], scheme[4];
 	struct explain_system system;
 	struct layout layout;
-	double reads_per_chunk; /* to rebuild one, on average over the stripe; 0: impossible */
-	const char *no_speed;   /* why speeds and methods cannot be computed, or NULL */
+	double reads_per_chunk; /* chunks read to rebuild one chunk, on average over the stripe; 0: impossible */
+	const char *no_speed; /* reason why speeds and methods cannot be computed, or NULL */
 	struct repair_speed disk;
-	uint32_t pool_failures; /* disks that can break a pool: pl + 1 */
-	double catastrophic;    /* probability that so many random failed disks break it */
+	/* smallest number of failed disks that can make a pool catastrophic: pl + 1 */
+	uint32_t pool_failures;
+	double catastrophic; /* probability that pool_failures random failed disks make a pool catastrophic */
 	struct explain_method methods[4];
 };
 
-/* Computes the results. Returns 0 or -errno with the reason in `why`. */
+/* Computes the results for an encoding. Returns 0, or -errno with the reason in `why`. */
 int explain_make(struct explain *x, const char *encoding, const char *scheme,
 		 const struct explain_system *system, char *why, size_t why_size);
 

@@ -115,7 +115,8 @@ static char role_letter(enum chunk_role role)
 	return '?';
 }
 
-/* Returns which of n lines to show as line i of `most`: the first ones, then the last ones. */
+/* Returns which of n lines is shown as line i of at most `most` lines: first lines from the beginning, then lines from
+ * the end. */
 static uint32_t shown(uint32_t i, uint32_t n, uint32_t most)
 {
 	return n <= most || i < most - 3 ? i : n - most + i;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the commands on files share: options, opening the cluster, errors, paths. */
+/* Code that the commands on files share: options, opening the cluster, errors, paths. */
 #include "cli/fs.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "base/utf8.h"
 #include "cli/cli.h"
 
-#define INTERRUPT_S 2 /* time for calls under way to end after the first signal */
+#define INTERRUPT_S 2 /* seconds in which calls in flight may end after the first signal */
 
 /* --- options ---------------------------------------------------------------------------------- */
 
@@ -25,7 +25,7 @@ enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_SIZE, OPTION_MEDIA, OPTION_C
 struct fs_option {
 	char letter;
 	const char *name;
-	const char *arg; /* NULL: a flag */
+	const char *arg; /* name of the argument in the help; NULL: the option is a flag */
 	const char *help;
 	enum option_kind kind;
 	size_t offset;
@@ -143,8 +143,8 @@ static int option_set(const struct fs_option *o, struct fs_flags *flags)
 	return rc;
 }
 
-/* Fills *flags; afterwards the operands begin at argv[optind]. Returns CLI_OK or CLI_USAGE; sets *help when it printed
- * the help, and the command ends. */
+/* Parses the options into *flags; afterwards the operands begin at argv[optind]. Returns CLI_OK or CLI_USAGE; sets
+ * *help if it printed the help, after which the command ends. */
 static int parse(const struct fs_command *c, int argc, char **argv, struct fs_flags *flags,
 		 bool *help)
 {
@@ -241,7 +241,8 @@ int cmd_fs(int argc, char **argv)
 		return cli_usage("%s: wrong number of arguments; usage: terrane %s [options] %s",
 				 c->name, c->name, c->operands);
 	for (int i = optind; i < argc; i++)
-		if (argv[i][0] == 0) /* often an unset variable, which must not mean the root */
+		/* an empty operand often comes from an unset variable, which must not mean the root */
+		if (argv[i][0] == 0)
 			return cli_usage("%s: a path is empty; the root is /", c->name);
 	struct terrane_open_options o = {.tenant = fs.flags.tenant, .error = &fs.error};
 	int rc = terrane_open(&fs.t, fs.flags.cluster, &o);

@@ -15,9 +15,10 @@
 #include "base/strbuf.h"
 #include <terrane/terrane.h>
 
-#define FS_PATH_MAX 8192 /* bytes of a path; more than a cluster or a local filesystem takes */
+/* bytes of a path buffer; longer than any path of a cluster or a local filesystem */
+#define FS_PATH_MAX 8192
 
-/* The values of the options; fs.c has the letter of each. */
+/* The values of the options; the table in fs.c has the letter of each option. */
 struct fs_flags {
 	const char *cluster, *tenant, *encoding, *group, *pattern;
 	enum terrane_media media;
@@ -29,17 +30,18 @@ struct fs_flags {
 struct fs {
 	struct terrane *t;
 	struct fs_flags flags;
-	/* For the thread of the command; other threads make options of their own with fs_options. */
+	/* The error of calls by the command's main thread; other threads call fs_options with an error of their own. */
 	struct terrane_error error;
 	struct terrane_options o;
 };
 
 struct fs_command {
 	const char *name;
-	const char *summary;  /* one line */
-	const char *operands; /* "SOURCE... TARGET" */
+	const char *summary;  /* one line for the list of commands */
+	const char *operands; /* operands in the usage line, such as "SOURCE... TARGET" */
 	const char *more;     /* one or two paragraphs of help */
-	const char *letters;  /* of its options, beside those of all commands */
+	/* letters of the command's options, besides the options of all commands */
+	const char *letters;
 	int operands_min, operands_max;
 	int (*run)(struct fs *fs, int n, char **operands);
 };
@@ -52,18 +54,18 @@ extern const size_t fs_names_count, fs_read_count, fs_write_count, fs_bench_coun
 int cmd_fs(int argc, char **argv);
 /* Returns the row of the command of this name, or NULL. */
 const struct fs_command *fs_find(const char *name);
-/* Returns row i of all commands, NULL beyond the last. */
+/* Returns row i of the table of commands, NULL beyond the last row. */
 const struct fs_command *fs_at(size_t i);
 /* Appends the long options of a command, each with its dashes and a blank. Errors: those of strbuf. */
 int fs_option_words(const struct fs_command *c, struct strbuf *out);
 
-/* Returns the options for a call of this command, which reports into *error. */
+/* Returns the options for a library call of this command; the call reports its error in *error. */
 struct terrane_options fs_options(const struct fs *fs, struct terrane_error *error);
 
-/* Prints "terrane: WHAT PATH: why" on standard error and returns CLI_FAILED. From any thread. */
+/* Prints "terrane: WHAT PATH: why" on standard error and returns CLI_FAILED. Any thread may call it. */
 int fs_fail(const struct terrane_error *error, int64_t rc, const char *what, const char *path);
 
-/* Returns the name with control characters and invalid UTF-8 as \xNN, for a terminal. Points into out. */
+/* Returns the name with control characters and invalid UTF-8 as \xNN, for a terminal. The result may point into out. */
 const char *fs_show(char out[FS_PATH_MAX], const char *name);
 
 /* Joins "a/" and "b" to "a/b". Returns false when the result is too long. */
@@ -75,13 +77,13 @@ struct fs_path {
 	size_t len;
 };
 
-/* Returns false when the text is too long. */
+/* Sets the path to a text. Returns false if the text is too long. */
 bool fs_path_set(struct fs_path *p, const char *text);
-/* Appends a name. Returns the length before, for fs_path_pop; SIZE_MAX when the path would be too long. */
+/* Appends a name to the path. Returns the old length, for fs_path_pop; SIZE_MAX if the path would be too long. */
 size_t fs_path_push(struct fs_path *p, const char *name);
 void fs_path_pop(struct fs_path *p, size_t len);
 
-/* Returns whether a target names a directory to put sources into by its form alone: "a/", "." and "..". */
+/* Returns whether a target is a directory by the form of its name: it ends in "/", "." or "..". */
 bool fs_means_dir(const char *target);
 
 /* Returns the last name of a path: "c" of "/a/b/c/", "" of "/". Points into out. */
@@ -96,8 +98,8 @@ double fs_cpu(void);
 #define FS_SIZE_TEXT 32
 const char *fs_size(char out[FS_SIZE_TEXT], double bytes);
 
-/* After fs_catch_signals the first SIGINT or SIGTERM makes fs_interrupted return true. A second signal ends the
- * process, and so does a timer two seconds after the first. */
+/* Installs signal handlers. After this call the first SIGINT or SIGTERM makes fs_interrupted return true. A second
+ * signal ends the process, and so does a timer two seconds after the first signal. */
 void fs_catch_signals(void);
 bool fs_interrupted(void);
 

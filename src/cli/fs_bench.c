@@ -21,7 +21,7 @@ struct bench {
 	struct fs *fs;
 	const char *kind, *path;
 	double start, cpu;
-	double *took; /* seconds of each operation */
+	double *took; /* duration of each operation in seconds */
 	size_t ops, ops_room;
 	uint64_t bytes;
 };
@@ -56,7 +56,7 @@ static double quantile_ms(const struct bench *b, double q)
 	return 1000 * b->took[i < b->ops ? i : b->ops - 1];
 }
 
-/* Never replaces files of the user without --replace. */
+/* Returns the flags for creating a file: bench replaces existing files only with --replace. */
 static unsigned create_flags(const struct fs *fs)
 {
 	return fs->flags.replace ? TERRANE_REPLACE : 0;
@@ -72,7 +72,7 @@ static int bench_fail(struct bench *b, int64_t rc)
 			b->kind, fs_show(shown, b->path));
 }
 
-/* Prints the result or the error, and frees. Returns the exit status. */
+/* Prints the result, or the error rc, and frees the bench. Returns the exit status. */
 static int bench_end(struct bench *b, int64_t rc)
 {
 	double seconds = fs_clock() - b->start, cpu = fs_cpu() - b->cpu;
@@ -183,7 +183,7 @@ static int slot_end(struct reading *r, struct slot *s)
 	return 0;
 }
 
-/* Reads all blocks with depth requests in flight; waits for the oldest. */
+/* Reads all blocks with `depth` requests in flight, and waits for the oldest request before it sends another. */
 static int read_all(struct reading *r)
 {
 	int rc = 0;
@@ -307,7 +307,7 @@ static int bench_files(struct fs *fs, const char *dir)
 	return files_end(&f, rc);
 }
 
-/* Reads the files: all in one call (--packed), or one after the other. */
+/* Reads the files, all in one call (--packed) or one after the other. */
 static int read_files(struct files *f, struct terrane_range *ranges, char *buf)
 {
 	struct fs *fs = f->b.fs;

@@ -92,7 +92,7 @@ static int64_t copy_out(struct terrane *t, struct terrane_file *f, int fd,
  */
 struct part {
 	int fd;
-	char name[FS_PATH_MAX]; /* temporary name; empty: none */
+	char name[FS_PATH_MAX]; /* temporary name of the file; empty: the file has no name */
 };
 
 static int part_open(const char *local, struct part *p)
@@ -239,7 +239,7 @@ static void get_job(void *ctx, void *item)
 	struct transfer *x = ctx;
 	struct transfer_job *job = item;
 	if (transfer_ended(x))
-		; /* the transfer stops: drop the job */
+		; /* the transfer stops, so the job is dropped */
 	else if (job->large)
 		get_large(x, job->files);
 	else
@@ -251,7 +251,7 @@ static void get_job(void *ctx, void *item)
 
 static void get_dir(struct transfer *x, uint64_t id, struct fs_path *local);
 
-/* Returns whether --resume skips a file: the local file has its size and is not older. */
+/* Returns whether --resume skips a file, because the local file has the size of the remote file and is not older. */
 static bool is_there(struct transfer *x, const char *local, uint64_t size, uint64_t mtime_ns)
 {
 	struct stat st;
@@ -312,8 +312,8 @@ static void get_dir(struct transfer *x, uint64_t id, struct fs_path *local)
 
 struct get_target {
 	const char *path;
-	bool several; /* there are several sources */
-	bool dir;     /* it exists and is a directory */
+	bool several; /* the command has several sources */
+	bool dir;     /* the target exists and is a directory */
 };
 
 static void get_source(struct transfer *x, const struct get_target *to, const char *source,
@@ -321,7 +321,7 @@ static void get_source(struct transfer *x, const struct get_target *to, const ch
 {
 	struct fs_path local;
 	char last[FS_PATH_MAX];
-	/* A tree becomes TARGET, whether or not that exists; a file goes into a directory. */
+	/* A tree becomes TARGET, whether or not TARGET exists; a file goes into TARGET if that is a directory. */
 	bool tree = st->kind == TERRANE_DIRECTORY;
 	bool into = to->several || fs_means_dir(to->path) || (to->dir && !tree);
 	if (into && !to->dir && mkdir(to->path, 0755) < 0 && errno != EEXIST)
@@ -335,7 +335,7 @@ static void get_source(struct transfer *x, const struct get_target *to, const ch
 		get_file(x, local.text, st->id, st->size, st->mtime_ns, st->sealed);
 }
 
-/* Stats the sources; st[i].kind is 0 for a source that could not be found. Returns how many could not. */
+/* Stats the sources; st[i].kind is 0 for a source that could not be read. Returns the number of these sources. */
 static int look_at(struct fs *fs, int n, char **sources, struct terrane_stat *st, bool *is_file)
 {
 	int failed = 0;

@@ -11,7 +11,7 @@
 #include "cli/fs.h"
 
 #define PAGE 512
-#define REMOVALS ((size_t)64) /* under way at a time */
+#define REMOVALS ((size_t)64) /* removals in flight at a time */
 
 static int run_mkdir(struct fs *fs, int n, char **paths)
 {
@@ -51,7 +51,7 @@ static int run_mv(struct fs *fs, int n, char **paths)
 
 static int remove_tree(struct fs *fs, struct fs_path *path);
 
-/* A removal under way. Many run at the same time, so that the metadata syncs once for many. */
+/* A removal in flight. Many removals run at the same time, so that the metadata servers sync once for many of them. */
 struct removal {
 	struct terrane_op op;
 	struct terrane_options o;
@@ -118,7 +118,7 @@ static int remove_directory(struct fs *fs, struct fs_path *path, const char *nam
 	return status;
 }
 
-/* Removes a directory after its contents. */
+/* Removes a directory, after it removed the contents. */
 static int remove_tree(struct fs *fs, struct fs_path *path)
 {
 	struct terrane_entry *page = calloc(PAGE, sizeof(*page));
@@ -238,7 +238,7 @@ static json_t *json_of_stat(const char *path, const struct terrane_stat *st)
 			 st->encoding[0] != 0 ? media_name(st) : "");
 }
 
-/* Stats a path. The encoding of a file is in its Block records, so the file is opened for it. */
+/* Stats a path. The encoding of a file is in its Block records, so this opens the file to read the encoding. */
 static int stat_one(struct fs *fs, const char *path, struct terrane_stat *st)
 {
 	struct terrane_file *f = NULL;

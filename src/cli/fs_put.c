@@ -15,11 +15,11 @@
 #include "cli/cli.h"
 #include "cli/fs_transfer.h"
 
-#define NAMES_BYTES_MAX (256 * MIB) /* names of one directory */
+#define NAMES_BYTES_MAX (256 * MIB) /* limit for the bytes of the names of one directory */
 
 /* --- comparing with stored files ------------------------------------------------------------- */
 
-/* Reads an open file for its length and CRC. */
+/* Reads an open file of the cluster to compute its length and CRC. */
 static int remote_crc(struct terrane_file *f, void *buf, uint64_t *len, uint32_t *crc,
 		      const struct terrane_options *o)
 {
@@ -34,7 +34,7 @@ static int remote_crc(struct terrane_file *f, void *buf, uint64_t *len, uint32_t
 	}
 }
 
-/* Reads a file of the cluster for its length and CRC. */
+/* Opens and reads a file of the cluster to compute its length and CRC. */
 static int remote_sum(struct transfer *x, const char *path, uint64_t *len, uint32_t *crc,
 		      const struct terrane_options *o)
 {
@@ -89,11 +89,12 @@ static int same_bytes(struct transfer *x, const char *local, const char *remote,
 	if (rc == 0)
 		rc = remote_sum(x, remote, &have, &have_crc, o);
 	if (rc == -EBADMSG && x->fs->flags.replace)
-		return DIFFERS; /* damaged: store it again */
+		return DIFFERS; /* a damaged file counts as different, so that it is stored again */
 	return rc < 0 ? rc : have == len && have_crc == crc ? SAME : DIFFERS;
 }
 
-/* Returns SAME unless the local file changed after it was stored; it may have its old size. */
+/* Returns SAME if the local file did not change after the stored file was made, else DIFFERS. Compares times, because a
+ * changed file may have its old size. */
 static int not_newer(const char *local, const struct terrane_stat *stored)
 {
 	struct stat st;
@@ -139,7 +140,7 @@ static void left_out(struct transfer *x, const struct terrane_error *error,
 	}
 }
 
-/* Returns whether a file changed since a stat: then the bytes read may mix two versions. */
+/* Returns whether a file changed since a stat; if it did, the bytes read may mix two versions. */
 static bool changed(int fd, const struct stat *since)
 {
 	struct stat st;
@@ -235,7 +236,9 @@ static void put_large(struct transfer *x, const struct transfer_file *file)
 
 /* --- many small files ------------------------------------------------------------------------- */
 
-/* Reads a file of this size. -ESTALE: its size differs, or it changed while it was read. */
+/*
+ * Reads a local file that should have this size. -ESTALE: the file has another size, or it changed while it was read.
+ */
 static int read_whole(const char *path, char *to, uint64_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -261,7 +264,7 @@ struct batch {
 	size_t n;
 };
 
-/* Reads the files of a job that have to be put into one buffer. */
+/* Reads into one buffer the files of a job that must be stored. */
 static void batch_read(struct transfer *x, const struct transfer_job *job, struct batch *b,
 		       const struct terrane_options *o)
 {
@@ -299,7 +302,7 @@ static void batch_verify(struct transfer *x, struct batch *b, const struct terra
 {
 	struct terrane_range *ranges = calloc(b->n, sizeof(*ranges));
 	size_t n = 0;
-	char *at = b->bytes; /* reused: the sent bytes are no longer needed */
+	char *at = b->bytes; /* used again: the sent bytes are no longer needed */
 	for (size_t i = 0; i < b->n; i++) {
 		struct terrane_small *s = &b->small[i];
 		if (s->result < 0)
@@ -329,7 +332,8 @@ static void batch_verify(struct transfer *x, struct batch *b, const struct terra
 	free(ranges);
 }
 
-/* Returns whether an error concerns one file or its directory: then the text of the call may be about another file. */
+/* Returns whether an error concerns one file or its directory. For such an error the error text of the call may be
+ * about another file. */
 static bool concerns_one_file(int rc)
 {
 	return rc == -EISDIR || rc == -ENOENT || rc == -ENOTDIR || rc == -EROFS || rc == -EILSEQ ||
@@ -384,7 +388,7 @@ static void put_job(void *ctx, void *item)
 	struct transfer *x = ctx;
 	struct transfer_job *job = item;
 	if (transfer_ended(x))
-		; /* the transfer stops: drop the job */
+		; /* the transfer stops, so the job is dropped */
 	else if (job->large)
 		put_large(x, job->files);
 	else
@@ -519,7 +523,7 @@ static int list_local(const char *dir, struct strbuf *text, const char ***out, s
 	return rc;
 }
 
-/* Puts the contents of a directory that exists in the cluster. */
+/* Stores the contents of the local directory into the directory remote, which exists in the cluster. */
 static void put_inside(struct transfer *x, struct fs_path *local, struct fs_path *remote)
 {
 	AUTO_STRBUF struct strbuf subdirs;
@@ -554,12 +558,12 @@ static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *r
 
 struct put_target {
 	const char *path;
-	bool several; /* there are several sources */
-	bool dir;     /* it is a directory, or its form says so */
-	bool there;   /* it exists */
+	bool several; /* the command has several sources */
+	bool dir;     /* the target is a directory, or has the form of a directory name */
+	bool there;   /* the target exists */
 };
 
-/* Puts a single file, which shares no block. */
+/* Stores a single file, which shares its blocks with no other file. */
 static void put_alone(struct transfer *x, struct fs_path *local, struct fs_path *remote,
 		      const struct stat *st)
 {
@@ -569,8 +573,8 @@ static void put_alone(struct transfer *x, struct fs_path *local, struct fs_path 
 	put_large(x, &f);
 }
 
-/* Returns whether a source keeps its name inside the target. A tree becomes the target, whether or not that exists, and
- * the contents of ".", ".." and "/" go into it, as with cp. */
+/* Returns whether a source keeps its name inside the target. A tree becomes the target, whether or not the target
+ * exists, and the contents of ".", ".." and "/" go into it, as with cp. */
 static bool put_into(const struct put_target *to, const char *base, bool tree)
 {
 	if (tree && (base[0] == 0 || strcmp(base, ".") == 0 || strcmp(base, "..") == 0))

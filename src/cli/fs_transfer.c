@@ -222,13 +222,13 @@ int transfer_distinct(const char *verb, int n, char *const *sources, const bool 
 	return status;
 }
 
-/* A mkdir under way in the cluster. */
+/* A mkdir in flight in the cluster. */
 struct making {
 	struct terrane_op op;
 	struct terrane_error error;
 	struct terrane_options o;
 	char path[FS_PATH_MAX];
-	int rc; /* 0: under way, or done */
+	int rc; /* error of the mkdir; 0: it is in flight, or it succeeded */
 };
 
 static void make_begin(struct transfer *x, const struct fs_path *remote, const char *name,

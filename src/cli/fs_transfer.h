@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What put and get share. A job is one large file, or many small files that are transferred in one call. */
+/* Transfers of many files, for put and get. A job is one large file, or many small files that are transferred in one
+ * call. */
 #ifndef CLI_FS_TRANSFER_H
 #define CLI_FS_TRANSFER_H
 
@@ -9,9 +10,9 @@
 #include "cli/progress.h"
 #include "cli/work.h"
 
-#define TRANSFER_SMALL_BYTES (1 * MIB)  /* files up to this size share a job, */
-#define TRANSFER_BATCH_BYTES (32 * MIB) /* up to these bytes, */
-#define TRANSFER_BATCH_FILES 500        /* and up to so many files */
+#define TRANSFER_SMALL_BYTES (1 * MIB)  /* files up to this size share a job */
+#define TRANSFER_BATCH_BYTES (32 * MIB) /* limit for the bytes of the files that share a job */
+#define TRANSFER_BATCH_FILES 500        /* limit for the number of files that share a job */
 #define TRANSFER_PIECE_BYTES ((size_t)(4 * MIB))
 #define TRANSFER_DIRS_AT_ONCE 32
 #define TRANSFER_DEPTH 4       /* pieces of one file in flight */
@@ -20,7 +21,7 @@
 struct transfer_file {
 	struct transfer_file *next;
 	char *local, *remote; /* paths */
-	uint64_t id;          /* of the remote file; get only */
+	uint64_t id;          /* id of the remote file; get only */
 	uint64_t size;
 };
 
@@ -36,22 +37,22 @@ struct transfer {
 	const char *verb;
 	struct work work;
 	struct progress progress;
-	struct transfer_job *gathering; /* small files, until they fill a job */
+	struct transfer_job *gathering; /* job that collects small files until it is full */
 	atomic_ullong done, done_bytes, left_alone, skipped, failed;
-	atomic_ullong
-		refused; /* failed files with -ENOSPC or -EDQUOT: no room, too few disks, quota */
+	/* failed files with -ENOSPC or -EDQUOT: no room, too few disks, quota */
+	atomic_ullong refused;
 };
 
 /* Returns the size up to which files share a job: at most a block. */
 uint64_t transfer_small(const struct transfer *x);
 
-/* Starts the threads and the progress line. Returns CLI_OK, or an exit status after it printed an error. */
+/* Starts a transfer: its threads and its progress line. Returns CLI_OK, or an exit status after it printed an error. */
 int transfer_start(struct transfer *x, struct fs *fs, const char *verb,
 		   void (*run)(void *ctx, void *job));
 /* Waits for all jobs and prints a summary. Returns the exit status. */
 int transfer_finish(struct transfer *x);
 
-/* Adds a file, whose paths are copied. Small files of all directories share jobs. -ENOMEM. */
+/* Adds a file to the transfer. The paths are copied. Small files of all directories share jobs. -ENOMEM. */
 int transfer_add(struct transfer *x, const char *local, const char *remote, uint64_t id,
 		 uint64_t size);
 
@@ -70,15 +71,15 @@ int transfer_distinct(const char *verb, int n, char *const *sources, const bool 
 bool transfer_ended(const struct transfer *x);
 
 void transfer_job_free(struct transfer_job *job);
-/* Counts a file that was transferred. */
+/* Counts a transferred file and its bytes. */
 void transfer_done(struct transfer *x, uint64_t bytes);
-/* Prints and counts a failure; other files go on. */
+/* Prints and counts the failure of one file; the transfer of other files goes on. */
 void transfer_fail(struct transfer *x, const struct terrane_error *error, int64_t rc,
 		   const char *what, const char *path);
-/* As transfer_fail; -EEXIST is explained with the options that help. */
+/* Does what transfer_fail does; for -EEXIST the message has the options that help. */
 void transfer_fail_file(struct transfer *x, const struct terrane_error *error, int64_t rc,
 			const char *what, const char *path);
-/* As transfer_fail, with the caller's words. */
+/* Prints and counts the failure of one file, with `why` as the reason. */
 void transfer_refuse(struct transfer *x, const char *what, const char *path, const char *why);
 
 #endif

@@ -10,7 +10,7 @@ struct command {
 	const char *name;
 	const char *help;
 	int (*run)(int argc, char **argv);
-	const char *words; /* for completion: verbs that may follow the command; NULL: none of it */
+	const char *words; /* verbs that may follow the command, for completion; NULL: none */
 };
 
 static int cmd_help(int argc, char **argv);

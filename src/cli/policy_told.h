@@ -6,9 +6,10 @@
 #include "base/json.h"
 #include "meta_api/note.h"
 
-/* Appends the policy of a note. Its text is not trusted: it is left out unless the janitors accept it as a policy. */
+/* Appends the policy of a note. The text of the note is not trusted: the policy is left out unless the janitors accept
+ * it. */
 void policy_told_add(json_t *told, const struct meta_note *n);
-/* Prints them as a table. */
+/* Prints the policies as a table. */
 void policy_told_print(const json_t *told);
 
 #endif

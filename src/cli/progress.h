@@ -13,18 +13,18 @@
 
 struct progress {
 	const char *what; /* name of the work, at the beginning of the line */
-	bool on;          /* there is a terminal, and no --quiet */
-	double start;     /* fs_clock, in seconds */
+	bool on; /* the line is drawn: standard error is a terminal, and --quiet is not given */
+	double start; /* begin of the work, seconds of fs_clock */
 	atomic_ullong bytes, files;
-	atomic_ullong total_bytes; /* to transfer; 0: not known */
+	atomic_ullong total_bytes; /* bytes to transfer in all; 0: not known */
 	atomic_ullong shown_ms;    /* time of the last drawing, since start */
 };
 
-/* Starts the clock. */
+/* Starts the progress line of some work and its clock. */
 void progress_begin(struct progress *p, const char *what, bool quiet);
-/* Adds to the counts, and draws the line if it is time to. From any thread. */
+/* Adds to the counts, and draws the line if the last drawing is old enough. Any thread may call it. */
 void progress_add(struct progress *p, uint64_t bytes, uint64_t files);
-/* Sets the counts, and draws the line if it is time to. From one thread. */
+/* Sets the counts, and draws the line if the last drawing is old enough. One thread may call it. */
 void progress_set(struct progress *p, uint64_t bytes, uint64_t files);
 /* Erases the line until it is drawn again, so that the caller can print. */
 void progress_hide(const struct progress *p);

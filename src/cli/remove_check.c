@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/repair_left.h"
 
-/* Returns whether a disk belongs to what is to be removed, and is not removed yet. */
+/* Returns whether a disk belongs to the disk, node or rack that is to be removed, and is not removed yet. */
 static bool belongs_to(const struct cluster *c, const struct cluster_disk *d,
 		       struct remove_what what)
 {

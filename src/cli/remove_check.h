@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whether a disk, node or rack has no chunks, so that its removal, which is for ever, loses none.
+ * Checks that a disk, node or rack has no chunks, so that its removal, which cannot be undone, loses none.
  *
  * The command checks this and not the metadata service, because the check walks all partitions for each disk: too much
  * for one request. A block that is written between the check and the removal loses one chunk there, and is repaired.
@@ -17,8 +17,8 @@ struct remove_what {
 	const char *rack_name;
 };
 
-/* Returns CLI_OK when no block has a chunk there (also when it does not exist or was removed already); else CLI_FAILED
- * after it printed how many chunks are there and what to do. */
+/* Returns CLI_OK if no block has a chunk on the disk, node or rack, also if that does not exist or was removed already.
+ * Else prints how many chunks are there and what to do, and returns CLI_FAILED. */
 int remove_check(struct admin *a, struct remove_what what);
 
 #endif

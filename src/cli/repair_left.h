@@ -14,14 +14,16 @@ struct repair_left {
 	uint64_t chunks;
 };
 
-/* Lists these disks in *out, to be freed, and their number in *n. Returns CLI_OK, or CLI_FAILED after it printed an
- * error. */
+/* Lists the suspect, draining, failed and removed disks with their chunks in *out, which the caller frees, and sets *n
+ * to their number. Returns CLI_OK, or CLI_FAILED after it printed an error. */
 int repair_left(struct admin *a, struct cluster *c, struct repair_left **out, size_t *n);
-/* Counts the chunks that the metadata records on n disks of any state. Returns as repair_left. */
+/* Counts the chunks that the metadata records on n disks of any state. Returns CLI_OK, or CLI_FAILED after it printed
+ * an error. */
 int chunks_on(struct admin *a, const uint64_t *disks, size_t n, uint64_t *out);
-/* Returns the chunks on all of them. */
+/* Returns the number of chunks on all n disks of the list. */
 uint64_t repair_left_sum(const struct repair_left *l, size_t n);
-/* Returns the chunks on all but draining disks, from which chunks can be read. */
+/* Returns the number of chunks on the disks of the list that are not draining. Chunks on draining disks can still be
+ * read. */
 uint64_t repair_left_lacking(const struct repair_left *l, size_t n);
 
 #endif

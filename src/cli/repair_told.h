@@ -10,11 +10,12 @@
 /* Returns an array of repairs, each an object with "janitor", the fields of its note, and computed rates and remaining
  * seconds. NULL when the metadata does not answer. */
 json_t *repair_told(struct admin *a);
-/* Appends the repairs of a note. Its text is not trusted: what is not a list of objects is left out. */
+/* Appends the repairs of a note. The text of the note is not trusted: whatever is not a list of objects is left out. */
 void repair_told_add(json_t *told, const struct meta_note *n);
-/* Returns whether a repair of a pool is under way. Repairs of disks do not count: repair_left has their chunks. */
+/* Returns whether the list has a repair of a pool that has not ended. Ignores repairs of disks, because repair_left
+ * counts their chunks. */
 bool repair_told_under_way(const json_t *told);
-/* Prints them as a table. */
+/* Prints the repairs as a table. */
 void repair_told_print(const json_t *told);
 
 #endif

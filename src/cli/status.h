@@ -21,19 +21,20 @@ struct status_counts {
 };
 
 void status_count(const struct cluster *c, struct status_counts *out);
-/* Returns whether no node or disk is suspect or failed, and no disk full. */
+/* Returns true if no node or disk is suspect or failed, and no disk is full. */
 bool status_online(const struct status_counts *n);
 
-/* What is stored, how evenly, and what the janitors reported: status_data.c. */
+/* Counts of stored data, its balance over the disks, and the reports of the janitors (status_data.c). */
 struct status_data {
 	struct stats stats;
 	struct stats_balance balance;
 	json_t *janitors;
-	/* Repairs that live janitors could not do: too few chunks left; no disk with room. */
+	/* Repairs that running janitors could not do, because too few chunks are left (stuck_lost) or no disk has room
+	 * (stuck_no_room). */
 	uint64_t stuck_lost, stuck_no_room;
-	bool before_repair; /* a janitor repaired something after stats was counted */
+	bool before_repair; /* a janitor repaired something after the counts of `stats` were taken */
 };
-/* Fills in *d, to be freed in any case. Returns CLI_OK, or CLI_FAILED after it printed an error. */
+/* Fills in *d, which the caller frees also after an error. Returns CLI_OK, or CLI_FAILED after it printed an error. */
 int status_data_load(struct admin *a, const struct cluster *c, struct status_data *d);
 /* Appends the note of a janitor to the array all, if it is a JSON object; its fields are not trusted. */
 void status_janitor_add(json_t *all, const struct meta_note *n);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is stored, how evenly, and what the janitors reported: the part of `terrane status` that comes from notes. */
+/* The part of `terrane status` that comes from notes: counts of stored data, its balance over the disks, and the
+ * reports of the janitors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 #include "cli/status.h"
 #include "rt/rt.h"
 
-#define SILENT_NS (60 * NS_PER_S) /* a janitor without a report for so long counts as stopped */
+/* time without a report after which a janitor counts as stopped */
+#define SILENT_NS (60 * NS_PER_S)
 
 void status_janitor_add(json_t *all, const struct meta_note *n)
 {
@@ -94,7 +96,7 @@ void status_data_free(struct status_data *d)
 
 /* --- words --------------------------------------------------------------------------------------- */
 
-/* "12 s", "3 min", "5 h", "6 d". */
+/* Returns an age as text in its largest unit: "12 s", "3 min", "5 h", "6 d". */
 static const char *age_text(char out[32], uint64_t ns)
 {
 	uint64_t s = ns / NS_PER_S;

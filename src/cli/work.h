@@ -24,7 +24,7 @@ struct work {
 /* Starts the threads. run(ctx, item) is called for every pushed item, which it frees. -EAGAIN: no thread could be
  * started; -EINVAL: more than WORK_THREADS_MAX. */
 int work_start(struct work *w, size_t threads, void (*run)(void *ctx, void *item), void *ctx);
-/* Appends an item; waits while the queue is full. From one thread. */
+/* Appends an item to the queue; waits while the queue is full. Only one thread may call it. */
 void work_push(struct work *w, void *item);
 /* Waits until all items are processed and the threads have ended. */
 void work_finish(struct work *w);

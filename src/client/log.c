@@ -217,7 +217,6 @@ static void replica_fiber(void *arg)
 
 static int replica_queue(struct replica *r, struct part *p)
 {
-	assert(r->log->replicas_started && !r->log->ending);
 	if (r->disk == 0 || r->failed != 0)
 		return -EIO;
 	if (r->queued_bytes + p->data.len > LOG_LAG_MAX_BYTES) {

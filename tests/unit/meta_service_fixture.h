@@ -235,7 +235,7 @@ static inline uint64_t make_file(struct meta_call *c, uint64_t dir, const char *
 	{                                                                                        \
 		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
 		{                                                                                \
-			.fn = what, .watch_ns = 24 * 3600 * NS_PER_S                             \
+			.fn = what, .watch_ns = 24ULL * 3600 * NS_PER_S                          \
 		}                                                                                \
 	}
 

@@ -102,6 +102,6 @@ static void fixture_main(void *arg)
 
 void rebuild_fixture_run(struct rebuild_fixture *fx)
 {
-	sim_test_run_with(&(struct sim_test){.span_ns = 30 * 24 * 3600 * NS_PER_S}, fixture_main,
+	sim_test_run_with(&(struct sim_test){.span_ns = 30ULL * 24 * 3600 * NS_PER_S}, fixture_main,
 			  fx);
 }

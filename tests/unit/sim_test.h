@@ -62,7 +62,7 @@ static inline uint64_t sim_test_once(const struct sim_test *t, void (*body)(void
 	sim_node_start(node, body, arg);
 	if (t->crash_at != 0)
 		sim_node_crash_at(node, t->crash_at, false);
-	sim_run(sim, t->span_ns == 0 ? 24 * 3600 * NS_PER_S : t->span_ns);
+	sim_run(sim, t->span_ns == 0 ? 24ULL * 3600 * NS_PER_S : t->span_ns);
 	CHECK(!sim_node_running(node));
 	uint64_t lives = sim_node_lives(node);
 	check_hook_set(NULL, NULL);

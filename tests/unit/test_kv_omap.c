@@ -73,7 +73,7 @@ static void fixture_run_with(struct fixture *fx, void (*body)(void *), double cr
 {
 	sim_test_once(&(struct sim_test){.seed = fx->seed,
 					 .crash_rate = crash_rate,
-					 .span_ns = 30 * 24 * 3600 * NS_PER_S},
+					 .span_ns = 30ULL * 24 * 3600 * NS_PER_S},
 		      body, fx);
 	assert_true(fx->done);
 	kv_mem_free(fx->mem);

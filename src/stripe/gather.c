@@ -261,14 +261,16 @@ static bool plan_complete(struct stripe *s, int *why)
 	return false;
 }
 
-static int failures_judge(struct stripe *s)
+/* Sets *judged if a fetch had failed since the last call; the judge slot may have waited then. */
+static int failures_judge(struct stripe *s, bool *judged)
 {
 	int rc = 0;
+	*judged = false;
 	for (struct stripe_fetch *f = s->fetches; rc == 0 && f != NULL; f = f->next) {
 		if (f->judged || !f->done || f->rc == 0)
 			continue;
 		uint32_t cost = s->cost[f->chunk];
-		f->judged = true;
+		f->judged = *judged = true;
 		rc = s->ops->judge(s, f, &cost);
 		if (s->cost[f->chunk] != CHUNK_LOST)
 			s->cost[f->chunk] = cost;
@@ -279,15 +281,16 @@ static int failures_judge(struct stripe *s)
 int stripe_gather(struct stripe *s)
 {
 	assert(s->plan == NULL && s->pending_count == 0);
-	int replans = 0;
+	int replans = 0, why = 0;
 	int rc = plan_next(s);
 	while (rc == 0) {
-		int why = 0;
+		bool judged;
 		if (plan_complete(s, &why))
 			return 0;
-		rc = failures_judge(s);
-		if (rc < 0)
-			break;
+		rc = failures_judge(s, &judged);
+		/* Fetches may have ended while the judge slot waited: look again before waiting for them. */
+		if (rc < 0 || judged)
+			continue;
 		if (s->pending_count > 0) {
 			rc = change_wait(s);
 			continue;

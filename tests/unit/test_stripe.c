@@ -36,7 +36,8 @@ struct source {
 	int fetched[CHUNKS_MAX]; /* how often each chunk was fetched */
 	int flip;                /* the chunk that is changed in memory after its fetch; -1: none */
 	bool flip_result;
-	bool strict; /* a failure ends the read */
+	bool strict;            /* a failure ends the read */
+	uint64_t judge_wait_ns; /* how long the judge slot waits */
 	bool hedges;
 	int refuse_hedges;
 };
@@ -91,6 +92,8 @@ static int source_judge(struct stripe *s, const struct stripe_fetch *f, uint32_t
 {
 	CHECK(f->done && f->rc < 0);
 	*cost = CHUNK_LOST;
+	if (source_of(s)->judge_wait_ns > 0)
+		CHECK_EQ(rt_sleep_ns(source_of(s)->judge_wait_ns), 0);
 	return source_of(s)->strict ? f->rc : 0;
 }
 
@@ -332,9 +335,26 @@ SIM_TEST(what_is_given_is_not_fetched)
 	source_close(&o);
 }
 
+/* While the judge slot reports one failure, all other fetches end: nothing is left that would wake the read. */
+SIM_TEST(fetches_that_end_during_a_report_are_noticed)
+{
+	for (uint64_t ms = 1; ms < 100; ms += 7) {
+		static struct source o; /* too large for a stack */
+		source_open(&o, "rs:4+2");
+		o.len = 2 * CHUNK_LEN;
+		o.rc[0] = o.rc[1] = -EIO;
+		for (int i = 0; i < 6; i++)
+			o.delay_ns[i] = (uint64_t)(5 + 6 * i) * NS_PER_MS;
+		o.judge_wait_ns = ms * NS_PER_MS;
+		CHECK_EQ(source_read(&o), 0);
+		source_close(&o);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fetches_that_end_during_a_report_are_noticed),
 		cmocka_unit_test(every_tolerated_loss_is_computed),
 		cmocka_unit_test(every_range_has_a_checksum_that_proves_it),
 		cmocka_unit_test(a_read_that_cannot_be_is_refused),

@@ -33,53 +33,54 @@
 #define BOX_PATH_MAX 4096
 #define BOX_NAME_MAX 24
 #define BOX_NODES_MAX 500
-#define BOX_DISKS_MAX 200 /* of each node */
+#define BOX_DISKS_MAX 200 /* largest number of disks of each node */
 
 enum box_speed { BOX_NONE, BOX_HDD, BOX_SATA, BOX_NVME };
-extern const char *const box_speeds[]; /* their names */
+extern const char *const box_speeds[]; /* names of the values of enum box_speed */
 
-/* As stored in box.ini. A field of an option that was not given is 0 or NULL until box_settle. */
+/* The shape of a box, as stored in box.ini. A field of an option that was not given is 0 or NULL until box_settle. */
 struct box_shape {
 	char *cluster;  /* 32 hexadecimal digits */
 	char *metadata; /* "rocksdb" or "rados:CONF" */
 	char *pools;    /* "K+P"; empty: none */
 	char *scheme;   /* "c/c" and so on; empty: no pools */
 	char *repair;   /* "r_min" and so on; empty: no pools, or the janitor's default */
-	char *encoding; /* of files that name none */
+	char *encoding; /* encoding of files that are created without one */
 	int64_t racks, nodes, disks; /* nodes in all, disks of each node */
-	int64_t flash;               /* of the disks of each node, the last ones: flash */
-	int emulate;                 /* enum box_speed */
+	int64_t flash; /* number of flash disks of each node; these are its last disks */
+	int emulate;   /* enum box_speed */
 	int64_t port; /* of the metadata server; then those of the nodes, then one per role for metrics */
 };
 
 struct box {
-	char dir[BOX_PATH_MAX]; /* absolute */
+	char dir[BOX_PATH_MAX]; /* absolute path of the folder */
 	struct box_shape shape;
 };
 
 /* --- its shape: conf.c -------------------------------------------------------------------- */
 
-/* Prints "DIR/" and the formatted path to out. -ENAMETOOLONG. */
+/* Prints the absolute path of a file of the box to out: "DIR/" and the formatted path. -ENAMETOOLONG. */
 int box_path(const struct box *b, char out[BOX_PATH_MAX], const char *fmt, ...) PRINTF(3, 4);
 
 /* Loads the box of a folder; box_free releases it. -ENOENT: the folder has no box (b->dir is set if the folder exists);
- * -EINVAL: box.ini is invalid. Each with words in err. */
+ * -EINVAL: box.ini is invalid. Each error has its text in err. */
 int box_load(struct box *b, const char *dir, struct strbuf *err);
 void box_free(struct box *b);
 
-/* Fills in the defaults of a shape, and refuses an impossible shape. -EINVAL with words in err; -ENOMEM. */
+/* Fills in the defaults of a shape, and refuses an impossible shape. -EINVAL with the reason in err; -ENOMEM. */
 int box_settle(struct box_shape *s, struct strbuf *err);
-/* Refuses an encoding that does not survive the loss of a rack (cluster/choose.h): -EINVAL with words in err. Only for a
- * box to be made: an existing box must start, so that its data can be read. */
+/* Refuses an encoding that does not survive the loss of a rack (cluster/choose.h): -EINVAL with the reason in err. Only
+ * for a box to be made: an existing box must start, so that its data can be read. */
 int box_spread(const struct box_shape *s, struct strbuf *err);
 /* Returns whether the box has one rack, and prints to out what the loss of a node or of the rack destroys. */
 bool box_risk(const struct box_shape *s, char *out, size_t size);
-/* Sets *out to the code of the pools. Returns false when the box has no pools. */
+/* Sets *out to the code of the box's pools. Returns false if the box has no pools. */
 bool box_local(const struct box_shape *s, struct rs_shape *out);
 /* Returns the number of pools of each node. */
 int64_t box_pool_count(const struct box_shape *s);
 
-/* Prints the name of role i to out: "meta" for 0, "node-1" for 1, ..., "janitor" last. Returns false beyond the last. */
+/* Prints the name of role i to out: "meta" for 0, "node-1" for 1, ..., "janitor" last. Returns false beyond the last
+ * role. */
 bool box_role(const struct box *b, int64_t i, char out[BOX_NAME_MAX]);
 /* Returns the number of the rack of a node, 1 to racks: nodes are dealt to the racks in turn. */
 int64_t box_rack_of(const struct box_shape *s, int64_t node);
@@ -91,25 +92,29 @@ int64_t box_rack_of(const struct box_shape *s, int64_t node);
 int box_claim(struct box *b, const char *dir, struct strbuf *err);
 /* Returns whether the folder is empty or has an incomplete box. */
 bool box_may_make(const struct box *b);
-/* Makes the box of shape b->shape. If the folder has an incomplete box, completes that one and sets b->shape to its
- * shape. Errors with words in err. */
+/* Makes the box of shape b->shape. If the folder has an incomplete box, completes that box and sets b->shape to its
+ * shape. After an error err has the reason. */
 int box_make(struct box *b, struct strbuf *err);
-/* A step of box_make: formats the metadata and the disks. The settings of all roles exist. */
+/* Formats the metadata and the disks, as a step of box_make. The settings of all roles must exist. */
 int box_format(const struct box *b, struct strbuf *err);
 
 /* --- its processes: run.c ------------------------------------------------------------------ */
 
-/* Returns the pid of the process of this name, if it runs and belongs to this box; else 0. */
+/* Returns the pid of the process of the role with this name, if it runs and belongs to this box; else 0. */
 pid_t box_pid(const struct box *b, const char *name);
-/* Starts terrane with these words as a daemon in DIR, with output to log/NAME.log. Returns its pid, or -errno. */
+/*
+ * Starts terrane with the arguments argv as a daemon in DIR, with output to log/NAME.log. Returns its pid, or -errno.
+ */
 pid_t box_spawn(const struct box *b, const char *name, char *const argv[]);
-/* Runs terrane with these words in DIR, with output to log/LOG.log, and waits. Returns its exit status, or -errno. */
+/* Runs terrane with the arguments argv in DIR, with output to log/LOG.log, and waits until it exits. Returns its exit
+ * status, or -errno. */
 int box_call(const struct box *b, const char *log, char *const argv[]);
-/* Sends SIGTERM to all processes, waits, and kills those that still run. Returns how many ran; -EBUSY: some survive. */
+/* Sends SIGTERM to all processes of the box, waits up to patience_s seconds, and kills the processes that still run.
+ * Returns how many processes ran; -EBUSY: a process survived. */
 int box_stop(const struct box *b, unsigned patience_s);
-/* Returns how many of its processes run. */
+/* Returns how many processes of the box run. */
 int box_alive(const struct box *b);
-/* Appends the end of a log to out, for an error message. */
+/* Appends the end of the log of a process to out, for an error message. */
 void box_log_tail(const struct box *b, const char *name, struct strbuf *out);
 
 /* --- all roles in this process: serve.c, only in terraned ------------------------------------- */

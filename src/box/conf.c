@@ -129,7 +129,8 @@ bool box_local(const struct box_shape *s, struct rs_shape *out)
 	return true;
 }
 
-/* Whether this is a scheme: a letter for the layout on the network, a slash, a letter for the layout in a pool. */
+/* Returns whether s is a placement scheme: a letter for the layout on the network, a slash, a letter for the layout in
+ * a pool. */
 static bool scheme_valid(const char *s)
 {
 	return strlen(s) == 3 && s[1] == '/' && strchr("cd", s[0]) != NULL &&

@@ -21,7 +21,7 @@ struct formatting {
 	const struct box *box;
 	struct strbuf *err;
 	int64_t next; /* the next node to format */
-	int rc;       /* the first error */
+	int rc;       /* first error of a node; 0: none */
 };
 
 static void add_trouble(void *ctx, uint64_t disk, const char *trouble)
@@ -49,7 +49,7 @@ static int format_node(struct formatting *f, int64_t node)
 	return rc;
 }
 
-/* A fiber that formats nodes until all are taken. */
+/* Runs as a fiber that formats one node after the other until no node is left. */
 static void format_some(void *arg)
 {
 	struct formatting *f = arg;
@@ -71,8 +71,8 @@ static void format_main(void *arg)
 	rt_group_join(&g);
 }
 
-/* Formats all disks. Changes the working folder of this process meanwhile, as the paths of settings are relative to the
- * box. */
+/* Formats all disks. Until it returns, the working folder of this process is that of the box, because paths in the
+ * settings are relative to it. */
 static int format_disks(const struct box *b, struct strbuf *err)
 {
 	struct formatting f = {.box = b, .err = err, .next = 1};

@@ -146,7 +146,7 @@ static int write_node(const struct box *b, int64_t node)
 		      s->port + s->nodes + 1 + node, s->port,
 		      s->emulate == BOX_NONE ? "nvme" : box_speeds[s->emulate],
 		      s->nodes * s->disks);
-	/* With these methods the janitor also rebuilds what the pool could rebuild itself. */
+	/* With these methods the janitor also rebuilds chunks that the pool could rebuild itself. */
 	if (s->repair != NULL &&
 	    (strcmp(s->repair, "r_all") == 0 || strcmp(s->repair, "r_fco") == 0))
 		strbuf_printf(&t, "repair = outside\n");
@@ -156,7 +156,9 @@ static int write_node(const struct box *b, int64_t node)
 	return rc < 0 ? rc : write_text(b, name, &t);
 }
 
-/* Times are shorter than the defaults, so that a user sees a box repair itself. */
+/*
+ * Writes the settings of the janitor. Its times are shorter than the defaults, so that a user sees a box repair itself.
+ */
 static int write_janitor(const struct box *b)
 {
 	const struct box_shape *s = &b->shape;
@@ -225,7 +227,8 @@ bool box_may_make(const struct box *b)
 	return d != NULL && empty;
 }
 
-/* Takes over the shape of an incomplete box: its disks may have the cluster's id already. -ENOENT: there is none. */
+/* Loads the shape of an incomplete box, whose disks may have the cluster's id already. -ENOENT: the folder has no
+ * incomplete box. */
 static int resume(struct box *b, struct strbuf *err)
 {
 	char path[BOX_PATH_MAX];
@@ -235,7 +238,7 @@ static int resume(struct box *b, struct strbuf *err)
 		return rc < 0 ? rc : -ENOENT;
 	rc = conf_load(path, box_schema, box_schema_count, &begun, err);
 	if (rc < 0) {
-		/* The file is torn: its write was the first step, so nothing else exists. */
+		/* The file is incomplete. Its write was the first step, so nothing else of the box exists. */
 		strbuf_clear(err);
 		return -ENOENT;
 	}
@@ -296,7 +299,7 @@ static int make_files(struct box *b, struct strbuf *err)
 	return rc;
 }
 
-/* box.ini appears last: a box that has one is complete. */
+/* Renames box.ini.part to box.ini as the last step, so that a box with a box.ini is complete. */
 static int make_done(const struct box *b)
 {
 	char part[BOX_PATH_MAX], path[BOX_PATH_MAX];

@@ -15,9 +15,9 @@
 
 #include "box/box.h"
 
-#define TAIL_BYTES 2000 /* of a log, in an error message */
-#define STEP_MS 20      /* between looks at processes that are to stop */
-#define KILL_MS 5000    /* for processes to end after SIGKILL */
+#define TAIL_BYTES 2000 /* bytes of the end of a log in an error message */
+#define STEP_MS 20      /* time between two checks of processes that must stop */
+#define KILL_MS 5000    /* time in which processes must end after SIGKILL */
 
 static ssize_t read_small(const char *path, char *out, size_t room)
 {
@@ -89,7 +89,7 @@ static _Noreturn void become(const struct box *b, const char *log, bool daemon, 
 	if (in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0 ||
 	    chdir(b->dir) < 0)
 		_exit(127);
-	/* Close all else: an inherited pipe would keep its reader waiting. */
+	/* Close all other descriptors: an inherited pipe would keep its reader waiting. */
 	if (hold >= 0 && hold != HOLD_FD && dup3(hold, HOLD_FD, O_CLOEXEC) < 0)
 		_exit(127);
 	closefrom(hold >= 0 ? HOLD_FD + 1 : HOLD_FD);
@@ -162,8 +162,8 @@ int box_call(const struct box *b, const char *name, char *const argv[])
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-/* Sends a signal (0: none) to each process that runs, and returns how many there are. With tidy, removes the pid files
- * of the others. */
+/* Sends a signal (0: none) to each process of the box that runs, and returns the number of these processes. With tidy,
+ * removes the pid files of processes that do not run. */
 static int each_process(const struct box *b, int signal, bool tidy)
 {
 	char run[BOX_PATH_MAX];

@@ -23,11 +23,11 @@ struct all {
 	struct janitor_role janitor;
 	bool has_janitor; /* conf/janitor.ini exists */
 	struct rt_group group;
-	int rc;             /* of the first role that could not serve */
-	struct strbuf *err; /* why it could not */
+	int rc;             /* error of the first role that could not serve */
+	struct strbuf *err; /* reason why that role could not serve */
 };
 
-/* A role to run. */
+/* A role that runs in this process. */
 struct one {
 	struct all *all;
 	size_t i; /* number of the role, as of box_role */
@@ -35,7 +35,7 @@ struct one {
 
 /* --- serving ------------------------------------------------------------------------------------ */
 
-/* Ends all roles. Keeps the first reason: the ends of other roles follow from it. */
+/* Ends all roles. Keeps the first error and its reason, because the errors of other roles follow from it. */
 static void stop_all(struct all *all, int rc, const char *why)
 {
 	assert(rc < 0);

@@ -100,13 +100,13 @@ struct waiting {
 	char why[256];
 };
 
-/* Returns whether a started process ended. */
+/* Returns whether a process that this command started has ended. */
 static bool child_ended(void)
 {
 	return waitpid(-1, NULL, WNOHANG) > 0;
 }
 
-/* Returns whether a process that was found running ended: it had been killed shortly before. */
+/* Returns whether a process that box_start found running has ended, because it had been killed shortly before. */
 static bool found_ended(const struct waiting *w)
 {
 	char name[BOX_NAME_MAX] = "box";
@@ -133,7 +133,8 @@ static bool node_answers(struct waiting *w, const struct cluster_node *n)
 	return rc == 0;
 }
 
-/* Returns whether the map has all nodes as they should be, and each answered a request once. Sets w->why otherwise. */
+/* Returns whether every node that was not removed is online or draining in the map and has answered a request.
+ * Otherwise sets w->why. */
 static bool all_ready(struct waiting *w)
 {
 	struct meta_call call = {.client = w->client, .timeout_ns = ASK_NS};
@@ -192,7 +193,7 @@ static void wait_main(void *arg)
 	meta_client_close(w->client);
 }
 
-/* Names the process that ended, and quotes its log. */
+/* Appends to err which process ended and the end of its log. */
 static void tell_dead(const struct box *b, const struct box_started *started, struct strbuf *err)
 {
 	AUTO_STRBUF struct strbuf tail;
@@ -212,8 +213,8 @@ int box_wait(const struct box *b, struct box_started *started, struct strbuf *er
 	struct waiting w;
 	int rc = 0;
 	rt_real_log(LOG_ERROR);
-	/* Ends: each round starts a process that was found running and ended, and a started process that ends is an
-	 * error. */
+	/* The loop ends, because each round starts a process that had been found running, and a process that was
+	 * started here and ends is an error. */
 	for (size_t i = 0; i <= ARRAY_LEN(started->found); i++) {
 		w = (struct waiting){.box = b, .started = started};
 		rc = rt_real_run(NULL, wait_main, &w);

@@ -9,18 +9,20 @@
 
 #include "box/box.h"
 
-/* What an `up` started and found. */
+/* The processes that one `terrane up` started, and those that it found running. */
 struct box_started {
-	bool together;                 /* all roles are in one process */
-	pid_t pid;                     /* of that process, else of the last one started */
-	size_t count;                  /* processes started; 0: all were running */
-	bool found[BOX_NODES_MAX + 2]; /* role i (together: at 0 the one process) was running */
+	bool together; /* all roles are in one process */
+	pid_t pid;     /* pid of the process of all roles, else of the process started last */
+	size_t count;  /* processes started; 0: all were running */
+	/* role i was running; with `together`, entry 0 is for the process of all roles */
+	bool found[BOX_NODES_MAX + 2];
 };
 
-/* Starts the roles that do not run. procs: each as a process, if none runs yet. Errors with words in err. */
+/* Starts the roles that do not run. procs: each role gets a process of its own, if no process of the box runs yet.
+ * After an error err has the reason. */
 int box_start(const struct box *b, bool procs, struct box_started *out, struct strbuf *err);
 /* Waits until every node that was not removed is online or draining in the map and answered a request. Starts a process
- * that was found running and ended. Errors with words in err: -ECHILD: a started process ended; -ETIMEDOUT. */
+ * that was found running and ended. Errors, with the reason in err: -ECHILD: a started process ended; -ETIMEDOUT. */
 int box_wait(const struct box *b, struct box_started *started, struct strbuf *err);
 
 #endif

@@ -12,22 +12,22 @@ struct ops_http;
 
 struct janitor_role {
 	struct janitor_conf conf;
-	struct janitor *janitor; /* NULL unless it works */
-	struct ops_http *http;   /* NULL unless it serves metrics */
-	/* Called once when it works, with the address of its metrics or ""; may be NULL. */
+	struct janitor *janitor; /* the services; NULL unless they run */
+	struct ops_http *http;   /* server of the metrics; NULL unless it runs */
+	/* Called once when the services run, with the address of the metrics or ""; may be NULL. */
 	void (*ready)(void *ctx, const char *metrics);
 	void *ctx;
-	bool http_failed; /* rc is that of opening http */
-	int rc;           /* how janitor_role_main ended */
+	bool http_failed; /* opening http failed, with the error rc */
+	int rc;           /* result of janitor_role_main */
 };
 
 /* Loads the settings. After an error err has one line, and there is nothing to free. */
 int janitor_role_load(struct janitor_role *r, const char *config, struct strbuf *err);
 void janitor_role_free(struct janitor_role *r);
 
-/* The fiber: runs the janitor until the process is asked to stop, and sets r->rc. */
+/* Runs in a fiber: runs the janitor until the process is asked to stop, and sets r->rc. */
 void janitor_role_main(void *role);
-/* Appends why the role ended with an error; nothing after a request to stop. */
+/* Appends the reason why the role ended with an error; appends nothing if it ended by a request to stop. */
 void janitor_role_why(const struct janitor_role *r, struct strbuf *out);
 
 #endif

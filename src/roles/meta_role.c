@@ -17,7 +17,7 @@
 
 /* --- settings ------------------------------------------------------------------------------ */
 
-/* Parses the id of a cluster; "" leaves it 0. -EINVAL. */
+/* Parses the id of a cluster; "" leaves *id 0. -EINVAL: the text is no id. */
 static int parse_id(const char *text, struct cluster_id *id)
 {
 	if (text[0] == 0)

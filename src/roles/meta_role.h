@@ -18,19 +18,20 @@ enum meta_role_task { META_ROLE_SERVE, META_ROLE_FORMAT, META_ROLE_CHECK };
 
 struct meta_role {
 	struct meta_conf conf;
-	struct cluster_id id;         /* of the cluster to make, 0: random; after a format its id */
-	struct kv *kv;                /* while the store is open */
-	struct kv_mem *mem;           /* of the engine mem */
-	struct meta_service *service; /* while it serves */
+	/* id of the cluster to make, 0: random; after a format the id of the new cluster */
+	struct cluster_id id;
+	struct kv *kv;                /* open store of the metadata, or NULL */
+	struct kv_mem *mem;           /* store in memory, for the engine mem */
+	struct meta_service *service; /* running service, or NULL */
 	struct ops_http *http;
 	enum meta_role_task task;
-	/* Called once when it serves, with its address and that of its metrics or ""; may be NULL. */
+	/* Called once when the server serves, with its address and the address of its metrics or ""; may be NULL. */
 	void (*ready)(void *ctx, const char *addr, const char *metrics);
 	void *ctx;
-	/* META_ROLE_CHECK: its callbacks, and its counts. */
+	/* Callbacks and counts of the check, for META_ROLE_CHECK. */
 	struct meta_check_options check;
 	struct meta_check_report report;
-	/* The last stage it entered, for meta_role_why. */
+	/* The stage of meta_role_main that was entered last, for meta_role_why. */
 	enum {
 		STAGE_STORE,
 		STAGE_FORMAT,
@@ -39,14 +40,14 @@ struct meta_role {
 		STAGE_VERIFY,
 		STAGE_CHECK
 	} stage;
-	int rc; /* how meta_role_main ended */
+	int rc; /* result of meta_role_main */
 };
 
 /* Loads the settings. After an error err has one line, and there is nothing to free. */
 int meta_role_load(struct meta_role *r, const char *config, struct strbuf *err);
 void meta_role_free(struct meta_role *r);
 
-/* The fiber: does r->task and sets r->rc. */
+/* Runs in a fiber: does r->task and sets r->rc. */
 void meta_role_main(void *role);
 /* Appends what failed, on which object and why. r->rc is an error. Errors: those of strbuf. */
 int meta_role_why(const struct meta_role *r, struct strbuf *out);

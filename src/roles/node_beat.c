@@ -17,20 +17,21 @@
 #include "rt/rt.h"
 
 #define POOL_BYTES (8 * MIB)
-#define PAUSE_NS (1 * NS_PER_S)              /* before a retry */
+#define PAUSE_NS (1 * NS_PER_S)              /* pause before a retry */
 #define REFUSED_PAUSE_MAX_NS (60 * NS_PER_S) /* limit of the back-off after refusals */
 
-/* Returned beside 0 and -errno: no retry can succeed. */
+/* Result of enlist and report in addition to 0 and -errno: no retry can succeed, so the fiber ends. */
 enum { BEAT_STOP = 1 };
 
 struct node_beat {
 	struct node_beat_options o;
 	char *metadata, *name, *rack, *addr;
-	uint64_t incarnation; /* random, not 0: names this process in the map */
+	/* random number, not 0, that identifies this process in the cluster map */
+	uint64_t incarnation;
 	struct rt_pool pool;
 	struct meta_client *client;
-	struct rpc_channel *self; /* to the node */
-	struct rt_loop *loop;     /* home of the fiber */
+	struct rpc_channel *self; /* channel to the node itself */
+	struct rt_loop *loop;     /* loop that runs the fiber */
 	struct rt_fiber *fiber;
 	struct meta_map_disk disks[META_MAP_NODE_DISKS_MAX];
 	size_t disk_count;
@@ -42,7 +43,8 @@ static enum cluster_state state_of(Terrane__Node__DiskState s)
 {
 	switch (s) {
 	case TERRANE__NODE__DISK_STATE__ONLINE:
-	case TERRANE__NODE__DISK_STATE__DRAINING: /* ordered at the node; the map has its own drain */
+	/* an operator ordered it at the node; the cluster map has a drain state of its own */
+	case TERRANE__NODE__DISK_STATE__DRAINING:
 		return CLUSTER_ONLINE;
 	case TERRANE__NODE__DISK_STATE__FULL:
 		return CLUSTER_FULL;
@@ -53,7 +55,7 @@ static enum cluster_state state_of(Terrane__Node__DiskState s)
 	}
 }
 
-/* Returns the capacity of a disk; of a disk that is missing, and reports none, the last known one. */
+/* Returns the capacity of a disk. For a missing disk, which reports no capacity, returns the last known capacity. */
 static uint64_t capacity_of(const struct node_beat *b, const Terrane__Node__DiskInfo *d)
 {
 	assert(b->disk_count <= META_MAP_NODE_DISKS_MAX);
@@ -116,7 +118,7 @@ static bool may_be_lifted(int rc)
 	return rc == -EPERM || rc == -EBUSY || rc == -ENOSPC || rc == -ESTALE;
 }
 
-/* Registers the node. 0; -errno: try again; BEAT_STOP: never again. */
+/* Registers the node with the metadata. Returns 0, -errno if a later retry can succeed, or BEAT_STOP if none can. */
 static int enlist(struct node_beat *b, uint64_t *beat_ns)
 {
 	struct meta_call call = {.client = b->client};

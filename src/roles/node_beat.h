@@ -16,7 +16,7 @@
 
 struct node_beat;
 
-/* Strings are copied. */
+/* Options of the heartbeats. The strings are copied. */
 struct node_beat_options {
 	const char *metadata; /* addresses of the metadata servers, separated by commas */
 	uint64_t cluster[2];
@@ -26,7 +26,7 @@ struct node_beat_options {
 	const char *addr; /* address for clients */
 };
 
-/* Starts the fiber. -EINVAL: no or too many addresses; -ENOMEM, -EAGAIN. */
+/* Starts the fiber. -EINVAL: the options have no address or too many addresses; -ENOMEM, -EAGAIN. */
 int node_beat_open(struct node_beat **out, const struct node_beat_options *o);
 /* Ends the fiber, waits for it and frees b, which may be NULL. */
 void node_beat_close(struct node_beat *b);

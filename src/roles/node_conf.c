@@ -101,7 +101,7 @@ const size_t node_conf_count = ARRAY_LEN(node_conf_schema);
 struct value {
 	const char *key;
 	char text[CONF_LINE_MAX];
-	char *at; /* what is left to parse */
+	char *at; /* the rest of the text to parse */
 	struct strbuf *err;
 };
 
@@ -113,7 +113,7 @@ static int refuse(const struct value *v, const char *why)
 	return -EINVAL;
 }
 
-/* Returns the length of the word at the beginning; 0 at the end. */
+/* Returns the length of the word that begins at `at`; 0 at the end of the text. */
 static size_t word_len(const char *at)
 {
 	return strcspn(at, " \t");
@@ -124,7 +124,7 @@ static void skip_blanks(struct value *v)
 	v->at += strspn(v->at, " \t");
 }
 
-/* Copies the next word to out. -EINVAL: there is none. */
+/* Copies the next word to out. -EINVAL: the text has no further word. */
 static int next_word(struct value *v, char out[WORD_MAX])
 {
 	skip_blanks(v);
@@ -360,7 +360,7 @@ static int add_members(struct node_setup *s, const struct node_conf *c, size_t u
 	return -EINVAL;
 }
 
-/* Adds a cache. Its folder comes after those of disks, members and spares. */
+/* Adds a cache of a disk. The folder of the cache comes after the folders of disks, members and spares. */
 static int add_flash(struct node_setup *s, const struct node_conf *c, struct value *v)
 {
 	struct node_folder *f = &s->folders[s->flash_at];
@@ -466,7 +466,7 @@ static int parse_cluster(const char *text, uint64_t out[2], struct strbuf *err)
 	return 0;
 }
 
-/* Sets the options that are no lists. */
+/* Copies the settings that are not lists to the options of the node service. */
 static void take_plain(struct node_setup *s, const struct node_conf *c)
 {
 	s->options = (struct node_serve_options){

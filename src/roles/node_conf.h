@@ -37,7 +37,7 @@ struct node_conf {
 	char *spares;
 	char *flash;
 	int kind;
-	int media; /* disk, flash */
+	int media; /* default media of the disks; 0: disk, 1: flash */
 	bool format;
 	uint64_t keep_free_bytes;
 	int64_t sharers;
@@ -47,7 +47,7 @@ struct node_conf {
 	uint64_t give_up_ns;
 	uint64_t rebuild_bytes_per_s;
 	uint64_t rebuild_member_bytes_per_s;
-	int repair; /* 0: inside, 1: outside */
+	int repair; /* repair of pools; 0: inside the pool, 1: outside, by the janitor */
 	int64_t rebuild_parallel;
 	char *groups;
 	int log_level;
@@ -60,7 +60,8 @@ extern const size_t node_conf_count;
 struct node_setup {
 	struct node_serve_options options;
 	struct node_disk_spec *disks;
-	struct node_folder *folders; /* of disks, then members and spares by pool, then caches */
+	/* folders of disks, then of members and spares by pool, then of caches */
+	struct node_folder *folders;
 	struct node_weight *weights;
 	char **texts; /* copies of paths and names, which the structs above point to */
 	size_t text_count;

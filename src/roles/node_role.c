@@ -37,7 +37,7 @@ static int role_metrics(void *ctx, struct strbuf *out)
 	return node_metrics(r->node, out);
 }
 
-/* /healthz fails when no disk serves; /metrics tells which do. */
+/* Reports the health of the node for /healthz, which fails if no disk serves. The metrics tell which disks serve. */
 static int role_health(void *ctx, struct strbuf *out)
 {
 	struct node_role *r = ctx;
@@ -60,7 +60,7 @@ static int open_http(struct node_role *r)
 
 /* --- serving ---------------------------------------------------------------------------------- */
 
-/* Starts the heartbeats, if the settings name a metadata server. */
+/* Starts the heartbeats, if the settings have the address of a metadata server. */
 static int announce(struct node_role *r, const char *addr)
 {
 	const struct node_conf *c = &r->conf;
@@ -134,7 +134,8 @@ void node_role_why(const struct node_role *r, struct strbuf *out)
 
 /* --- formatting ------------------------------------------------------------------------------- */
 
-/* Opens all disks with format_all: that formats empty folders. A disk that is not open afterwards has a reason. */
+/* Opens all disks with format_all: that formats empty folders. The trouble of a disk that is not open afterwards is the
+ * reason. */
 int node_role_format(struct node_role *r,
 		     void (*each)(void *ctx, uint64_t disk, const char *trouble), void *ctx)
 {

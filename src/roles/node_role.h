@@ -16,23 +16,23 @@ struct ops_http;
 struct node_role {
 	struct node_conf conf;
 	struct node_setup setup;
-	struct node *node; /* while it serves */
+	struct node *node; /* the node service while it runs, else NULL */
 	struct node_beat *beat;
 	struct ops_http *http;
-	bool http_failed; /* rc is that of opening http */
-	/* Called once when it serves, with its address and that of its metrics or ""; may be NULL. */
+	bool http_failed; /* opening http failed, with the error rc */
+	/* Called once when the node serves, with its address and the address of its metrics or ""; may be NULL. */
 	void (*ready)(void *ctx, const char *addr, const char *metrics);
 	void *ctx;
-	int rc; /* how node_role_main ended */
+	int rc; /* result of node_role_main */
 };
 
 /* Loads the settings. After an error err has one line, and there is nothing to free. */
 int node_role_load(struct node_role *r, const char *config, struct strbuf *err);
 void node_role_free(struct node_role *r);
 
-/* The fiber: serves until the process is asked to stop, and sets r->rc. */
+/* Runs in a fiber: serves until the process is asked to stop, and sets r->rc. */
 void node_role_main(void *role);
-/* Appends why the role ended with an error; nothing after a request to stop. */
+/* Appends the reason why the role ended with an error; appends nothing if it ended by a request to stop. */
 void node_role_why(const struct node_role *r, struct strbuf *out);
 
 /* Formats the empty folders of its settings as disks. In a fiber. Calls each, which may be NULL, for every disk; trouble

@@ -5,7 +5,7 @@
  *
  * A chunk is misplaced if it is on a disk of another media than its block: repair found no room, or an operator changed
  * the media of a disk. It goes to the next disk of the block's shuffle that is of the media, unless a rack or node then
- * has more chunks of the block than before and than its code bears the loss of. All other moves are between disks of
+ * has more chunks of the block than before and than its code can lose. All other moves are between disks of
  * the block's media, so that no chunk becomes misplaced by them and balancing ends.
  *
  * A chunk that shares its rack with another chunk of its block, because no other rack was available

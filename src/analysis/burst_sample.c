@@ -22,7 +22,7 @@
 #include "code/failure.h"
 
 #define TASK_TRIALS 500
-#define LAYOUT_CHUNKS_MAX 2000000.0 /* most failed chunks that one trial visits */
+#define LAYOUT_CHUNKS_MAX 2000000.0 /* largest number of failed chunks that one trial visits */
 
 struct sampler {
 	const struct system *sys;

@@ -261,7 +261,7 @@ static uint32_t sets_draw(const struct damage *d, struct rng *rng)
 }
 
 #define MARKS_MAX \
-	65536u /* most members of a level in which damage_draw_both() distinguishes the two kinds */
+	65536u /* largest number of members of a level for which damage_draw_both() distinguishes the two kinds */
 
 /*
  * Marks the members of the sets with the most losses, except members that are out. Returns the

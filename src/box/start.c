@@ -106,7 +106,7 @@ static bool child_ended(void)
 	return waitpid(-1, NULL, WNOHANG) > 0;
 }
 
-/* Returns whether a process that box_start found running has ended, because it had been killed shortly before. */
+/* Returns whether a process that box_start found running has ended since; it was probably being killed then. */
 static bool found_ended(const struct waiting *w)
 {
 	char name[BOX_NAME_MAX] = "box";

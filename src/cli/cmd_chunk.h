@@ -24,7 +24,7 @@ struct node_session {
 	bool wait;
 	char **operands;
 	int operand_count;
-	struct chunk_id id; /* the first operand, of a command with names_chunk */
+	struct chunk_id id; /* chunk that the first operand names; only if names_chunk */
 	uint8_t *data;      /* input of a command with takes_data */
 	size_t data_len;
 	struct node_call call;

@@ -50,7 +50,7 @@ struct fabric_options {
 	uint64_t memory_bytes;
 	uint64_t connect_timeout_ns; /* timeout of connecting to a node; 0: 5 s */
 	double rebuild_share;        /* reconstructed reads per ordinary read (budget.h); 0: 0.1 */
-	/* reconstructed reads per second without other reads; 0: 50; < 0: none */
+	/* reconstructed reads per second that the budget adds to rebuild_share; 0: 50; < 0: none */
 	double rebuild_floor_per_s;
 	double rebuild_burst;      /* most reconstructed reads that the budget saves up; 0: 64 */
 	uint64_t chunk_timeout_ns; /* timeout of one read of a chunk; 0: 10 s */

@@ -245,8 +245,8 @@ struct jobs {
 	bool changed;        /* stats was changed */
 };
 
-/* Takes the next job. Returns false at the end of the list or of the time, and when the lease is
- * lost or cannot be renewed (*rc). Waits while blocks are to be repaired. */
+/* Takes the next job; first waits, at most until w->end_ns, while blocks wait for repair. Returns false with *rc 0 at
+ * the end of the list or after w->end_ns, and with *rc < 0 if the lease could not be kept. */
 bool jobs_next(struct janitor *j, struct jobs *w, struct job *out, int *rc);
 
 /* Each service of the survey: NAME_wants returns whether it has work on a block, without waiting;

@@ -27,7 +27,7 @@ struct stats_disk {
 
 struct stats {
 	uint64_t taken_ns; /* wall clock at which the oldest share was counted; 0: no survey yet */
-	uint64_t parts;    /* shares that were counted */
+	uint64_t parts;    /* number of shares whose counts are included */
 	uint64_t blocks;   /* number of sealed blocks */
 	uint64_t open_blocks, pending_blocks;
 	uint64_t bytes;  /* length of all sealed blocks in bytes, without redundancy */

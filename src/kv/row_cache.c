@@ -25,7 +25,7 @@
 #define RING_FIRST (256 * KIB) /* bytes of the ring that are used at first */
 /* largest size of the ring in bytes: a 32-bit `at` counts units of eight bytes */
 #define RING_MAX (16 * GIB)
-/* largest number of marked rows that one put moves from the tail to the head */
+/* largest number of marked rows that one put moves from the tail to the head of the ring instead of evicting them */
 #define RESCUES_MAX 64
 #define ABSENT UINT16_MAX
 

@@ -76,7 +76,7 @@ struct pool {
 	uint64_t checksum_errors;
 	uint64_t io_errors;
 
-	bool external_repair; /* set by store_pool_set_external_repair */
+	bool external_repair; /* rebuilds of lost chunks are left to the caller */
 	/*
 	 * Hashes of chunks that a rebuild could not restore although the code tolerates that many
 	 * missing rows: other rows are damaged too. When the map is full, all_may_be_damaged is

@@ -30,7 +30,8 @@ static const struct durability_option options[] = {
 	{"tolerance", "X", "largest deviation of a code from the overhead (0.025)"},
 	{"quick", NULL,
 	 "nines by Markov chains: fast, rough for declustered codes, without */s and s/-"},
-	{"assume", "WHOSE", "repairs as Terrane plans them (own) or as in the MLEC dissertation (paper)"},
+	{"assume", "WHOSE",
+	 "repairs as Terrane plans them (own) or as in the MLEC dissertation (paper)"},
 };
 
 static const struct sheet_column columns[] = {

@@ -51,7 +51,8 @@ static const struct durability_option options[] = {
 	{"missions", "N", "simulate: number of missions (1000)"},
 	{"weibull", "SHAPE", "Weibull lifetimes: wear (above 1) or infant mortality (below 1)"},
 	{"trace", "FILE.csv", "take the failures from a trace: time_s,disk,event"},
-	{"assume", "WHOSE", "repairs as Terrane plans them (own) or as in the MLEC dissertation (paper)"},
+	{"assume", "WHOSE",
+	 "repairs as Terrane plans them (own) or as in the MLEC dissertation (paper)"},
 };
 
 static const char about[] =

@@ -43,7 +43,8 @@ static const char *const flat_schemes[] = {"-/c", "-/d", "-/s", "c/-", "d/-", "s
 static const char *const lrc_schemes[] = {"d/-", "-/d"};
 
 static const struct durability_option options[] = {
-	{"assume", "WHOSE", "repairs as Terrane plans them (own) or as in the MLEC dissertation (paper)"},
+	{"assume", "WHOSE",
+	 "repairs as Terrane plans them (own) or as in the MLEC dissertation (paper)"},
 };
 
 static int set_option(void *mine, const char *name, const char *text, char *why, size_t why_size)

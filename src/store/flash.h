@@ -3,7 +3,7 @@
  * A hot-chunk cache: a small fast store in front of a slow one. To the layers above it is the slow store;
  * reads of chunks that are visited repeatedly come from the fast one.
  *
- * What is cached: complete sealed chunks, which never change while they exist, of up to chunk_max bytes,
+ * The cache holds complete sealed chunks, which never change while they exist, of up to chunk_max bytes,
  * after `visits` recent visits (flash_heat.h defines a visit). When the fast store is full, a chunk is
  * cached only in place of chunks that are less hot. A chunk that is read once is never written to flash.
  *

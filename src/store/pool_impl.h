@@ -12,7 +12,8 @@
  *   pool_get.c      get, stat, list
  *   pool_append.c   open chunks: copies, append, seal
  *   pool_repair.c   damage, rebuilding rows of a chunk, scan, patch
- *   pool_rebuild.c  passes over all chunks: rebuild, losses
+ *   pool_rebuild.c  the rebuild: passes over all chunks of the pool
+ *   pool_losses.c   lists of lost and failed rows, for repair by other nodes
  */
 #ifndef STORE_POOL_IMPL_H
 #define STORE_POOL_IMPL_H

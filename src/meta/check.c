@@ -12,27 +12,10 @@
 
 #include "base/arena.h"
 #include "base/hash.h"
-#include "meta/block.h"
+#include "meta/check_impl.h"
 #include "meta/file.h"
-#include "meta/gc.h"
 
 #define SEEN_MAX (1U << 28) /* largest number of remembered objects: 8 GiB of memory */
-
-struct check {
-	struct meta *m;
-	const struct meta_check_options *options;
-	struct meta_check_report *out;
-	struct map seen;     /* hash of (kind, tenant, id) of each object with a name */
-	struct map accounts; /* tenant -> struct account_sum */
-	struct dir_todo *todo;
-};
-
-/* The account of a tenant, and the account that the tenant's blocks and notes add up to. */
-struct account_sum {
-	int64_t expected_bytes;
-	uint64_t used_bytes; /* of the stored account */
-	bool stored;         /* the account record exists */
-};
 
 /* A directory that is still to be listed. */
 struct dir_todo {
@@ -41,8 +24,7 @@ struct dir_todo {
 	uint64_t dir;
 };
 
-/* Counts an inconsistency and reports it. */
-static void PRINTF(2, 3) report_error(struct check *c, const char *fmt, ...)
+void check_error(struct check *c, const char *fmt, ...)
 {
 	char words[sizeof(c->out->first)];
 	va_list args;
@@ -85,9 +67,9 @@ static int check_named(struct check *c, uint32_t tenant, uint64_t dir, const str
 {
 	int rc = map_put(&c->seen, seen_key(e->kind, tenant, e->id), c);
 	if (rc == -EEXIST) {
-		report_error(c, "%.*s in directory %llx is a second name of object %llx",
-			     (int)e->name.len, e->name.text, (unsigned long long)dir,
-			     (unsigned long long)e->id);
+		check_error(c, "%.*s in directory %llx is a second name of object %llx",
+			    (int)e->name.len, e->name.text, (unsigned long long)dir,
+			    (unsigned long long)e->id);
 		return 0;
 	}
 	if (rc != 0)
@@ -100,15 +82,15 @@ static int check_named(struct check *c, uint32_t tenant, uint64_t dir, const str
 		if (rc != 0)
 			return rc;
 		if (d == NULL)
-			report_error(c,
-				     "%.*s in directory %llx leads to a directory without a record",
-				     (int)e->name.len, e->name.text, (unsigned long long)dir);
+			check_error(c,
+				    "%.*s in directory %llx leads to a directory without a record",
+				    (int)e->name.len, e->name.text, (unsigned long long)dir);
 		else if (d->parent != dir && d->transfer == 0)
-			report_error(c,
-				     "directory %llx has its name in %llx, but its record has "
-				     "parent %llx",
-				     (unsigned long long)e->id, (unsigned long long)dir,
-				     (unsigned long long)d->parent);
+			check_error(c,
+				    "directory %llx has its name in %llx, but its record has "
+				    "parent %llx",
+				    (unsigned long long)e->id, (unsigned long long)dir,
+				    (unsigned long long)d->parent);
 		return d != NULL ? push(c, tenant, e->id) : 0;
 	}
 	rec_file *f;
@@ -117,19 +99,19 @@ static int check_named(struct check *c, uint32_t tenant, uint64_t dir, const str
 	if (rc != 0)
 		return rc;
 	if (f == NULL && (dead || e->size > 0 || !e->sealed))
-		report_error(c, "%.*s in directory %llx leads to a file without a record",
-			     (int)e->name.len, e->name.text, (unsigned long long)dir);
+		check_error(c, "%.*s in directory %llx leads to a file without a record",
+			    (int)e->name.len, e->name.text, (unsigned long long)dir);
 	if (f != NULL && f->dir != dir)
-		report_error(c,
-			     "file %llx has its name in directory %llx, but its record has "
-			     "directory %llx",
-			     (unsigned long long)e->id, (unsigned long long)dir,
-			     (unsigned long long)f->dir);
+		check_error(c,
+			    "file %llx has its name in directory %llx, but its record has "
+			    "directory %llx",
+			    (unsigned long long)e->id, (unsigned long long)dir,
+			    (unsigned long long)f->dir);
 	if (f != NULL && e->sealed && (!f->sealed || f->size != e->size))
-		report_error(c,
-			     "file %llx is sealed in its entry, but its record is open or has "
-			     "another size",
-			     (unsigned long long)e->id);
+		check_error(c,
+			    "file %llx is sealed in its entry, but its record is open or has "
+			    "another size",
+			    (unsigned long long)e->id);
 	return 0;
 }
 
@@ -150,8 +132,8 @@ static int check_dir(struct check *c, uint32_t tenant, uint64_t dir)
 		at = page.next;
 	}
 	if (rc == -EBADMSG) {
-		report_error(c, "a record of directory %llx, or of an object in it, is damaged",
-			     (unsigned long long)dir);
+		check_error(c, "a record of directory %llx, or of an object in it, is damaged",
+			    (unsigned long long)dir);
 		rc = 0;
 	}
 	return rc;
@@ -187,11 +169,7 @@ static int check_trees(struct check *c)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* Callback that checks one stored row. -EBADMSG: the row cannot be decoded. */
-typedef int (*check_fn)(struct check *c, uint64_t partition, const struct kv_row *row,
-			struct arena *a);
-
-static int each_row(struct check *c, enum meta_layer layer, check_fn fn)
+static int each_row(struct check *c, enum meta_layer layer, check_row_fn fn)
 {
 	for (uint64_t i = 0; i < meta_gc_partitions(c->m); i++) {
 		uint64_t partition = schema_partition_at(layer, i);
@@ -206,11 +184,11 @@ static int each_row(struct check *c, enum meta_layer layer, check_fn fn)
 				arena_init(&a, META_OP_BYTES);
 				rc = fn(c, partition, &rows.row[j], &a);
 				if (rc == -EBADMSG) {
-					report_error(c,
-						     "a record of kind '%c' in partition %llx is "
-						     "damaged",
-						     *(const char *)rows.row[j].key.data,
-						     (unsigned long long)partition);
+					check_error(c,
+						    "a record of kind '%c' in partition %llx is "
+						    "damaged",
+						    *(const char *)rows.row[j].key.data,
+						    (unsigned long long)partition);
 					rc = 0;
 				}
 			}
@@ -228,8 +206,8 @@ static int each_row(struct check *c, enum meta_layer layer, check_fn fn)
 	return 0;
 }
 
-static int read_one(struct check *c, uint64_t partition, struct schema_key key, struct arena *a,
-		    struct kv_bytes *out)
+int check_read(struct check *c, uint64_t partition, struct schema_key key, struct arena *a,
+	       struct kv_bytes *out)
 {
 	struct reads r;
 	int rc = meta_read(c->m, partition, &key, 1, a, &r);
@@ -254,10 +232,10 @@ static int name_row(struct check *c, uint64_t partition, const struct kv_row *ro
 		if (rc != 0)
 			return rc;
 		if (d->id != dir || part_name(c->m, tenant, dir, slice) != partition)
-			report_error(c,
-				     "a record of directory %llx is in the wrong partition or "
-				     "under the wrong key",
-				     (unsigned long long)dir);
+			check_error(c,
+				    "a record of directory %llx is in the wrong partition or "
+				    "under the wrong key",
+				    (unsigned long long)dir);
 		if (map_get(&c->seen, seen_key(META_DIR, tenant, dir)) == NULL)
 			c->out->garbage++;
 		return 0;
@@ -268,17 +246,17 @@ static int name_row(struct check *c, uint64_t partition, const struct kv_row *ro
 			return -EBADMSG;
 		rc = rec_read_entry(a, row->value, &e);
 		if (rc == 0)
-			rc = read_one(c, partition, key_slice(KEY_DIR, tenant, dir, slice), a,
-				      &there);
+			rc = check_read(c, partition, key_slice(KEY_DIR, tenant, dir, slice), a,
+					&there);
 		if (rc != 0)
 			return rc;
 		c->out->garbage += e->transfer != 0;
 		if (there.data == NULL && !e->arriving)
-			report_error(c, "%.*s is in directory %llx, which has no record",
-				     (int)name.len, name.text, (unsigned long long)dir);
+			check_error(c, "%.*s is in directory %llx, which has no record",
+				    (int)name.len, name.text, (unsigned long long)dir);
 		else if (map_get(&c->seen, seen_key(META_DIR, tenant, dir)) == NULL && !e->arriving)
-			report_error(c, "%.*s is unreachable: no name leads to its directory %llx",
-				     (int)name.len, name.text, (unsigned long long)dir);
+			check_error(c, "%.*s is unreachable: no name leads to its directory %llx",
+				    (int)name.len, name.text, (unsigned long long)dir);
 		return 0;
 	}
 	case KEY_SLICE_STATE: {
@@ -333,15 +311,15 @@ static int extent_held(void *ctx, uint64_t offset, const struct meta_extent *e)
 	if (rc != 0)
 		return rc;
 	if (b == NULL || b->state == META_BLOCK_PENDING)
-		report_error(c, "file %llx at offset %llu: block %llx does not exist or is pending",
-			     (unsigned long long)h->file, (unsigned long long)offset,
-			     (unsigned long long)e->block);
+		check_error(c, "file %llx at offset %llu: block %llx does not exist or is pending",
+			    (unsigned long long)h->file, (unsigned long long)offset,
+			    (unsigned long long)e->block);
 	else if (r.value[1].data == NULL)
-		report_error(c,
-			     "block %llx has no owner row of file %llx, which has an extent in it",
-			     (unsigned long long)e->block, (unsigned long long)h->file);
+		check_error(c,
+			    "block %llx has no owner row of file %llx, which has an extent in it",
+			    (unsigned long long)e->block, (unsigned long long)h->file);
 	else if (!e->open && e->offset + e->length > b->length)
-		report_error(
+		check_error(
 			c, "file %llx at offset %llu: the extent ends beyond the end of block %llx",
 			(unsigned long long)h->file, (unsigned long long)offset,
 			(unsigned long long)e->block);
@@ -376,12 +354,13 @@ static int file_row(struct check *c, uint64_t partition, const struct kv_row *ro
 			return -EBADMSG;
 		rc = rec_read_extent(a, row->value, &x);
 		if (rc == 0)
-			rc = read_one(c, partition, key_id(KEY_FILE, tenant, file), a, &f);
+			rc = check_read(c, partition, key_id(KEY_FILE, tenant, file), a, &f);
 		if (rc == 0)
-			rc = read_one(c, partition, key_id(KEY_DEAD_FILE, tenant, file), a, &dead);
+			rc = check_read(c, partition, key_id(KEY_DEAD_FILE, tenant, file), a,
+					&dead);
 		if (rc == 0 && f.data == NULL && dead.data == NULL)
-			report_error(c, "an extent of file %llx, which has no record",
-				     (unsigned long long)file);
+			check_error(c, "an extent of file %llx, which has no record",
+				    (unsigned long long)file);
 		return rc;
 	}
 	case KEY_DEAD_FILE: {
@@ -396,238 +375,18 @@ static int file_row(struct check *c, uint64_t partition, const struct kv_row *ro
 	}
 }
 
-/* --- blocks and accounts ---------------------------------------------------------------------- */
-
-static int account_of(struct check *c, uint32_t tenant, struct account_sum **out)
-{
-	*out = map_get(&c->accounts, tenant);
-	if (*out != NULL)
-		return 0;
-	*out = calloc(1, sizeof(**out));
-	if (*out == NULL)
-		return -ENOMEM;
-	return map_put(&c->accounts, tenant, *out);
-}
-
-static int expect_bytes(struct check *c, uint32_t tenant, int64_t bytes)
-{
-	struct account_sum *d;
-	int rc = account_of(c, tenant, &d);
-	if (rc == 0)
-		d->expected_bytes += bytes;
-	return rc;
-}
-
-static int block_itself(struct check *c, uint64_t partition, uint32_t tenant, uint64_t block,
-			const rec_block *b, struct arena *a)
-{
-	struct kv_bytes v;
-	int rc = 0;
-	c->out->blocks++;
-	for (uint32_t i = 0; i < b->n_chunks && rc == 0; i++) {
-		if (b->chunks[i]->disk == 0)
-			continue;
-		rc = read_one(c, partition, key_disk(b->chunks[i]->disk, tenant, block), a, &v);
-		rec_on_disk *o = NULL;
-		if (rc == 0 && v.data != NULL)
-			rc = rec_read_on_disk(a, v, &o);
-		if (rc == 0 && (o == NULL || o->index != i))
-			report_error(
-				c,
-				"block %llx: chunk %u has no row in the reverse index of its disk",
-				(unsigned long long)block, i);
-	}
-	struct kv_bytes pending = {0};
-	struct kv_bytes alone = {0};
-	bool owned = false;
-	if (rc == 0)
-		rc = read_one(c, partition, key_id(KEY_PENDING, tenant, block), a, &pending);
-	if (rc == 0)
-		rc = read_one(c, partition, key_id(KEY_SUSPECT, tenant, block), a, &alone);
-	if (rc == 0)
-		rc = meta_prefix_exists(c->m, partition, key_id(KEY_OWNER, tenant, block), &owned);
-	if (rc != 0)
-		return rc;
-	if ((pending.data != NULL) != (b->state == META_BLOCK_PENDING))
-		report_error(c, "block %llx: its state and its row of pending blocks disagree",
-			     (unsigned long long)block);
-	if (b->state != META_BLOCK_PENDING && !owned && alone.data == NULL)
-		report_error(
-			c,
-			"block %llx has no owner and no mark, so the collector would never find it",
-			(unsigned long long)block);
-	return expect_bytes(c, tenant, (int64_t)b->charged);
-}
-
-static int owner_or_index(struct check *c, uint64_t partition, const struct kv_row *row,
-			  struct arena *a)
-{
-	uint32_t tenant;
-	uint64_t block;
-	uint64_t other;
-	bool index = key_kind(row->key) == KEY_ON_DISK;
-	bool ok = index ? key_read_disk(row->key, &other, &tenant, &block)
-			: key_read_ids(row->key, &tenant, &block, &other);
-	struct kv_bytes v;
-	rec_block *b = NULL;
-	rec_on_disk *o = NULL;
-	if (!ok)
-		return -EBADMSG;
-	int rc = read_one(c, partition, key_id(KEY_BLOCK, tenant, block), a, &v);
-	if (rc == 0 && v.data != NULL)
-		rc = rec_read_block(a, v, &b);
-	if (rc == 0 && index)
-		rc = rec_read_on_disk(a, row->value, &o);
-	if (rc != 0)
-		return rc;
-	if (b == NULL)
-		report_error(c, "%s of block %llx, which has no record",
-			     index ? "a row of the reverse index" : "an owner row",
-			     (unsigned long long)block);
-	else if (index && (o->index >= b->n_chunks || b->chunks[o->index]->disk != other))
-		report_error(c,
-			     "the reverse index of disk %llx has a chunk of block %llx that the "
-			     "block's record has elsewhere",
-			     (unsigned long long)other, (unsigned long long)block);
-	return 0;
-}
-
-static int block_row(struct check *c, uint64_t partition, const struct kv_row *row, struct arena *a)
-{
-	uint32_t tenant;
-	uint64_t block;
-	uint64_t other;
-	int rc;
-	switch (key_kind(row->key)) {
-	case KEY_BLOCK: {
-		rec_block *b;
-		if (!key_read_id(row->key, &tenant, &block))
-			return -EBADMSG;
-		rc = rec_read_block(a, row->value, &b);
-		return rc == 0 ? block_itself(c, partition, tenant, block, b, a) : rc;
-	}
-	case KEY_OWNER:
-	case KEY_ON_DISK:
-		return owner_or_index(c, partition, row, a);
-	case KEY_DEAD_CHUNKS: {
-		rec_dead_chunks *z;
-		c->out->garbage++;
-		if (!key_read_ids(row->key, &tenant, &block, &other))
-			return -EBADMSG;
-		rc = rec_read_dead_chunks(a, row->value, &z);
-		return rc == 0 ? expect_bytes(c, tenant, (int64_t)z->refund) : rc;
-	}
-	case KEY_REFUND: {
-		rec_refund *v;
-		c->out->garbage++;
-		if (!key_read_ids(row->key, &tenant, &block, &other))
-			return -EBADMSG;
-		rc = rec_read_refund(a, row->value, &v);
-		return rc == 0 ? expect_bytes(c, tenant, (int64_t)v->bytes) : rc;
-	}
-	case KEY_PENDING:
-	case KEY_SUSPECT:
-		c->out->garbage++;
-		return 0;
-	default:
-		return -EBADMSG;
-	}
-}
-
-/* Adds the note of a charge or refund to the expected account. The account should have a charge with a note if no
- * record of the block has this charge, and a refund with a note if the row that caused the refund still exists. */
-static int note_row(struct check *c, const struct kv_row *row, struct arena *a)
-{
-	uint32_t tenant;
-	uint64_t block;
-	uint64_t charge;
-	rec_counted *note;
-	if (!key_read_ids(row->key, &tenant, &block, &charge))
-		return -EBADMSG;
-	int rc = rec_read_counted(a, row->value, &note);
-	if (rc != 0)
-		return rc;
-	c->out->garbage++;
-	uint64_t partition = part_of(c->m, META_LAYER_BLOCK, tenant, block);
-	bool refund = key_kind(row->key) == KEY_REFUNDED;
-	struct kv_bytes raw;
-	struct kv_bytes cause = {0};
-	rec_block *b;
-	bool paid = false;
-	rc = block_read(c->m, tenant, block, a, &raw, &b);
-	if (rc == 0)
-		rc = read_one(c, partition, key_ids(KEY_REFUND, tenant, block, charge), a, &cause);
-	AUTO_KV_ROWS struct kv_rows rows = {0};
-	struct schema_key prefix = key_id(KEY_DEAD_CHUNKS, tenant, block);
-	struct kv_range range = {.prefix = key_bytes(&prefix)};
-	if (rc == 0)
-		rc = kv_scan(c->m->kv, partition, &range, &rows);
-	for (size_t i = 0; i < rows.count && rc == 0; i++) {
-		rec_dead_chunks *z;
-		rc = rec_read_dead_chunks(a, rows.row[i].value, &z);
-		paid = paid || (rc == 0 && z->charge == charge && z->refund > 0);
-	}
-	if (rc != 0)
-		return rc;
-	if (refund)
-		return cause.data != NULL || paid ? expect_bytes(c, tenant, -(int64_t)note->bytes)
-						  : 0;
-	return paid || (b != NULL && b->charge == charge)
-		       ? 0
-		       : expect_bytes(c, tenant, (int64_t)note->bytes);
-}
-
-static int tenant_row(struct check *c, uint64_t partition, const struct kv_row *row,
-		      struct arena *a)
-{
-	(void)partition;
-	enum key_kind kind = key_kind(row->key);
-	if (kind == KEY_CHARGED || kind == KEY_REFUNDED)
-		return note_row(c, row, a);
-	if (kind != KEY_ACCOUNT)
-		return kind == KEY_TENANT || kind == KEY_TENANT_NAME ? 0 : -EBADMSG;
-	rec_account *q;
-	struct account_sum *d;
-	if (row->key.len != 5)
-		return -EBADMSG;
-	const uint8_t *k = (const uint8_t *)row->key.data + 1;
-	uint32_t tenant = (uint32_t)k[0] << 24 | (uint32_t)k[1] << 16 | (uint32_t)k[2] << 8 | k[3];
-	int rc = rec_read_account(a, row->value, &q);
-	if (rc == 0)
-		rc = account_of(c, tenant, &d);
-	if (rc == 0) {
-		d->used_bytes = q->used_bytes;
-		d->stored = true;
-	}
-	return rc;
-}
-
-static void check_accounts(struct check *c)
-{
-	map_for_each(&c->accounts, it) {
-		const struct account_sum *d = it.value;
-		if (d->stored ? (int64_t)d->used_bytes != d->expected_bytes
-			      : d->expected_bytes != 0)
-			report_error(c,
-				     "tenant %llu: the account has %llu bytes used, its blocks "
-				     "have %lld",
-				     (unsigned long long)it.key, (unsigned long long)d->used_bytes,
-				     (long long)d->expected_bytes);
-	}
-}
-
 /* --- the complete check ----------------------------------------------------------------------- */
 
 static int check_rows(struct check *c)
 {
 	static const struct {
 		enum meta_layer layer;
-		check_fn fn;
+		check_row_fn fn;
 	} layers[] = {{META_LAYER_NAME, name_row},
 		      {META_LAYER_TRANSFER, transfer_row},
 		      {META_LAYER_FILE, file_row},
-		      {META_LAYER_BLOCK, block_row},
-		      {META_LAYER_TENANT, tenant_row}};
+		      {META_LAYER_BLOCK, check_block_row},
+		      {META_LAYER_TENANT, check_tenant_row}};
 	int rc = 0;
 	c->out->partitions = ARRAY_LEN(layers) * meta_gc_partitions(c->m);
 	for (size_t i = 0; i < ARRAY_LEN(layers) && rc == 0; i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Private to the simulator: structures and functions that its files share. sim.c has the clock, the processes and
- * their faults; disk.c, file.c, inode.c, image.c and name.c the disks; net.c and conn.c the network; trace.c the
+ * Private to the simulator: structures and functions that its files share. sim.c has the clock and the order of
+ * events; node.c the processes and their faults; disk.c, file.c, inode.c, image.c and name.c the disks; net.c and conn.c the network; trace.c the
  * trace.
  */
 #ifndef RT_SIM_SIM_H
@@ -112,6 +112,11 @@ static inline void *sim_need(void *allocated)
 	return allocated;
 }
 
+/* Prints the seed, the message and the last events, and ends the program. */
+_Noreturn void sim_panic(const struct sim *s, const char *what, const char *who, uint64_t n);
+
+/* Counts and traces a fault; n may be NULL. */
+void sim_fault_note(struct sim *s, enum sim_fault f, const struct sim_node *n);
 /* Returns whether the fault strikes now; counts and traces it. Draws no number while faults are stopped. */
 bool sim_roll(struct sim *s, enum sim_fault f, struct sim_node *n);
 /* Draws a number, uniform in [lo, hi]. */
@@ -126,6 +131,15 @@ void sim_striker_stop(struct sim_striker *k);
 
 /* Parks the calling fiber for a span of virtual time. -ECANCELED: its process crashed. */
 int sim_delay(struct sim *s, uint64_t delay_ns);
+
+/* --- node.c ---------------------------------------------------------------------------------- */
+
+/* Frees the processes whose fibers have all ended, and restarts those that crashed. */
+void sim_nodes_reap(struct sim *s);
+/* Ends the pause of a process, if it is paused. */
+void sim_node_resume(struct sim_node *n);
+/* Callback of a striker: loses all nodes of a rack; ctx is the simulation. */
+void sim_rack_hit(void *ctx);
 
 /* --- trace.c --------------------------------------------------------------------------------- */
 

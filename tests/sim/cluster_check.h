@@ -2,7 +2,10 @@
 /*
  * The checker: a process that no fault strikes. It runs after the faults have stopped.
  *
- *   cluster_check.c     waits for convergence, compares chunks with records
+ *   cluster_check.c     waits for convergence, looks for orphans, writes new files
+ *   cluster_blocks.c    looks at the chunks of every block
+ *   cluster_recode.c    compares the chunks of a block with a new encoding
+ *   cluster_operate.c   acts as the operator
  *   cluster_keep.c      checks blocks under append
  *   cluster_contents.c  reads every file that clients were told exists
  */
@@ -41,6 +44,22 @@ void operate(struct checker *k);
 bool not_converged(struct world *w, uint64_t disk, const char *fmt, ...) PRINTF(3, 4);
 /* Calls disk_begin; reads a new map first if the engine's map lacks the disk. */
 int disk_use(struct call *c, uint64_t disk, struct disk_use *u);
+
+uint64_t chunk_key(uint64_t disk, struct chunk_id id);
+/* Looks at all blocks. Returns whether every chunk is on its disk, complete, verified and in place. */
+bool blocks_are_whole(struct checker *k);
+void blocks_seen_forget(struct checker *k);
+/* Returns whether the chunks of a block are in as many racks as its media and its width allow. */
+bool is_apart(struct checker *k, const struct meta_block *b);
+
+/* Compares a block; reads its record again if a janitor has moved a chunk. */
+void block_compare(struct checker *k, const struct meta_block_at *at);
+
+/* Returns the number of members of the node's pool that are lost. */
+unsigned node_members_lost(const struct node_place *n);
+bool disk_is_lost(const struct node_place *n, unsigned d);
+/* Returns whether a pool lost a drive, and the time to remove it is near. */
+bool short_pools_matter(const struct checker *k);
 
 /* Checks that writers that live end blocks that lack a copy. */
 void check_kept(struct checker *k);

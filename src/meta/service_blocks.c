@@ -147,8 +147,9 @@ int ms_handle_block_relayout(struct rpc_request *r)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* Puts blocks into the response in the order of the request: at least the first, and as many as one response
- * carries. */
+/* Puts the blocks that exist into the response, in the order of the request. The response covers at least the first
+ * block, and as many as it can carry. Missing blocks are left out: the client limits the memory of a response by its
+ * length, and an empty block takes much memory for its two bytes. */
 static int blocks_reply(struct rpc_request *r, const struct meta_block *blocks, size_t n)
 {
 	Terrane__Meta__BlockGetResponse *p = rpc_reply_body(r);
@@ -158,14 +159,17 @@ static int blocks_reply(struct rpc_request *r, const struct meta_block *blocks, 
 		return -ENOMEM;
 	assert(n > 0);
 	size_t bytes = 0;
-	for (size_t i = 0; i < n && bytes < REPLY_ENOUGH; i++) {
+	for (; p->covered < n && bytes < REPLY_ENOUGH; p->covered++) {
+		size_t i = p->covered;
+		if (blocks[i].state == 0)
+			continue;
 		int rc = meta_wire_block_set(&r->arena, &all[i], &blocks[i]);
 		if (rc < 0)
 			return rc;
 		bytes += 8 + terrane__meta__block__get_packed_size(&all[i]);
 		p->blocks[p->n_blocks++] = &all[i];
 	}
-	assert(p->n_blocks > 0 && p->n_blocks <= n);
+	assert(p->covered > 0 && p->n_blocks <= p->covered);
 	return 0;
 }
 

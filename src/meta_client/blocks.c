@@ -160,8 +160,8 @@ int meta_client_block_relayout(struct meta_call *c, const struct meta_block *b)
 
 /* --- reading ------------------------------------------------------------------------------------ */
 
-/* Reads blocks in one request. A response has at least the first block, and as many blocks as fit into it. Returns
- * the number of blocks. */
+/* Reads blocks in one request. A response covers at least the first block, and as many blocks as fit into it. Returns
+ * the number of blocks that it covers. */
 static int64_t blocks_request(struct meta_call *c, const uint64_t *blocks, size_t n,
 			      struct arena *arena, struct meta_block **out)
 {
@@ -174,14 +174,20 @@ static int64_t blocks_request(struct meta_call *c, const uint64_t *blocks, size_
 	if (rc < 0)
 		return rc;
 	const Terrane__Meta__BlockGetResponse *p = reply.message;
-	if (p->n_blocks == 0 || p->n_blocks > n)
+	if (p->covered == 0 || p->covered > n)
 		return mc_response_error(c, -EINVAL);
-	for (size_t i = 0; rc == 0 && i < p->n_blocks; i++) {
-		rc = meta_wire_block_get(arena, p->blocks[i], out[i]);
+	size_t next = 0; /* index of the next block of the response */
+	for (size_t i = 0; rc == 0 && i < p->covered; i++) {
+		*out[i] = (struct meta_block){0}; /* state 0: the block does not exist */
+		if (next == p->n_blocks || p->blocks[next]->id != blocks[i])
+			continue;
+		rc = meta_wire_block_get(arena, p->blocks[next++], out[i]);
 		if (rc == 0 && mc_cache(c) != NULL)
 			mc_cache_put_block(mc_cache(c), out[i]);
 	}
-	return rc < 0 ? mc_response_error(c, rc) : (int64_t)p->n_blocks;
+	if (rc == 0 && next != p->n_blocks)
+		rc = -EINVAL;
+	return rc < 0 ? mc_response_error(c, rc) : (int64_t)p->covered;
 }
 
 int meta_client_block_get(struct meta_call *c, const uint64_t *blocks, size_t n,

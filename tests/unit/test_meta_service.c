@@ -4,7 +4,10 @@
 #include "meta_api/id.h"
 #include "meta_service_fixture.h"
 
+#include "base/err.h"
 #include "meta/schema.h"
+#include "meta_api/wire.h"
+#include "rpc/client.h"
 #include "rpc/context.h"
 
 /* --- names -------------------------------------------------------------------------------------- */
@@ -132,6 +135,34 @@ static void many_files_are_created_in_one_request_and_listed_in_pages(struct fix
 		at = page.next;
 	} while (!at.end);
 	CHECK_EQ(seen, FILES - 2);
+}
+
+/* Sends requests that meta_client refuses to send. */
+static void a_request_for_no_block_or_for_too_many_is_refused(struct fixture *fixture)
+{
+	static uint64_t ids[META_BATCH_MAX + 1];
+	static const struct {
+		size_t n;
+		int want;
+	} cases[] = {{0, -EINVAL}, {1, 0}, {META_BATCH_MAX, 0}, {META_BATCH_MAX + 1, -EINVAL}};
+	struct rpc_channel *ch = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+		ids[i] = meta_id();
+	CHECK_RC(rpc_channel_open(&ch, fixture->servers[0].addr,
+				  &(struct rpc_channel_options){.pool = &fixture->pool}),
+		 0);
+	AUTO_CONTEXT const struct context *tenant = NULL;
+	CHECK_RC(context_new(&tenant, &(struct context){.tenant = "default"}), 0);
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(tenant);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		Terrane__Meta__BlockGetRequest q = TERRANE__META__BLOCK_GET_REQUEST__INIT;
+		q.blocks = ids;
+		q.n_blocks = cases[i].n;
+		struct rpc_call call = {.type = &meta_type_block_get, .request = &q.base};
+		AUTO_REPLY struct rpc_reply reply;
+		CHECK_RC(rpc_call(ch, &call, &reply), cases[i].want);
+	}
+	rpc_channel_close(ch);
 }
 
 static void invalid_names_are_refused_with_a_text_and_change_nothing(struct fixture *fixture)
@@ -279,6 +310,26 @@ static void a_refresh_finds_chunks_that_moved(struct fixture *fixture)
 	struct meta_owner owners[4];
 	CHECK_EQ(meta_client_block_owners(c, block, 0, owners, 4), 1);
 	CHECK_EQ(owners[0].bytes, 1000);
+}
+
+/* The client limits the memory of a response by its length: a missing block must not take more than it adds to that. */
+static void many_blocks_that_do_not_exist_are_answered_in_one_request(struct fixture *fixture)
+{
+	static uint64_t ids[META_BATCH_MAX];
+	static struct meta_block blocks[META_BATCH_MAX];
+	uint64_t block;
+	(void)write_file(&fixture->call, META_ROOT, "one", &block);
+	for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+		ids[i] = i % 333 == 0 ? block : meta_id();
+	CHECK_RC(
+		meta_client_block_get(&fixture->call, ids, ARRAY_LEN(ids), &fixture->arena, blocks),
+		0);
+	for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+		if (ids[i] == block)
+			CHECK(blocks[i].id == block && blocks[i].state == META_BLOCK_SEALED &&
+			      blocks[i].chunk_count > 0);
+		else
+			CHECK_EQ(blocks[i].state, 0);
 }
 
 /* Runs one round of all kinds over all partitions, and deletes dead chunks; returns the number of their sets. */
@@ -596,6 +647,8 @@ int main(void)
 		TEST(names_are_created_found_listed_moved_and_removed),
 		TEST(many_files_are_created_in_one_request_and_listed_in_pages),
 		TEST(invalid_names_are_refused_with_a_text_and_change_nothing),
+		TEST(a_request_for_no_block_or_for_too_many_is_refused),
+		TEST(many_blocks_that_do_not_exist_are_answered_in_one_request),
 		TEST(a_file_is_written_opened_and_read_from_the_cache),
 		TEST(a_refresh_finds_chunks_that_moved),
 		TEST(removed_files_are_collected_through_the_service),

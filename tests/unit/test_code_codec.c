@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "code/codec.h"
 #include "code_fixture.h"
@@ -188,6 +190,47 @@ static void impossible_encodings_do_not_open(void **state)
 	codec_close(NULL);
 }
 
+/* Maps one page so often in a row that `bytes` bytes of address space take one page of memory. */
+static uint8_t *page_repeated(uint8_t value, size_t bytes)
+{
+	size_t page = 2 * MIB;
+	int fd = memfd_create("page", MFD_CLOEXEC);
+	assert_true(fd >= 0 && ftruncate(fd, (off_t)page) == 0);
+	uint8_t *all =
+		mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	assert_true(all != MAP_FAILED);
+	for (size_t at = 0; at < bytes; at += page) {
+		void *p =
+			mmap(all + at, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+		assert_ptr_equal(p, all + at);
+	}
+	close(fd);
+	memset(all, value, page);
+	return all;
+}
+
+static void a_chunk_longer_than_one_run_of_the_kernel_is_encoded(void **state)
+{
+	(void)state;
+	size_t len = (size_t)KERNEL_RUN_MAX + 2 * MIB;
+	struct encoding e = {.kind = ENCODING_RS, .rs = {2, 1}};
+	struct codec *codec;
+	struct iovec iov[3];
+	struct sg chunks[3];
+	for (int i = 0; i < 3; i++) {
+		iov[i] = (struct iovec){page_repeated((uint8_t)(0x11 << i), len), len};
+		chunks[i] = (struct sg){&iov[i], 1};
+	}
+	assert_int_equal(codec_open(&e, &codec), 0);
+	assert_int_equal(codec_encode(codec, len, chunks), 0);
+	const uint8_t *parity = iov[2].iov_base;
+	for (size_t i = 0; i < 2 * MIB; i++)
+		assert_int_equal(parity[i], 0x11 ^ 0x22);
+	codec_close(codec);
+	for (int i = 0; i < 3; i++)
+		munmap(iov[i].iov_base, len);
+}
+
 static void wrong_sizes_are_refused_and_nothing_is_written(void **state)
 {
 	struct rng rng;
@@ -284,6 +327,7 @@ int main(void)
 		cmocka_unit_test(impossible_encodings_do_not_open),
 		cmocka_unit_test(outputs_over_their_inputs_are_refused),
 		cmocka_unit_test(interleaved_chunks_are_encoded),
+		cmocka_unit_test(a_chunk_longer_than_one_run_of_the_kernel_is_encoded),
 		cmocka_unit_test(wrong_sizes_are_refused_and_nothing_is_written),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -458,6 +458,30 @@ SIM_TEST(reservations_expire_and_are_bounded)
 	sched_close(s);
 }
 
+SIM_TEST(dropping_all_reservations_includes_those_that_have_expired)
+{
+	struct sched_config c = sched_hdd;
+	c.reservations_max = 4;
+	c.reserve_ttl_ns = NS_PER_S;
+	struct sched *s = job_sched_open(&c);
+	struct sched_reservation r;
+	struct sched_disk_stats st;
+	uint64_t retry_ns = 0;
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(sched_reserve(s, "a", SCHED_GOLD, MIB, &r, &retry_ns), 0);
+	job_pass_ms(1001);
+	/* This call finds that the first two have expired. */
+	CHECK_EQ(sched_reserve(s, "a", SCHED_GOLD, MIB, &r, &retry_ns), 0);
+	sched_reservations_drop(s);
+	CHECK(!sched_expired(s, &r));
+	sched_disk_stats(s, &st);
+	CHECK_EQ(st.reservations, 0);
+	CHECK_EQ(st.reserved_bytes, 0);
+	for (uint32_t i = 0; i < c.reservations_max; i++)
+		CHECK_EQ(sched_reserve(s, "a", SCHED_GOLD, MIB, &r, &retry_ns), 0);
+	sched_close(s);
+}
+
 SIM_TEST(an_expired_reservation_holds_no_disk_time)
 {
 	struct sched_config c = sched_hdd;
@@ -513,6 +537,7 @@ int main(void)
 		cmocka_unit_test(a_group_beyond_its_share_gets_no_reservation),
 		cmocka_unit_test(an_expired_reservation_holds_no_disk_time),
 		cmocka_unit_test(reservations_expire_and_are_bounded),
+		cmocka_unit_test(dropping_all_reservations_includes_those_that_have_expired),
 		cmocka_unit_test(invalid_reservations_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,9 @@
 #include "base/base.h"
 #include "code/repair_count.h"
 
-double repair_reads_per_chunk(const struct encoding *e)
+/* Returns the mean number of chunks read to rebuild a chunk of a stripe; 0 for a code without
+ * redundancy. */
+static double repair_reads_per_chunk(const struct encoding *e)
 {
 	assert(encoding_total_chunks(e) >= 1);
 	switch (e->kind) {

@@ -52,8 +52,4 @@ struct repair_cost {
  * dissertation (system_pool_speed()). Returns 0 or -ENOMEM. */
 int repair_cost_find(const struct system *sys, bool as_paper, struct repair_cost *m);
 
-/* Returns the mean number of chunks read to rebuild a chunk of a stripe; 0 for a code without
- * redundancy. */
-double repair_reads_per_chunk(const struct encoding *e);
-
 #endif

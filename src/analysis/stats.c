@@ -77,7 +77,8 @@ static double beta_fraction(double a, double b, double x)
 	return f;
 }
 
-double stats_beta(double a, double b, double x)
+/* Returns the cumulative beta distribution with shapes a, b > 0 at x. */
+static double stats_beta(double a, double b, double x)
 {
 	if (x <= 0)
 		return 0;

@@ -66,9 +66,6 @@ double stats_normal_quantile(double p);
  */
 double stats_student_quantile(double p, double freedom);
 
-/* Returns the cumulative beta distribution with shapes a, b > 0 at x. */
-double stats_beta(double a, double b, double x);
-
 /* Returns ln of the binomial coefficient n over k; -infinity when it is 0. */
 double stats_log_choose(double n, double k);
 

@@ -102,7 +102,4 @@ int system_refuse(char *why, size_t why_size, int err, const char *fmt, ...)
  */
 int system_read_assume(const char *text, bool *as_paper, char *why, size_t why_size);
 
-/* Parses the name of a method: "R_MIN", "r_min" or "min", in any case. False for other text. */
-bool system_method_parse(const char *text, enum repair_method *method);
-
 #endif

@@ -70,7 +70,8 @@ int system_read_assume(const char *text, bool *as_paper, char *why, size_t why_s
 	return system_refuse(why, why_size, -EINVAL, "--assume %.20s: must be own or paper", text);
 }
 
-bool system_method_parse(const char *text, enum repair_method *method)
+/* Parses the name of a method: "R_MIN", "r_min" or "min", in any case. False for other text. */
+static bool system_method_parse(const char *text, enum repair_method *method)
 {
 	if (strncasecmp(text, "R_", 2) == 0)
 		text += 2;

@@ -27,7 +27,8 @@ struct thread_pool {
 	uint32_t running;
 };
 
-void work_rng(uint64_t seed, uint64_t task, struct rng *rng)
+/* Sets rng to the random stream that work_run() gives to a task. */
+static void work_rng(uint64_t seed, uint64_t task, struct rng *rng)
 {
 	rng_init(rng, mix_u64(seed) + mix_u64(task + 0x9e3779b97f4a7c15ULL));
 }
@@ -41,7 +42,8 @@ static uint32_t cores(void)
 	return n < 1 ? 1 : (uint32_t)n;
 }
 
-uint32_t work_threads(const struct work *w, uint64_t n)
+/* Returns how many threads work_run() uses for n tasks. */
+static uint32_t work_threads(const struct work *w, uint64_t n)
 {
 	uint64_t want = w->threads != 0 ? w->threads : cores();
 	want = min_u64(min_u64(want, WORK_THREADS_MAX), n);

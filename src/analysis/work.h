@@ -38,10 +38,4 @@ typedef int work_fn(void *arg, uint64_t task, struct rng *rng);
  */
 int work_run(const struct work *w, uint64_t n, work_fn *fn, void *arg);
 
-/* Sets rng to the random stream that work_run() gives to a task. */
-void work_rng(uint64_t seed, uint64_t task, struct rng *rng);
-
-/* Returns how many threads work_run() uses for n tasks. */
-uint32_t work_threads(const struct work *w, uint64_t n);
-
 #endif

@@ -33,7 +33,8 @@ static const char *const log_level_names[] = {
 	[LOG_ERROR] = "error", [LOG_OFF] = "off",
 };
 
-const char *log_level_name(enum log_level level)
+/* Returns the name of a level: "debug", "info", "warn", "error" or "off". */
+static const char *log_level_name(enum log_level level)
 {
 	assert((size_t)level < ARRAY_LEN(log_level_names));
 	return log_level_names[level];

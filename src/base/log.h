@@ -61,9 +61,6 @@ void log_setup(const struct log_config *config);
 /* Changes the level only. May be called at any time. */
 void log_set_level(enum log_level level);
 
-/* Returns the name of a level: "debug", "info", "warn", "error" or "off". */
-const char *log_level_name(enum log_level level);
-
 /* Writes the pending "suppressed=N" lines of all call sites. Called at shutdown and before the
  * clock is replaced. */
 void log_flush(void);

@@ -74,8 +74,6 @@ int box_settle(struct box_shape *s, struct strbuf *err);
 int box_spread(const struct box_shape *s, struct strbuf *err);
 /* Returns whether the box has one rack, and prints to out what the loss of a node or of the rack destroys. */
 bool box_risk(const struct box_shape *s, char *out, size_t size);
-/* Sets *out to the code of the box's pools. Returns false if the box has no pools. */
-bool box_local(const struct box_shape *s, struct rs_shape *out);
 /* Returns the number of pools of each node. */
 int64_t box_pool_count(const struct box_shape *s);
 

@@ -116,7 +116,8 @@ static int refuse(struct strbuf *err, const char *fmt, ...)
 	return -EINVAL;
 }
 
-bool box_local(const struct box_shape *s, struct rs_shape *out)
+/* Sets *out to the code of the box's pools. Returns false if the box has no pools. */
+static bool box_local(const struct box_shape *s, struct rs_shape *out)
 {
 	char text[32];
 	struct encoding e;

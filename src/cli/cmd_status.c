@@ -31,7 +31,7 @@ static const char usage_text[] =
 
 /* --- counting ----------------------------------------------------------------------------------- */
 
-void status_count(const struct cluster *c, struct status_counts *out)
+static void status_count(const struct cluster *c, struct status_counts *out)
 {
 	*out = (struct status_counts){.racks = map_count(&c->racks)};
 	map_for_each(&c->nodes, it)
@@ -49,7 +49,7 @@ void status_count(const struct cluster *c, struct status_counts *out)
 }
 
 /* Nodes and disks that an operator drained or removed do not make the cluster less than online. */
-bool status_online(const struct status_counts *n)
+static bool status_online(const struct status_counts *n)
 {
 	return n->nodes[CLUSTER_SUSPECT] + n->nodes[CLUSTER_FAILED] + n->disks[CLUSTER_SUSPECT] +
 		       n->disks[CLUSTER_FAILED] + n->disks[CLUSTER_FULL] ==

@@ -9,7 +9,8 @@
 #include "base/json.h"
 #include "cli/cli.h"
 
-uint64_t transfer_small(const struct transfer *x)
+/* Returns the size up to which files share a job: at most a block. */
+static uint64_t transfer_small(const struct transfer *x)
 {
 	uint64_t block = x->fs->flags.block_bytes;
 	return block != 0 ? min_u64(block, TRANSFER_SMALL_BYTES) : TRANSFER_SMALL_BYTES;

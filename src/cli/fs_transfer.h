@@ -43,9 +43,6 @@ struct transfer {
 	atomic_ullong refused;
 };
 
-/* Returns the size up to which files share a job: at most a block. */
-uint64_t transfer_small(const struct transfer *x);
-
 /* Starts a transfer: its threads and its progress line. Returns CLI_OK, or an exit status after it printed an error. */
 int transfer_start(struct transfer *x, struct fs *fs, const char *verb,
 		   void (*run)(void *ctx, void *job));

@@ -20,10 +20,6 @@ struct status_counts {
 	uint64_t capacity_bytes, used_bytes;
 };
 
-void status_count(const struct cluster *c, struct status_counts *out);
-/* Returns true if no node or disk is suspect or failed, and no disk is full. */
-bool status_online(const struct status_counts *n);
-
 /* Counts of stored data, its balance over the disks, and the reports of the janitors (status_data.c). */
 struct status_data {
 	struct stats stats;

@@ -57,7 +57,7 @@ static struct cluster_candidate candidate_of(const struct cluster *c, const stru
  * shuffles. The disk takes part in those that it maps below the disk's share. A share that grows by one
  * adds one shuffle and keeps the others.
  */
-bool candidate_takes_part(const struct cluster_candidate *s, uint32_t shuffle)
+static bool candidate_takes_part(const struct cluster_candidate *s, uint32_t shuffle)
 {
 	return (s->step * shuffle + s->offset) % CLUSTER_SHUFFLES < s->share;
 }

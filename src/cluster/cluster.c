@@ -20,7 +20,8 @@ void cluster_init(struct cluster *c)
 	map_init(&c->disks, CLUSTER_DISKS_MAX);
 }
 
-void cluster_drop_orders(struct cluster *c)
+/* Frees the candidates and orders; the next choice computes them again. */
+static void cluster_drop_orders(struct cluster *c)
 {
 	free(c->candidates);
 	c->candidates = NULL;

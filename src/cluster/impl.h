@@ -21,9 +21,6 @@ struct cluster_candidate {
 	uint8_t step, offset;
 };
 
-/* Frees the candidates and orders; the next choice computes them again. */
-void cluster_drop_orders(struct cluster *c);
-
 /* State of one choice of disks; see choose.c. */
 struct choosing {
 	struct cluster *cluster;
@@ -39,8 +36,6 @@ struct choosing {
 	bool pools; /* choose among pools (for mlec: those of the local shape), not among drives */
 };
 
-/* Returns whether the disk takes part in a shuffle; see choose.c. */
-bool candidate_takes_part(const struct cluster_candidate *s, uint32_t shuffle);
 /* Adds a candidate to the choice. The candidate must be available, and the choice must not be complete. */
 void choosing_take(struct choosing *ch, uint32_t candidate);
 /* Chooses the disks of one network pool (pool.c). Sets *rc to -ENOMEM if memory is missing, else leaves *rc

@@ -115,7 +115,7 @@ const struct encoding *codec_encoding(const struct codec *c)
 	return &c->e;
 }
 
-int codec_lines(const struct codec *c)
+static int codec_lines(const struct codec *c)
 {
 	switch (c->e.kind) {
 	case ENCODING_REPLICATED:
@@ -148,7 +148,7 @@ static struct line mlec_line(const struct codec *c, int i)
 	return (struct line){&c->local_parities, first, first + s->local.k, 1};
 }
 
-struct line codec_line(const struct codec *c, int i)
+static struct line codec_line(const struct codec *c, int i)
 {
 	assert(i >= 0 && i < codec_lines(c));
 	if (c->e.kind == ENCODING_LRC)

@@ -28,9 +28,6 @@ struct line {
 	int step;
 };
 
-int codec_lines(const struct codec *c);
-struct line codec_line(const struct codec *c, int i);
-
 /* Returns the stripe code over all chunks of an r, rs or lrc. */
 static inline struct stripe_code codec_stripe(const struct codec *c)
 {

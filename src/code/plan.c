@@ -95,7 +95,7 @@ int draft_order(const struct draft *d, int order[ENCODING_STRIPE_MAX])
  * Plans for a code in which fewer than k chunks determine no other chunk, and any k determine all.
  * The planner compares two ways: read the wanted chunks themselves, or read the k cheapest.
  */
-int draft_rs(struct draft *d)
+static int draft_rs(struct draft *d)
 {
 	const struct codec *c = d->c;
 	struct stripe_code s = codec_stripe(c);

@@ -42,12 +42,6 @@ int draft_add_step(struct draft *d, const struct stripe_code *s, const struct st
  */
 int draft_order(const struct draft *d, int order[ENCODING_STRIPE_MAX]);
 
-/*
- * Plan for one kind of code: choose the chunks to read (d->read) and append the steps. Return 0,
- * -ENODATA or
- * -ENOMEM; draft_mlec() may also return -EFBIG.
- */
-int draft_rs(struct draft *d);
 int draft_lrc(struct draft *d);
 int draft_mlec(struct draft *d);
 

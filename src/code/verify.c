@@ -94,8 +94,10 @@ static void fingerprint_doublings(struct fingerprint doubled[8], const struct fi
 		doubled[bit] = fingerprint_double(&doubled[bit - 1]);
 }
 
-struct fingerprint fingerprint_of(const struct kernel *kernel, const struct sg *s, size_t off,
-				  size_t len)
+/* Returns the fingerprint of bytes [off, off + len) of a chunk that passed sg_check() with at least
+ * off + len bytes. */
+static struct fingerprint fingerprint_of(const struct kernel *kernel, const struct sg *s,
+					 size_t off, size_t len)
 {
 	uint8_t line[KERNEL_LINE_BYTES];
 	struct fingerprint sum = {0}, quarter;

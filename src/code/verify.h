@@ -14,11 +14,6 @@ struct fingerprint {
 	uint64_t word[FINGERPRINT_WORDS];
 };
 
-/* Returns the fingerprint of bytes [off, off + len) of a chunk that passed sg_check() with at least
- * off + len bytes. */
-struct fingerprint fingerprint_of(const struct kernel *kernel, const struct sg *s, size_t off,
-				  size_t len);
-
 /*
  * Checks that chunks[out] = m * chunks[in] for bytes [p->off, p->off + len). Returns 0 or
  * -EBADMSG. All chunks must have passed sg_check() as for sg_dot().

@@ -227,11 +227,6 @@ int dir_settle(struct dir_store *d, struct dir_chunk *c);
 int dir_put(struct store *s, struct chunk_id id, const struct store_put *p);
 int dir_delete(struct store *s, struct chunk_id id);
 /*
- * Syncs directory number `fan`, which makes the names in it durable. Callers that wait at the same
- * time share one sync.
- */
-int dir_fan_sync(struct dir_store *d, uint32_t fan);
-/*
  * Completes a pending or failed sync of the chunk's directory. A caller does this before it returns
  * -ENOENT, because otherwise a deleted name could reappear after a loss of power.
  */

@@ -15,7 +15,11 @@
 
 #define TMP_TRIES 64
 
-int dir_fan_sync(struct dir_store *d, uint32_t fan)
+/*
+ * Syncs directory number `fan`, which makes the names in it durable. Callers that wait at the same
+ * time share one sync.
+ */
+static int dir_fan_sync(struct dir_store *d, uint32_t fan)
 {
 	assert(fan < UINT32_C(1) << d->super.fan_bits);
 	struct dir_fan *f = &d->fans[fan];

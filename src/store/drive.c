@@ -88,8 +88,12 @@ static uint64_t turn_wait_ns(const struct drive_spec *spec, uint64_t to, uint64_
 	return (angle_ns + spec->turn_ns - now_ns % spec->turn_ns) % spec->turn_ns;
 }
 
-uint64_t drive_position_ns(const struct drive_spec *spec, uint64_t from, uint64_t to,
-			   uint64_t now_ns)
+/*
+ * Returns the time in ns that moving from position `from` to position `to` takes when the move
+ * starts at now_ns.
+ */
+static uint64_t drive_position_ns(const struct drive_spec *spec, uint64_t from, uint64_t to,
+				  uint64_t now_ns)
 {
 	if (from == to || spec->seek_max_ns == 0)
 		return 0;

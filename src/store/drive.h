@@ -86,11 +86,4 @@ int drive_init(struct drive *d, const struct drive_spec *spec);
  */
 int drive_request(struct drive *d, uint64_t start_ns, uint64_t at, uint64_t bytes, bool write);
 
-/*
- * Returns the time in ns that moving from position `from` to position `to` takes when the move
- * starts at now_ns.
- */
-uint64_t drive_position_ns(const struct drive_spec *spec, uint64_t from, uint64_t to,
-			   uint64_t now_ns);
-
 #endif

@@ -156,15 +156,6 @@ double stats_error(const struct stats_sum *s)
 	return sqrt(s->squares / (double)(s->n - 1) / (double)s->n);
 }
 
-struct interval stats_log_mean(const struct stats_sum *s, double confidence)
-{
-	assert(confidence > 0 && confidence < 1);
-	if (!(s->mean > 0) || s->n < 2)
-		return (struct interval){0, INFINITY};
-	double factor = exp(stats_normal_quantile(0.5 + confidence / 2) * stats_error(s) / s->mean);
-	return (struct interval){s->mean / factor, s->mean * factor};
-}
-
 struct interval stats_nines(const struct interval *loss)
 {
 	return (struct interval){0 - log10(loss->high), 0 - log10(loss->low)}; /* avoids -0 */

@@ -46,12 +46,6 @@ double stats_error(const struct stats_sum *s);
 struct interval stats_bounded_mean(double mean, double most, uint64_t n, double confidence);
 
 /*
- * Returns an interval for the mean of values >= 0: mean / f to mean * f with f = exp(z * error /
- * mean), z the quantile of the normal distribution. For a mean of 0 the interval is 0 to infinity.
- */
-struct interval stats_log_mean(const struct stats_sum *s, double confidence);
-
-/*
  * Returns the interval of nines for an interval of loss probabilities: -log10 of both ends,
  * exchanged.
  */

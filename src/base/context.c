@@ -89,14 +89,6 @@ int context_with_tags(const struct context **out, const struct context *from,
 	return context_new(out, &other);
 }
 
-int context_with_deadline(const struct context **out, const struct context *from,
-			  uint64_t deadline_ns)
-{
-	struct context other = *from;
-	other.deadline_ns = deadline_ns;
-	return context_new(out, &other);
-}
-
 static struct counted *counted_of(const struct context *c)
 {
 	return container_of((struct context *)c, struct counted, context);

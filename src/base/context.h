@@ -72,8 +72,6 @@ int context_new(const struct context **out, const struct context *from);
 /* Make a copy of a context with other tags or another deadline. Errors: those of context_new. */
 int context_with_tags(const struct context **out, const struct context *from,
 		      const struct context_tags *tags);
-int context_with_deadline(const struct context **out, const struct context *from,
-			  uint64_t deadline_ns);
 
 /* Takes one more reference and returns c. Any thread may take and drop references. */
 const struct context *context_ref(const struct context *c);

@@ -172,19 +172,6 @@ enum failure_class failure_local_class(const struct failure *f, uint32_t pool,
 	return class_of(failure_local_chunks(f, pool, local_stripe, NULL), f->layout->spec.local.p);
 }
 
-enum failure_class failure_pool_class(const struct failure *f, uint32_t pool)
-{
-	const struct failure_pool *p = failure_pool_at(f, pool);
-	if (p == NULL)
-		return FAILURE_NONE;
-	return p->catastrophic ? FAILURE_LOST : FAILURE_RECOVERABLE;
-}
-
-enum failure_class failure_stripe_class(const struct failure *f, uint64_t stripe)
-{
-	return class_of(failure_lost_columns(f, stripe), f->layout->spec.net.p);
-}
-
 /* Returns how many local stripes of the pool belong to a network stripe. */
 static uint64_t pool_stripes(const struct layout *l, uint32_t pool)
 {

@@ -70,15 +70,9 @@ int failure_local_chunks(const struct failure *f, uint32_t pool, uint64_t local_
 /* Returns the number of lost columns of a network stripe, or -ERANGE. */
 int failure_lost_columns(const struct failure *f, uint64_t stripe);
 
-/*
- * Return the class of a local stripe, network stripe or pool (see the top); FAILURE_NONE for
- * arguments outside the system.
- */
+/* Returns the class of a local stripe (see the top); FAILURE_NONE for arguments outside the system. */
 enum failure_class failure_local_class(const struct failure *f, uint32_t pool,
 				       uint64_t local_stripe);
-enum failure_class failure_pool_class(const struct failure *f,
-				      uint32_t pool); /* lost: catastrophic */
-enum failure_class failure_stripe_class(const struct failure *f, uint64_t stripe);
 
 /*
  * Counts the local stripes of a pool by their number of failed chunks, in count[0] to count[rows];

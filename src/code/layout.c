@@ -211,64 +211,6 @@ int layout_find(const struct layout *l, uint32_t disk, uint64_t slot, struct lay
 	return 0;
 }
 
-int layout_disk_stripes(const struct layout *l, uint32_t disk, struct layout_iter *it)
-{
-	if (disk >= l->disks)
-		return -ERANGE;
-	*it = (struct layout_iter){.layout = l, .disk = disk, .other = disk};
-	return 0;
-}
-
-int layout_shared_stripes(const struct layout *l, uint32_t disk, uint32_t other,
-			  struct layout_iter *it)
-{
-	if (disk >= l->disks || other >= l->disks)
-		return -ERANGE;
-	if (disk == other)
-		return -EINVAL;
-	*it = (struct layout_iter){.layout = l, .disk = disk, .other = other};
-	return 0;
-}
-
-/*
- * Finds the chunk that `disk` holds of the stripe of *ref. Returns false when the disk holds no
- * chunk of that stripe.
- */
-static bool shared_chunk(const struct layout *l, uint32_t disk, const struct layout_ref *ref,
-			 struct layout_ref *out)
-{
-	*out = *ref;
-	out->pool = layout_disk_pool(l, disk);
-	if (out->pool != ref->pool) {
-		uint32_t rack = out->pool / l->rack_pools;
-		uint32_t unit = out->pool % l->rack_pools;
-		int column =
-			l->net.ops->index_of(&l->net, level_key(l, 0), ref->stripe, rack, unit);
-		if (column < 0)
-			return false;
-		struct layout_column at;
-		layout_column_at(l, ref->stripe, (uint32_t)column, &at);
-		out->column = (uint32_t)column;
-		out->local_stripe = at.local_stripe;
-	}
-	int row = layout_row_of(l, out->pool, out->local_stripe, layout_disk_in_pool(l, disk));
-	out->row = (uint32_t)row;
-	return row >= 0;
-}
-
-bool layout_next(struct layout_iter *it, struct layout_ref *ref, struct layout_ref *other)
-{
-	assert(it->disk < it->layout->disks && it->other < it->layout->disks);
-	struct layout_ref unwanted;
-	while (it->slot < it->layout->spec.slots) {
-		if (layout_find(it->layout, it->disk, it->slot++, ref) != 0)
-			continue;
-		if (shared_chunk(it->layout, it->other, ref, other != NULL ? other : &unwanted))
-			return true;
-	}
-	return false;
-}
-
 static bool place_of_letter(char letter, enum place_kind *kind)
 {
 	for (enum place_kind k = PLACE_CLUSTERED; k <= PLACE_OVERLAP; k++) {

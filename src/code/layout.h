@@ -113,32 +113,6 @@ int layout_locate_all(const struct layout *l, uint64_t stripe, struct layout_loc
  */
 int layout_find(const struct layout *l, uint32_t disk, uint64_t slot, struct layout_ref *ref);
 
-/* Iterates over the stripes of one disk, or those that two disks share, in the order of the first
- * disk's slots. */
-struct layout_iter {
-	const struct layout *layout;
-	uint32_t disk, other;
-	uint64_t slot;
-};
-
-int layout_disk_stripes(const struct layout *l, uint32_t disk,
-			/* returns 0, or -ERANGE when the disk does not exist */
-			struct layout_iter *it);
-
-/*
- * Begins an iteration over the stripes that two disks share: local stripes for disks of one pool,
- * network stripes for disks of different racks. Returns 0, -ERANGE when a disk does not exist, or
- * -EINVAL for the same disk twice. The whole iteration costs O(1) per slot of the first disk.
- */
-int layout_shared_stripes(const struct layout *l, uint32_t disk, uint32_t other,
-			  struct layout_iter *it);
-
-/*
- * Returns the next chunk on the first disk, and in *other (may be NULL) the chunk of the same
- * stripe on the other disk. Returns false at the end.
- */
-bool layout_next(struct layout_iter *it, struct layout_ref *ref, struct layout_ref *other);
-
 /*
  * The column that a local stripe is. This and the functions below are for failure classes and
  * repair planners, which guarantee that arguments are in range.

@@ -337,20 +337,6 @@ void plan_close(struct plan *p)
 	free(p);
 }
 
-struct plan_read plan_read_within(const struct plan *p, int i, uint64_t block_len)
-{
-	assert(i >= 0 && i < p->n_reads);
-	struct plan_read read = p->reads[i];
-	int d = encoding_data_index(&p->e, read.chunk);
-	if (d < 0)
-		return read;
-	uint64_t have = 0;
-	if (block_len / p->chunk_len >= (uint64_t)d)
-		have = block_len - (uint64_t)d * p->chunk_len;
-	read.len = have > read.off ? min_u64(read.len, have - read.off) : 0;
-	return read;
-}
-
 /* ---- running them ---- */
 
 /*

@@ -87,13 +87,6 @@ int plan_range(const struct codec *c, uint64_t chunk_len, const uint32_t *cost, 
 void plan_close(struct plan *p);
 
 /*
- * Returns p->reads[i] without the bytes behind the end of a block of block_len bytes. A plan
- * assumes full chunks, but the last data chunks of a block may be short or empty: then len may be
- * 0.
- */
-struct plan_read plan_read_within(const struct plan *p, int i, uint64_t block_len);
-
-/*
  * Runs the steps of the plan. chunks is indexed by chunk number; the entries of all inputs and
  * outputs of steps hold exactly bytes [p->off, p->off + p->len) of their chunk. Entries of data
  * chunks may be shorter, as for encoding: the missing bytes of an input count as zeros; the missing

@@ -96,12 +96,6 @@ struct repair_cursor repair_plan_tell(const struct repair_plan *plan)
 	return plan->at;
 }
 
-void repair_plan_seek(struct repair_plan *plan, const struct repair_cursor *cursor)
-{
-	plan->at = *cursor;
-	plan->loaded = false;
-}
-
 /*
  * Returns whether the chunk is missing before move m: the chunk is lost and no earlier move rebuilt
  * it.

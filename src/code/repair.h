@@ -141,7 +141,6 @@ bool repair_plan_next(struct repair_plan *plan, struct repair_step *step);
  * or an equal plan.
  */
 struct repair_cursor repair_plan_tell(const struct repair_plan *plan);
-void repair_plan_seek(struct repair_plan *plan, const struct repair_cursor *cursor);
 
 struct repair_totals {
 	uint64_t net_steps, local_steps, lost_stripes;

@@ -130,18 +130,12 @@ int64_t meta_tenant_list(struct meta *m, uint32_t after, struct meta_tenant *out
 int meta_lookup(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
 		struct meta_entry *out);
 
-/*
- * Walks "/a/b/c" from the root, or "b/c" from dir; empty steps are skipped, "." and ".." are not known.
- * The root itself is a directory with an empty name. -ENOENT, -ENOTDIR in the middle, -ENAMETOOLONG
- * beyond META_PATH_MAX, -ELOOP beyond META_DEPTH_MAX levels. out->name points into path.
- */
+/* Resolves "/a/b/c" from the root, or "b/c" from dir; skips empty steps; -EINVAL for "." and "..". The root itself
+ * is a directory with an empty name. Calls enter (unless NULL) before each step with the directory that is read next;
+ * an error of enter ends the walk and is returned. -ENOENT, -ENOTDIR in the middle, -ENAMETOOLONG beyond META_PATH_MAX,
+ * -ELOOP beyond META_DEPTH_MAX levels. out->name points into path. */
 int meta_resolve(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name path,
-		 struct meta_entry *out);
-/* Resolves a path like meta_resolve, but calls enter (unless NULL) before each step with the directory that is
- * read next; an error of enter ends the walk and is returned. */
-int meta_resolve_asking(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
-			struct meta_name path, int (*enter)(void *arg, uint64_t dir), void *arg,
-			struct meta_entry *out);
+		 int (*enter)(void *arg, uint64_t dir), void *arg, struct meta_entry *out);
 
 /* Returns the attributes of a directory. -ENOENT. */
 int meta_dir_get(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_dir *out);

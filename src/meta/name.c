@@ -102,14 +102,7 @@ int meta_lookup(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
 }
 
 int meta_resolve(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name path,
-		 struct meta_entry *out)
-{
-	return meta_resolve_asking(m, ctx, dir, path, NULL, NULL, out);
-}
-
-int meta_resolve_asking(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
-			struct meta_name path, int (*enter)(void *arg, uint64_t dir), void *arg,
-			struct meta_entry *out)
+		 int (*enter)(void *arg, uint64_t dir), void *arg, struct meta_entry *out)
 {
 	if (path.len > META_PATH_MAX)
 		return -ENAMETOOLONG;

@@ -116,7 +116,7 @@ int ms_resolve(struct rpc_request *r, const struct meta_ctx *ctx, uint64_t dir,
 	       struct meta_name path, struct meta_entry *out)
 {
 	struct walker w = {.r = r, .ctx = ctx};
-	return meta_resolve_asking(ms_meta(r), ctx, dir, path, admit_step, &w, out);
+	return meta_resolve(ms_meta(r), ctx, dir, path, admit_step, &w, out);
 }
 
 int ms_handle_lookup(struct rpc_request *r)

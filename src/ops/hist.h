@@ -30,17 +30,11 @@ struct hist {
 /* Adds a duration of ns nanoseconds to a histogram. */
 void hist_add(struct hist *h, uint64_t ns);
 
-/* Adds all durations of another histogram to h. */
-void hist_merge(struct hist *h, const struct hist *other);
-
 /*
  * Returns the q-quantile of the durations in ns, q in [0, 1]; at most max_ns; 0 if the histogram is
  * empty.
  */
 uint64_t hist_quantile_ns(const struct hist *h, double q);
-
-/* Returns the mean of the durations in ns; 0 if the histogram is empty. */
-uint64_t hist_mean_ns(const struct hist *h);
 
 /*
  * Prints a histogram as the series of a Prometheus histogram, in seconds: NAME_bucket with a bound at every second

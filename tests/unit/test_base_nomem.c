@@ -158,13 +158,11 @@ static int get_buffers(void)
 
 static int make_contexts(void)
 {
-	AUTO_CONTEXT const struct context *c = NULL, *tagged = NULL, *late = NULL;
+	AUTO_CONTEXT const struct context *c = NULL, *tagged = NULL;
 	int rc = context_new(&c, &(struct context){.tenant = "t", .tags = {.path = "/p"}});
 	assert_int_equal(c == NULL, rc < 0);
 	if (rc == 0)
 		rc = context_with_tags(&tagged, c, &(struct context_tags){.job_id = 1});
-	if (rc == 0)
-		rc = context_with_deadline(&late, tagged, 5);
 	return rc;
 }
 
@@ -232,7 +230,7 @@ static void a_buffer_pool_survives_every_failed_allocation(void **state)
 
 static void a_context_that_cannot_be_allocated_leaves_nothing_behind(void **state)
 {
-	sweep(make_contexts, 3);
+	sweep(make_contexts, 2);
 }
 
 static void a_refused_configuration_leaves_nothing_behind(void **state)

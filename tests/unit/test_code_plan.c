@@ -659,6 +659,20 @@ static void rebuild_short(struct code_fixture *fx, const uint32_t *cost, const i
 	plan_close(p);
 }
 
+/* Returns the i-th read of the plan, cut to the bytes that a block of block_len bytes has. */
+static struct plan_read read_within(const struct plan *p, int i, uint64_t block_len)
+{
+	struct plan_read read = p->reads[i];
+	int d = encoding_data_index(&p->e, read.chunk);
+	if (d < 0)
+		return read;
+	uint64_t have = 0;
+	if (block_len / p->chunk_len >= (uint64_t)d)
+		have = block_len - (uint64_t)d * p->chunk_len;
+	read.len = have > read.off ? min_u64(read.len, have - read.off) : 0;
+	return read;
+}
+
 /* Gives the plan only the bytes that the block has. */
 static void range_short(struct code_fixture *fx, const uint32_t *cost, uint64_t block,
 			struct rng *rng)
@@ -677,7 +691,7 @@ static void range_short(struct code_fixture *fx, const uint32_t *cost, uint64_t 
 		sg[i] = (struct sg){&iov[i], 1};
 	}
 	for (int i = 0; i < p->n_reads; i++) {
-		struct plan_read read = plan_read_within(p, i, block);
+		struct plan_read read = read_within(p, i, block);
 		assert_true(read.len == 0 ||
 			    read.off + read.len <= chunk_bytes(fx, read.chunk, block));
 		memcpy(fx->chunk[read.chunk] + read.off, fx->truth[read.chunk] + read.off,

@@ -81,14 +81,10 @@ static void check_classes(const struct failure *f, const uint8_t *failed)
 									 : FAILURE_LOST;
 			assert_int_equal(failure_local_class(f, at.pool, at.local_stripe), want);
 			if (want == FAILURE_LOST)
-				assert_int_equal(failure_pool_class(f, at.pool), FAILURE_LOST);
+				assert_true(failure_pool_at(f, at.pool)->catastrophic);
 			lost += want == FAILURE_LOST;
 		}
 		assert_int_equal(failure_lost_columns(f, s), lost);
-		enum failure_class want = lost == 0               ? FAILURE_NONE
-					  : lost <= l->spec.net.p ? FAILURE_RECOVERABLE
-								  : FAILURE_LOST;
-		assert_int_equal(failure_stripe_class(f, s), want);
 	}
 }
 
@@ -175,10 +171,7 @@ static void invalid_sets_of_disks_are_refused(void **state)
 	assert_int_equal(failure_local_chunks(&f, 0, l.local.stripes, NULL), -ERANGE);
 	assert_int_equal(failure_lost_columns(&f, l.stripes), -ERANGE);
 	assert_int_equal(failure_pool_counts(&f, l.pools, count), -ERANGE);
-	assert_int_equal(failure_stripe_class(&f, l.stripes), FAILURE_NONE);
 	assert_int_equal(failure_local_class(&f, l.pools, 0), FAILURE_NONE);
-	assert_int_equal(failure_pool_class(&f, 0), FAILURE_RECOVERABLE);
-	assert_int_equal(failure_pool_class(&f, 1), FAILURE_NONE);
 	failure_fini(&f);
 }
 

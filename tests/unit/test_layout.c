@@ -94,12 +94,10 @@ static void chunks_are_balanced_over_disks(void **state)
 		make_good(&l, &small[i], 7);
 		uint64_t least = UINT64_MAX, most = 0;
 		for (uint32_t d = 0; d < l.disks; d++) {
-			struct layout_iter it;
 			struct layout_ref ref;
 			uint64_t n = 0;
-			CHECK_EQ(layout_disk_stripes(&l, d, &it), 0);
-			while (layout_next(&it, &ref, NULL))
-				n++;
+			for (uint64_t slot = 0; slot < l.spec.slots; slot++)
+				n += layout_find(&l, d, slot, &ref) == 0;
 			least = min_u64(least, n);
 			most = max_u64(most, n);
 		}
@@ -110,48 +108,6 @@ static void chunks_are_balanced_over_disks(void **state)
 	}
 }
 
-static bool disk_in_stripe(const struct layout *l, uint64_t stripe, uint32_t disk,
-			   struct layout_ref *ref)
-{
-	for (uint32_t c = 0; c < l->columns; c++) {
-		for (uint32_t r = 0; r < l->rows; r++) {
-			struct layout_location at;
-			CHECK_EQ(layout_locate(l, stripe, c, r, &at), 0);
-			ref->column = c;
-			ref->row = r;
-			if (at.disk == disk)
-				return true;
-		}
-	}
-	return false;
-}
-
-static void shared_stripes_are_exactly_those_on_both_disks(void **state)
-{
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(small); i++) {
-		struct layout l;
-		make_good(&l, &small[i], 3);
-		for (uint32_t other = 1; other < l.disks; other += 1 + l.disks / 17) {
-			struct layout_iter it;
-			struct layout_ref a, b, seen = {0};
-			uint64_t found = 0, expected = 0;
-			CHECK_EQ(layout_shared_stripes(&l, 0, other, &it), 0);
-			while (layout_next(&it, &a, &b)) {
-				found++;
-				assert_int_equal(a.stripe, b.stripe);
-				assert_true(disk_in_stripe(&l, a.stripe, other, &seen));
-				assert_int_equal(b.column, seen.column);
-				assert_int_equal(b.row, seen.row);
-			}
-			for (uint64_t s = 0; s < l.stripes; s++)
-				expected += disk_in_stripe(&l, s, 0, &seen) &&
-					    disk_in_stripe(&l, s, other, &seen);
-			assert_int_equal(found, expected);
-		}
-	}
-}
-
 /* Each other disk of the pool shares the same part of a failed disk's stripes, within 6%. */
 static void declustered_rebuild_reads_spread_over_the_whole_pool(void **state)
 {
@@ -159,10 +115,10 @@ static void declustered_rebuild_reads_spread_over_the_whole_pool(void **state)
 	struct layout l;
 	make_good(&l, &(struct system){"mlec:10+2/17+3", "c/d", 12, 1, 120, 0, 60000}, 5);
 	static uint64_t load[120];
-	struct layout_iter it;
 	struct layout_ref ref;
-	CHECK_EQ(layout_disk_stripes(&l, 77, &it), 0);
-	while (layout_next(&it, &ref, NULL)) {
+	for (uint64_t slot = 0; slot < l.spec.slots; slot++) {
+		if (layout_find(&l, 77, slot, &ref) != 0)
+			continue;
 		for (uint32_t r = 0; r < l.rows; r++) {
 			struct layout_location at;
 			layout_row_at(&l, ref.pool, ref.local_stripe, r, &at);
@@ -358,17 +314,12 @@ static void lookups_outside_the_system_are_refused(void **state)
 	make_good(&l, &small[0], 0);
 	struct layout_location at, all[9];
 	struct layout_ref ref;
-	struct layout_iter it;
 	assert_int_equal(layout_locate(&l, l.stripes, 0, 0, &at), -ERANGE);
 	assert_int_equal(layout_locate(&l, 0, l.columns, 0, &at), -ERANGE);
 	assert_int_equal(layout_locate(&l, 0, 0, l.rows, &at), -ERANGE);
 	assert_int_equal(layout_locate_all(&l, l.stripes, all), -ERANGE);
 	assert_int_equal(layout_find(&l, l.disks, 0, &ref), -ERANGE);
 	assert_int_equal(layout_find(&l, 0, l.spec.slots, &ref), -ERANGE);
-	assert_int_equal(layout_disk_stripes(&l, l.disks, &it), -ERANGE);
-	assert_int_equal(layout_shared_stripes(&l, l.disks, 0, &it), -ERANGE);
-	assert_int_equal(layout_shared_stripes(&l, 0, l.disks, &it), -ERANGE);
-	assert_int_equal(layout_shared_stripes(&l, 4, 4, &it), -EINVAL);
 }
 
 int main(void)
@@ -376,7 +327,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lookups_by_slot_invert_lookups_by_stripe),
 		cmocka_unit_test(chunks_are_balanced_over_disks),
-		cmocka_unit_test(shared_stripes_are_exactly_those_on_both_disks),
 		cmocka_unit_test(declustered_rebuild_reads_spread_over_the_whole_pool),
 		cmocka_unit_test(network_declustering_spreads_over_all_racks_and_pools),
 		cmocka_unit_test(single_overlap_pools_share_at_most_one_disk),

@@ -456,7 +456,8 @@ META_TEST(bad_input_has_its_error_and_no_effect)
 	static char path[META_PATH_MAX + 2];
 	struct meta_entry e;
 	memset(path, 'a', sizeof(path));
-	CHECK_EQ(meta_resolve(fx->m, ctx, 1, (struct meta_name){path, META_PATH_MAX + 1}, &e),
+	CHECK_EQ(meta_resolve(fx->m, ctx, 1, (struct meta_name){path, META_PATH_MAX + 1}, NULL,
+			      NULL, &e),
 		 -ENAMETOOLONG);
 	CHECK_EQ(meta_lookup(fx->m, ctx, 1, (struct meta_name){path, 256}, &e), -ENAMETOOLONG);
 	CHECK_EQ(try_create(fx, 1, "", meta_id(), 0, 0), -EINVAL);
@@ -509,10 +510,10 @@ META_TEST(paths_may_be_a_thousand_levels_deep)
 		memcpy(path + 2 * (size_t)i, "/d", 3);
 	}
 	struct meta_entry e;
-	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name(path), &e), 0);
+	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name(path), NULL, NULL, &e), 0);
 	CHECK_EQ(e.id, at);
 	memcpy(path + strlen(path), "/d", 3);
-	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name(path), &e), -ELOOP);
+	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name(path), NULL, NULL, &e), -ELOOP);
 	CHECK_EQ(meta_move(fx->m, &fx->ctx,
 			   &(struct meta_move){.from_dir = META_ROOT,
 					       .from = meta_name("d"),

@@ -16,14 +16,16 @@ META_TEST(created_names_are_found)
 	CHECK_EQ(id_at(fx, dir, "a"), a);
 	CHECK_EQ(id_at(fx, dir, "b"), 0);
 	struct meta_entry e;
-	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name("/d//a"), &e), 0);
+	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name("/d//a"), NULL, NULL, &e), 0);
 	CHECK_EQ(e.id, a);
 	CHECK(e.sealed && e.kind == META_FILE);
-	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, dir, meta_name("a"), &e), 0);
-	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name("/"), &e), 0);
+	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, dir, meta_name("a"), NULL, NULL, &e), 0);
+	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name("/"), NULL, NULL, &e), 0);
 	CHECK_EQ(e.id, META_ROOT);
-	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name("/d/a/x"), &e), -ENOTDIR);
-	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name("/e/a"), &e), -ENOENT);
+	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name("/d/a/x"), NULL, NULL, &e),
+		 -ENOTDIR);
+	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name("/e/a"), NULL, NULL, &e),
+		 -ENOENT);
 	struct meta_dir d;
 	CHECK_EQ(meta_dir_get(fx->m, &fx->ctx, dir, &d), 0);
 	CHECK_EQ(d.parent, META_ROOT);
@@ -361,7 +363,7 @@ META_TEST(moves_between_directories)
 	CHECK_EQ(mv(fx, META_ROOT, "a", c, "a"), 0);
 	CHECK_EQ(mv(fx, META_ROOT, "b", a, "b"), -EINVAL);
 	struct meta_entry e;
-	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name("/b/x/a"), &e), 0);
+	CHECK_EQ(meta_resolve(fx->m, &fx->ctx, META_ROOT, meta_name("/b/x/a"), NULL, NULL, &e), 0);
 	CHECK_EQ(e.id, a);
 	/* A moved file becomes a new file object. */
 	uint64_t f = must_create(fx, b, "f");

@@ -40,7 +40,6 @@ static void a_quantile_is_within_a_bucket_of_the_exact_value(void **state)
 		qsort(v, ARRAY_LEN(v), sizeof(v[0]), compare_u64);
 		assert_int_equal(h.count, ARRAY_LEN(v));
 		assert_int_equal(h.sum_ns, sum);
-		assert_int_equal(hist_mean_ns(&h), sum / ARRAY_LEN(v));
 		assert_int_equal(h.max_ns, v[ARRAY_LEN(v) - 1]);
 		assert_int_equal(hist_quantile_ns(&h, 1), h.max_ns);
 		for (size_t percent = 50; percent < 100; percent += 7) {
@@ -57,7 +56,6 @@ static void values_outside_the_bounds_are_counted(void **state)
 	(void)state;
 	struct hist h = {0};
 	assert_int_equal(hist_quantile_ns(&h, 0.99), 0);
-	assert_int_equal(hist_mean_ns(&h), 0);
 	hist_add(&h, 0);
 	hist_add(&h, HIST_MIN_NS - 1);
 	assert_true(hist_quantile_ns(&h, 1) < HIST_MIN_NS);
@@ -84,21 +82,6 @@ static void every_bound_begins_its_own_bucket(void **state)
 			last = ns;
 		}
 	}
-}
-
-static void a_merged_histogram_has_the_values_of_both(void **state)
-{
-	(void)state;
-	struct hist a = {0}, b = {0}, both = {0};
-	struct rng rng;
-	rng_init(&rng, 5);
-	for (int i = 0; i < 1000; i++) {
-		uint64_t ns = rng_below(&rng, 1ULL << rng_below(&rng, 45));
-		hist_add(i % 3 == 0 ? &a : &b, ns);
-		hist_add(&both, ns);
-	}
-	hist_merge(&a, &b);
-	assert_memory_equal(&a, &both, sizeof(a));
 }
 
 /* Returns the number at the end of the first line with this prefix. */
@@ -146,7 +129,6 @@ int main(void)
 		cmocka_unit_test(a_quantile_is_within_a_bucket_of_the_exact_value),
 		cmocka_unit_test(values_outside_the_bounds_are_counted),
 		cmocka_unit_test(every_bound_begins_its_own_bucket),
-		cmocka_unit_test(a_merged_histogram_has_the_values_of_both),
 		cmocka_unit_test(the_text_is_a_prometheus_histogram),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

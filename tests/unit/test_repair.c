@@ -398,48 +398,6 @@ static void r_min_decodes_rows_that_serve_several_columns(void **state)
 	assert_int_equal(t.local_writes, 2 * l.stripes);
 }
 
-static bool same_step(const struct repair_step *a, const struct repair_step *b)
-{
-	return a->kind == b->kind && a->stripe == b->stripe && a->line == b->line &&
-	       a->reads_n == b->reads_n && a->writes_n == b->writes_n &&
-	       (a->writes_n == 0 || a->writes[0].disk == b->writes[0].disk);
-}
-
-static void a_plan_continues_from_a_saved_cursor(void **state)
-{
-	(void)state;
-	static struct repair_step step, other;
-	struct rng rng;
-	rng_init(&rng, 3);
-	for (size_t i = 0; i < SMALL_PLANNED; i++) {
-		struct layout l;
-		struct failure f;
-		uint32_t disks[12];
-		system_need(&l, &small[i], 9);
-		uint32_t n = draw_disks(&rng, &l, 5, disks, 0);
-		CHECK_EQ(failure_init(&f, &l, disks, n), 0);
-		for (int m = 0; m < 4; m++) {
-			struct repair_policy policy = {.method = (enum repair_method)m};
-			struct repair_plan *a, *b;
-			CHECK_EQ(repair_plan_open(&a, &f, &policy, NULL), 0);
-			CHECK_EQ(repair_plan_open(&b, &f, &policy, NULL), 0);
-			bool more = true;
-			while (more) {
-				struct repair_cursor at = repair_plan_tell(a);
-				repair_plan_seek(b, &at);
-				more = repair_plan_next(a, &step);
-				assert_int_equal(repair_plan_next(b, &other), more);
-				if (more)
-					assert_true(same_step(&step, &other));
-			}
-			assert_false(repair_plan_next(a, &step));
-			repair_plan_close(a);
-			repair_plan_close(b);
-		}
-		failure_fini(&f);
-	}
-}
-
 /* Runs at most `steps` steps; returns the cursor behind them. */
 static struct repair_cursor run_some(struct world *w, const struct failure *f,
 				     const struct repair_policy *policy,
@@ -689,7 +647,6 @@ int main(void)
 		cmocka_unit_test(plans_rebuild_every_chunk_from_chunks_that_are_there),
 		cmocka_unit_test(later_methods_send_less_over_the_network),
 		cmocka_unit_test(r_min_decodes_rows_that_serve_several_columns),
-		cmocka_unit_test(a_plan_continues_from_a_saved_cursor),
 		cmocka_unit_test(plans_use_the_results_of_earlier_plans),
 		cmocka_unit_test(r_all_continues_after_its_past),
 		cmocka_unit_test(a_disk_that_fails_after_r_all_wrote_to_it_is_repaired),

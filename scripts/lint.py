@@ -56,7 +56,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.<$}])/(?:work|home|root|Users|mnt)/[\w.]")
 
 def sources(*suffixes):
     """Source files of the project with these suffixes."""
-    return sorted(p for top in ("src", "include", "tests", "bench") for p in (ROOT / top).rglob("*")
+    return sorted(p for top in ("src", "include", "python", "tests", "bench") for p in (ROOT / top).rglob("*")
                   if p.suffix in suffixes and p.is_file())
 
 

@@ -178,12 +178,9 @@ def stage_fuzz():
     return count
 
 
-def stage_blackbox():
-    folder = ROOT / "tests" / "blackbox"
-    if not folder.is_dir():
-        return Count(note="no black-box tests in this tree")
-    call(["./dev", "deps", "fire"])  # cases that miss something say so and are skipped
-    results = BUILD / "blackbox.xml"
+def pytest_stage(folder):
+    """Runs the tests of a folder by pytest and counts their results."""
+    results = BUILD / f"{folder.name}.xml"
     results.unlink(missing_ok=True)
     done = call([sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider",
                  "-n", CORES + 1, "--dist", "loadfile", f"--junitxml={results}", folder])
@@ -198,6 +195,25 @@ def stage_blackbox():
         count.failed = max(count.failed, 1)
         count.reports.append(done.stdout)
     return count
+
+
+def stage_blackbox():
+    folder = ROOT / "tests" / "blackbox"
+    if not folder.is_dir():
+        return Count(note="no black-box tests in this tree")
+    call(["./dev", "deps", "fire"])  # cases that miss something say so and are skipped
+    return pytest_stage(folder)
+
+
+def stage_python():
+    """Runs the tests of the Python package; some of them use the sanitized extension."""
+    call(["./dev", "deps", "python"])  # cases that miss a package say so and are skipped
+    failure = build("asan")
+    if failure is not None:
+        count = Count()
+        count.fail(f"cannot build asan:\n{failure}")
+        return count
+    return pytest_stage(ROOT / "tests" / "python")
 
 
 def stage_coverage():
@@ -221,6 +237,7 @@ def stage_coverage():
 STAGES = {
     "unit": ("unit (asan, ubsan)", "asan", stage_unit),
     "blackbox": ("blackbox", "release", stage_blackbox),
+    "python": ("python", "release", stage_python),
     "threads": ("threads (tsan)", "tsan", stage_threads),
     "fuzz": ("fuzz", "smoke", stage_fuzz),
     "coverage": ("coverage", "coverage", stage_coverage),

@@ -44,6 +44,8 @@ static const struct command server_commands[] = {
 static const struct command study_commands[] = {
 	{"durability", "compare codes, placements and repair methods", cmd_durability,
 	 "burst nines repair trace compare advise encode"},
+	{"placement", "choose flash or disk for new files: traces, models, savings", cmd_placement,
+	 "generate"},
 	{"code", "explain an erasure code: overhead, tolerance, layout, repair", cmd_code,
 	 "explain"},
 };

@@ -140,9 +140,7 @@ static void sim_at_wait(struct rt_loop *l)
 
 static struct sim_loop *sim_loop_new(struct sim_node *n)
 {
-	struct sim_loop *l = calloc(1, sizeof(*l));
-	if (l == NULL)
-		sim_panic(n->sim, "out of memory", n->name, 0);
+	struct sim_loop *l = sim_need(calloc(1, sizeof(*l)));
 	loop_init(&l->base, &sim_world, &n->sim->sched, rng_u64(&n->sim->rng));
 	l->node = n;
 	l->inbox_last = &l->inbox_first;
@@ -426,8 +424,8 @@ void sim_rack_hit(void *ctx)
 
 struct sim_node *sim_node_add(struct sim *s, const char *name, unsigned rack)
 {
-	struct sim_node *n = calloc(1, sizeof(*n));
-	if (n == NULL || strlen(name) >= sizeof(n->name))
+	struct sim_node *n = sim_need(calloc(1, sizeof(*n)));
+	if (strlen(name) >= sizeof(n->name))
 		sim_panic(s, "cannot add a node", name, rack);
 	n->sim = s;
 	n->id = s->node_count++;

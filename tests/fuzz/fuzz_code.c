@@ -61,8 +61,8 @@ struct block {
 	struct encoding e;
 	int total;
 	size_t len;
-	uint8_t *memory, *expected; /* chunk after chunk */
-	struct iovec *iov;          /* two for each chunk */
+	uint8_t *memory, *expected; /* the bytes of all chunks, one chunk after the other */
+	struct iovec *iov;          /* two segments for each chunk */
 	struct sg *sg;
 	uint32_t *cost;
 	int *lost;
@@ -149,7 +149,7 @@ static void check_losses(struct block *b)
 	int known = code_health(b->codec, b->lost, b->n_lost, &h);
 	int err = plan_rebuild(b->codec, b->len, b->cost, b->lost, b->n_lost, &p);
 	if (known == -EFBIG || err == -EFBIG)
-		goto out; /* too large to build */
+		goto out; /* the code is too large to be built */
 	assert(known == 0 || known == -EINVAL);
 	if (known != 0 || b->n_lost == 0) {
 		assert(err == -EINVAL);

@@ -59,7 +59,9 @@ static bool written_has(const struct written *w, uint64_t stripe, const struct r
 	return false;
 }
 
-/* Fails the disk, or its replacement. */
+/*
+ * Notes that the disk, or the disk that replaced it, has failed: the chunks written to it are lost.
+ */
 static void written_lose(struct written *w, uint32_t disk)
 {
 	size_t kept = 0;

@@ -35,13 +35,13 @@
 #define SLEEP_NS (30 * NS_PER_S)   /* shortest sleep; two epochs take about as long */
 #define HOLD_NS (60 * NS_PER_S)    /* shortest hold of a log; the longest is twice that */
 #define ABSENCE_NS (20 * NS_PER_S) /* longer than the delay of a repair of a silent node */
-#define NODES_MAX 24               /* including replacements of lost nodes */
-#define DISKS_MAX 2                /* of one node */
-#define MEMBERS 3                  /* of a pool */
+#define NODES_MAX 24 /* largest number of nodes, including replacements of lost nodes */
+#define DISKS_MAX 2  /* largest number of disks of one node */
+#define MEMBERS 3    /* number of member disks of a pool */
 #define SERVERS_MAX 2
 #define JANITORS_MAX 2
 #define CLIENTS_MAX 3
-#define SLEEPERS_MAX 2 /* processes that sleep in a round */
+#define SLEEPERS_MAX 2 /* largest number of processes that are paused for long in a round */
 #define WORKERS 2      /* fibers of a client with files of their own */
 #define FILES_MAX 160
 #define DIRS_MAX 24
@@ -67,7 +67,7 @@ struct fixed {
 };
 
 struct plan {
-	unsigned racks, nodes, disks; /* disks: per node */
+	unsigned racks, nodes, disks; /* racks, nodes, and disks of each node */
 	bool pools;                   /* the only disk of each node is a pool 2+1 */
 	bool spares;                  /* each pool has a spare drive */
 	unsigned flash_racks;         /* racks in which the second disk of each node is flash */
@@ -76,12 +76,12 @@ struct plan {
 	uint64_t faulty_ns; /* time with faults in each round */
 	uint64_t pause_ns;  /* longest pause between two operations of a worker */
 	uint64_t grace_ns;
-	uint64_t quota_bytes; /* 0: none */
+	uint64_t quota_bytes; /* quota of the clients' tenant in bytes; 0: none */
 	bool blackouts;       /* all nodes, or all of a rack, lose power at once at random times */
 	bool drains;          /* an operator drains a node in each round */
-	bool compacts;        /* janitors compact */
+	bool compacts;        /* janitors compact blocks */
 	bool policy;          /* a policy re-encodes sealed files to the last of the encodings */
-	unsigned method;      /* enum janitor_method */
+	unsigned method;      /* enum janitor_method: how pools are repaired */
 	bool fast_janitors;   /* janitors begin a round every second or two */
 	bool strikes;         /* all nodes lose power right after an acknowledgement */
 	bool freezes;         /* a metadata server stands still during a rename */
@@ -131,7 +131,7 @@ struct worker_state {
 	unsigned count;
 	struct model_dir dirs[DIRS_MAX]; /* without the two top directories */
 	unsigned dir_count;
-	unsigned done;   /* number of operations in this round */
+	unsigned done;   /* number of operations that the client has ended in this round */
 	unsigned rested; /* number of the last rest that it reached: world.rests */
 	bool busy;       /* an operation is running; after a crash it is in doubt */
 	bool ready;      /* the two top directories exist */
@@ -144,7 +144,8 @@ struct world {
 	struct sim *sim;
 	struct scenario_result *out;
 	struct plan plan;
-	bool over; /* damage beyond what the encodings tolerate */
+	/* more damage happened than the encodings tolerate, so contents are not checked */
+	bool over;
 	struct model model;
 	struct kv_mem *kv;
 	struct role servers[SERVERS_MAX], janitors[JANITORS_MAX], clients[CLIENTS_MAX];
@@ -156,7 +157,7 @@ struct world {
 	unsigned shared_rested[CLIENTS_MAX], holder_rested;
 	struct contest *contest;
 	struct engine *engines[CLIENTS_MAX]; /* NULL while the client does not run */
-	unsigned round;                      /* from 1 */
+	unsigned round;                      /* number of the current round, from 1 */
 	bool working;                        /* clients work; else they come to rest */
 	unsigned rests;                      /* number of rests until now */
 	bool last;                           /* this is the last round */
@@ -168,15 +169,15 @@ struct world {
 	uint64_t refused; /* number of failed reads of the checker */
 	struct fixed fixed;
 	unsigned slept;           /* number of processes put to sleep in this round */
-	struct sim_node *sleeper; /* the last of them */
+	struct sim_node *sleeper; /* the process that was paused last */
 	uint64_t end_ns;          /* end of the faults of this round */
 	bool away;       /* a node was paused for long in this round, or several were lost */
 	uint64_t cut_ns; /* time of the next change of a cut; 0: none */
-	struct sim_node *frozen;    /* paused server; the client is cut off from it at cut_ns */
-	uint64_t thaw_ns;           /* end of its pause */
-	unsigned requested_count;   /* so many in this round yet */
-	uint64_t texts;             /* number of the next content */
-	struct rng rng;             /* draws of the scenario itself */
+	struct sim_node *frozen;  /* paused server; the client is cut off from it at cut_ns */
+	uint64_t thaw_ns;         /* time at which its pause ends */
+	unsigned requested_count; /* number of faults that workers requested in this round */
+	uint64_t texts;           /* number of the next content to write */
+	struct rng rng; /* draws the decisions of the scenario; the simulator has its own */
 	void (*client)(void *role); /* main function of clients */
 	void *ctx;                  /* state of the scenario */
 	/* State of the checker: */

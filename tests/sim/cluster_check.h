@@ -33,7 +33,7 @@ struct checker {
 	struct meta_client *meta;
 	struct meta_call root;
 	uint64_t begin_ns;
-	struct map wanted;      /* hash of (disk, chunk) -> itself */
+	struct map wanted;      /* hashes of (disk, chunk) that records name */
 	struct map blocks_seen; /* block -> struct block_seen */
 	struct short_pool short_pools[NODES_MAX];
 };

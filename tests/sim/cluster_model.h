@@ -35,7 +35,7 @@ enum model_state {
 	MODEL_NEVER, /* no client has created it */
 	MODEL_MAYBE, /* an operation is running, or its outcome is unknown */
 	MODEL_THERE,
-	MODEL_GONE, /* removed or renamed away, acknowledged */
+	MODEL_GONE, /* a client has removed it or renamed it away, and this was acknowledged */
 };
 
 struct model_file {
@@ -53,7 +53,7 @@ struct model_file {
 	unsigned version;
 	bool alt;
 	uint64_t text;
-	uint64_t size;     /* acknowledged bytes */
+	uint64_t size;     /* number of acknowledged bytes */
 	uint64_t size_max; /* bytes with appends in doubt, of a log */
 	/* The other name while the file is renamed, and if that is in doubt: exactly one of both exists. */
 	struct model_file *twin;
@@ -74,7 +74,7 @@ struct model_dir {
 };
 
 struct model {
-	char *violation; /* the first violation; VIOLATION_BYTES */
+	char *violation; /* text of the first violation, of VIOLATION_BYTES bytes; empty: none */
 	/* Gets a line for every change and its result. May be NULL. */
 	void (*note)(void *ctx, const char *text);
 	void *note_ctx;

@@ -143,7 +143,7 @@ void block_compare(struct checker *k, const struct meta_block_at *at)
 		rc = block_get(k, at, &a, &now);
 		if (rc == 0)
 			rc = block_recode(k, &now);
-		else if (rc == -ENOENT) /* compacted or re-encoded */
+		else if (rc == -ENOENT) /* the block was compacted or re-encoded */
 			rc = 0;
 	}
 	if (rc != 0)

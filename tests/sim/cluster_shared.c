@@ -36,7 +36,7 @@ struct contest {
 	 * once.
 	 */
 	bool removed[CONTEST_VALUES];
-	bool ready; /* the directories exist */
+	bool ready; /* the directories of the contest exist */
 };
 
 struct contest *contest_new(void)

@@ -16,7 +16,7 @@
 #define WATCH_NS (2 * NS_PER_S)
 #define ASK_NS NS_PER_S
 #define PAGE 32
-#define NAMED_MAX 256 /* chunks of one disk */
+#define NAMED_MAX 256 /* largest number of chunks of one disk that are compared */
 
 struct watch {
 	struct world *world;

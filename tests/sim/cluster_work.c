@@ -206,7 +206,7 @@ static void op_pack(struct worker *k)
 	struct terrane_small small[SMALL_MAX] = {0};
 	uint8_t *bytes[SMALL_MAX] = {0};
 	unsigned n = 0;
-	for (; n < SMALL_MAX; n++) { /* in drawn directories of the worker */
+	for (; n < SMALL_MAX; n++) { /* the directories are drawn from those of the worker */
 		struct model_file *f = files[n] = file_new(k, NULL);
 		if (f == NULL)
 			break;

@@ -339,7 +339,7 @@ static void janitor_main(void *arg)
 		.disk_bytes_per_s = 1000000000,
 		.rack_bytes_per_s = 10000000000,
 		.survey_ns = (fast ? 6 : 15) * NS_PER_S,
-		.dead_percent = w->plan.compacts ? 50 : 100, /* 100: never */
+		.dead_percent = w->plan.compacts ? 50 : 100, /* 100: never compact */
 		.method = (enum janitor_method)w->plan.method,
 		.fabric = *world_fabric(),
 	};

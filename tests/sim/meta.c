@@ -42,7 +42,7 @@ enum ask { ASK_NOTHING, ASK_CREATE, ASK_REMOVE, ASK_RENAME, ASK_MOVE };
  */
 struct worker_state {
 	uint64_t id[DIRS][NAMES];
-	/* The request without an answer: */
+	/* The request that was sent last, while its answer is missing: */
 	enum ask ask;
 	unsigned dir, to_dir, name, to_name;
 	uint64_t file, request;

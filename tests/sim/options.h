@@ -14,19 +14,20 @@ struct options {
 	bool seeds_given;
 	uint64_t seed_first;
 	uint64_t seed_last;
-	double minutes; /* time limit; 0: none */
+	double minutes; /* time limit in minutes; 0: none */
 	unsigned jobs;
 	uint64_t spread; /* places of each column of a list; 0: all */
 	const char
 		*die; /* for tests: "abort", "address" or "hang" at the end of each seed; or NULL */
 	double repeat; /* share of the seeds run twice, to compare their traces */
 	enum bug bug;
-	bool plants; /* hunt each bug of the scenario */
+	/* runs the scenario with each of its planted bugs and expects that each is found */
+	bool plants;
 	bool shrink;
 	bool hunt;  /* stop at the first failure; without one the run has failed */
 	bool swarm; /* draw which faults are on, and how hard, from the seed */
 	bool rate_set[SIM_FAULT_COUNT];
-	double rate[SIM_FAULT_COUNT]; /* valid where rate_set */
+	double rate[SIM_FAULT_COUNT]; /* rate of each fault; valid where rate_set is true */
 	double scale;
 	struct scenario_input limits;
 	bool trace;

@@ -15,16 +15,16 @@
 /* The seed of a run, and limits on what it draws. 0: no limit. */
 struct scenario_input {
 	uint64_t seed;
-	unsigned clients; /* most clients */
+	unsigned clients; /* largest number of clients */
 	unsigned seconds; /* longest time with faults in a round */
 	unsigned ops;     /* most operations of each worker in a round */
-	unsigned rounds;  /* most rounds of faults and healing */
+	unsigned rounds;  /* largest number of rounds of faults and healing */
 	bool single;      /* the seed drew a single kind of fault */
 	uint32_t ops_off; /* mask of kinds of operations that workers leave out */
 };
 
 #define SCENARIO_NOTES 40
-#define SCENARIO_OPS_MAX 20 /* kinds of operations */
+#define SCENARIO_OPS_MAX 20 /* largest number of kinds of operations */
 #define SCENARIO_ROW_MAX 256
 
 struct scenario_result {

@@ -56,10 +56,11 @@ struct service {
 
 struct operation {
 	const char *name;
-	const char *encoding; /* of the new blocks; NULL: unchanged */
+	const char *encoding; /* encoding of the new blocks; NULL: unchanged */
 	uint64_t size;
-	bool log;                      /* works on a log, else on a sealed file */
-	const struct service *service; /* NULL: an operation of the client */
+	bool log; /* works on a log, else on a sealed file */
+	/* the service that runs; NULL: the client runs an operation */
+	const struct service *service;
 };
 
 struct wait_place {
@@ -223,7 +224,7 @@ static const struct operation operations[] = {
 	{"log", "r3", 0, false, NULL},
 	{"append", "r3", 0, true, NULL},
 	{"seal", NULL, 0, true, NULL},
-	{"seal", "rs:2+1", 0, true, NULL}, /* with re-encoding */
+	{"seal", "rs:2+1", 0, true, NULL}, /* sealing re-encodes the file */
 	{"remove", "r3", 0, true, NULL},
 	{"remove", "rs:2+1", 0, false, NULL},
 	{"rename", "rs:2+1", 0, false, NULL},
@@ -232,7 +233,7 @@ static const struct operation operations[] = {
 	{"replace", "rs:2+1", TWO_BLOCKS, false, NULL},
 	{"rename-onto", "rs:2+1", 0, false, NULL},
 	{"mkdir", "r3", 5000, false, NULL},
-	{"move-dir", "rs:2+1", 0, false, NULL}, /* with a file in it */
+	{"move-dir", "rs:2+1", 0, false, NULL}, /* the directory has a file in it */
 	{"repair", "rs:2+1", 0, false, &repair},
 	{"drain", "rs:2+1", 0, false, &drain},
 	{"collect", "rs:2+1", 0, false, &collect},

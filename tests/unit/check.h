@@ -16,7 +16,7 @@
 
 /* Prints what a fixture knows about a failure: its seed, the simulator's trace. */
 struct check_hook {
-	void (*print)(void *ctx); /* NULL: nothing to print */
+	void (*print)(void *ctx); /* prints what the fixture knows; NULL: nothing is printed */
 	void *ctx;
 };
 

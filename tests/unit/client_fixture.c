@@ -197,10 +197,10 @@ struct cluster_plan {
 	unsigned nodes, disks;
 	bool meta, pools, wide, outside;
 	uint64_t kv_timeout_ns;
-	unsigned rack_nodes; /* 0: one */
-	uint64_t disk_bytes; /* 0: DISK_BYTES */
+	unsigned rack_nodes; /* nodes of each rack; 0: one */
+	uint64_t disk_bytes; /* size of each disk in bytes; 0: DISK_BYTES */
 	unsigned flash_nodes;
-	uint64_t storm; /* a seed; 0: none */
+	uint64_t storm; /* seed of the faults; 0: no faults */
 };
 
 /* The faults of a storm: none of them loses a stored byte permanently. */

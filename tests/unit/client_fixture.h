@@ -25,7 +25,7 @@ struct fixture_node {
 	unsigned index;
 	struct sim_node *node;
 	struct sim_disk *disks[FIXTURE_DISKS_MAX];
-	unsigned drive; /* how often its drive was replaced */
+	unsigned drive; /* number of times that the disk's drive was replaced */
 };
 
 struct client_fixture {
@@ -33,38 +33,42 @@ struct client_fixture {
 	struct sim *sim;
 	struct fixture_node nodes[FIXTURE_NODES_MAX];
 	unsigned node_count;
-	unsigned disk_count;  /* of each node */
-	unsigned rack_nodes;  /* in a rack */
-	unsigned flash_nodes; /* the second disk of so many nodes is flash */
+	unsigned disk_count; /* number of disks of each node */
+	unsigned rack_nodes; /* number of nodes of each rack */
+	/* the second disk of this number of nodes is flash; the nodes are the first ones */
+	unsigned flash_nodes;
 	uint64_t disk_bytes;
 	struct sim_node *client;
-	struct sim_node *meta;  /* NULL: there is none */
-	struct sim_node *other; /* a further process, for a test */
-	bool pools;             /* the first disk of each node is a pool 2+1 of three folders, */
-	bool wide;              /* or declustered over six, */
-	/* with repair left to the janitor when the pool lost more than its code tolerates */
+	struct sim_node *meta;  /* machine of the metadata server; NULL: the cluster has none */
+	struct sim_node *other; /* machine of an additional process that a test may start */
+	bool pools;             /* the first disk of each node is a 2+1 pool of three folders */
+	bool wide;              /* the pools are declustered over six folders */
+	/* a pool that lost more than its code tolerates leaves all repair to the janitor */
 	bool outside;
-	uint64_t sick; /* a disk whose node reports this state: */
+	uint64_t sick; /* id of a disk whose node reports the state below; 0: none */
 	enum cluster_state sick_health;
 	struct kv_mem *kv;
-	struct kv *store; /* the metadata server's store */
+	struct kv *store; /* store of the metadata server */
 	void (*body)(struct client_fixture *fx);
 	bool done;
-	/* Requests of the body to the world: see fixture_do. */
+	/*
+	 * A function that the body asks the test program to call outside of the simulation: see
+	 * fixture_do.
+	 */
 	void (*act)(struct client_fixture *fx, uint64_t arg);
 	uint64_t act_arg;
-	/* For the body: */
+	/* For the body of the test: */
 	struct cluster map;
 	struct fabric fabric;
 	struct engine *engine;
 };
 
-/* Runs the body with a cluster of so many nodes. */
+/* Runs the body in a cluster with this number of nodes and no metadata server. */
 void fixture_run(unsigned nodes, unsigned disks, void (*body)(struct client_fixture *fx));
 
 /* Also starts a metadata server; nodes register themselves. */
 void fixture_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_fixture *fx));
-/* A test in a cluster with metadata, whose body follows. */
+/* Defines a test in a cluster with metadata; its body follows. */
 #define CLIENT_TEST(name, nodes, disks)                     \
 	static void name##_body(struct client_fixture *fx); \
 	static void name(void **state)                      \
@@ -74,58 +78,78 @@ void fixture_run_all(unsigned nodes, unsigned disks, void (*body)(struct client_
 	}                                                   \
 	static void name##_body(struct client_fixture *fx)
 
-/* Also puts several nodes into each rack, in order; or sets the size of the disks. */
+/*
+ * Like fixture_run_all; also puts several nodes into each rack, in order, or sets the size of the
+ * disks.
+ */
 void fixture_run_racks(unsigned nodes, unsigned rack_nodes,
 		       void (*body)(struct client_fixture *fx));
 void fixture_run_small(unsigned nodes, uint64_t disk_bytes,
 		       void (*body)(struct client_fixture *fx));
-/* Also gives each node two disks of that size (0: the usual); the second disk of the first nodes
- * is flash. */
+/*
+ * Like fixture_run_all; also gives each node two disks of that size (0: DISK_BYTES), the second of
+ * which is flash on the first nodes.
+ */
 void fixture_run_media(unsigned nodes, unsigned flash_nodes, uint64_t disk_bytes,
 		       void (*body)(struct client_fixture *fx));
-/* Also lets calls of the metadata store fail: fx->kv. */
+/* Like fixture_run_all; also lets calls of the metadata store fail: fx->kv. */
 void fixture_run_faulty(unsigned nodes, void (*body)(struct client_fixture *fx));
-/* Also injects faults of the network, processes and disks, drawn from the seed. The metadata
- * server and the client have none, and no stored byte is lost permanently. fixture_quiet ends
- * them. */
+/*
+ * Like fixture_run_all; also injects faults of the network, processes and disks, drawn from the
+ * seed. The metadata server and the client get no faults, and no stored byte is lost permanently.
+ * fixture_quiet ends the faults.
+ */
 void fixture_run_storm(unsigned nodes, uint64_t seed, void (*body)(struct client_fixture *fx));
-void fixture_quiet(struct client_fixture *fx, uint64_t unused); /* an act */
-/* Also uses a pool in place of each node's disk. */
+/* Ends all faults. A function for fixture_do. */
+void fixture_quiet(struct client_fixture *fx, uint64_t unused);
+/* Like fixture_run_all, with a pool in place of each node's disk. */
 void fixture_run_pools(unsigned nodes, void (*body)(struct client_fixture *fx));
-/* Also uses a declustered pool 2+1 of six folders. */
+/* Like fixture_run_all, with a declustered 2+1 pool of six folders in place of each node's disk. */
 void fixture_run_wide_pools(unsigned nodes, void (*body)(struct client_fixture *fx));
-/* Also uses a pool 3+1 that leaves repair to the janitor when it lost more than its code
- * tolerates. */
+/*
+ * Like fixture_run_all, with a 3+1 pool that leaves repair to the janitor when it lost more than
+ * its code tolerates.
+ */
 void fixture_run_outside_pools(unsigned nodes, void (*body)(struct client_fixture *fx));
 int fixture_engine_open(struct client_fixture *fx, const struct fabric_options *o,
 			struct engine **out);
 
-/* Calls act(b, arg) outside of every process and waits for its end. For the body. */
+/*
+ * Calls act(fx, arg) outside of every simulated process and waits until it has returned. For the
+ * body of the test.
+ */
 void fixture_do(struct client_fixture *fx, void (*act)(struct client_fixture *fx, uint64_t arg),
 		uint64_t arg);
 
-/* Acts. The argument is a disk; acts on a node take any disk of it. */
-void fixture_kill_node(struct client_fixture *fx, uint64_t disk);  /* permanently */
+/*
+ * Functions for fixture_do. The argument is the number of a disk; functions that concern a node
+ * take any disk of it.
+ */
+/* kills the node; it does not restart by itself */
+void fixture_kill_node(struct client_fixture *fx, uint64_t disk);
 void fixture_start_node(struct client_fixture *fx, uint64_t disk); /* restarts a killed node */
 void fixture_add_node(struct client_fixture *fx, uint64_t unused); /* adds a node */
 /* restarts a killed node with empty drives */
 void fixture_new_drives(struct client_fixture *fx, uint64_t disk);
-void fixture_cut_node(struct client_fixture *fx,
-		      uint64_t disk); /* partitions the node until it is healed */
+/* cuts the node off the network until the network is healed */
+void fixture_cut_node(struct client_fixture *fx, uint64_t disk);
 void fixture_heal(struct client_fixture *fx, uint64_t unused);
 
-/* Flips a stored bit of a chunk. */
+/* Flips a bit of a chunk on its disk. */
 void fixture_flip(struct client_fixture *fx, uint64_t disk, struct chunk_id id, uint64_t at);
-/* Damages both headers of a chunk, so that its label is lost. */
+/* Damages both headers of a chunk on its disk, so that its label is unreadable. */
 void fixture_ruin(struct client_fixture *fx, uint64_t disk, struct chunk_id id);
 /* Damages every row of a chunk in a pool. */
 void fixture_ruin_rows(struct client_fixture *fx, uint64_t disk, struct chunk_id id);
 
-/* The fabric of the body, with a map of the whole cluster. */
+/* Initializes a fabric for the body, with a map of all nodes and disks. */
 void fixture_fabric_open(struct client_fixture *fx, const struct fabric_options *o);
 void fixture_fabric_close(struct client_fixture *fx);
 
-/* Byte `at` of the endless text number `text`. */
+/*
+ * Returns the byte at position `at` of text number `text`; each text is an endless sequence of
+ * bytes.
+ */
 uint8_t fixture_byte(uint64_t text, uint64_t at);
 void fixture_fill(uint64_t text, uint64_t at, void *bytes, size_t len);
 /* Returns whether the bytes are those of the text. */

@@ -29,9 +29,9 @@ struct code_fixture {
 	const struct encoding *e;
 	int data, total;
 	size_t len;
-	uint8_t **memory; /* as allocated */
-	uint8_t **chunk;  /* len bytes each */
-	uint8_t **truth;  /* copies made by fixture_remember() */
+	uint8_t **memory; /* memory of each chunk, as allocated */
+	uint8_t **chunk;  /* the chunks, of len bytes each */
+	uint8_t **truth;  /* copies of the chunks, made by fixture_remember() */
 	struct iovec *iov;
 	struct sg *sg;
 };
@@ -45,13 +45,13 @@ static inline struct encoding fixture_parse(const char *text)
 	return e;
 }
 
-/* The segments of a chunk. */
+/* Returns the segments of a chunk. */
 static inline struct iovec *fixture_iov(const struct code_fixture *fx, int chunk)
 {
 	return fx->iov + (ptrdiff_t)chunk * FIXTURE_SEGMENTS;
 }
 
-/* One segment for each chunk. */
+/* Makes one segment of each chunk. */
 static inline void fixture_flat(struct code_fixture *fx)
 {
 	for (int i = 0; i < fx->total; i++) {
@@ -61,7 +61,7 @@ static inline void fixture_flat(struct code_fixture *fx)
 	}
 }
 
-/* Up to FIXTURE_SEGMENTS segments for each, some of them empty. */
+/* Cuts each chunk into up to FIXTURE_SEGMENTS segments, some of them empty. */
 static inline void fixture_cut(struct code_fixture *fx, struct rng *rng)
 {
 	for (int i = 0; i < fx->total; i++) {
@@ -78,7 +78,7 @@ static inline void fixture_cut(struct code_fixture *fx, struct rng *rng)
 	}
 }
 
-/* Random data, random bytes in the parities; flat. */
+/* Fills the data chunks and the parities with random bytes, one segment for each chunk. */
 static inline void fixture_init(struct code_fixture *fx, const struct encoding *e,
 				const struct kernel *kernel, size_t len, struct rng *rng)
 {
@@ -219,7 +219,10 @@ static inline bool oracle_tolerates(struct rank_oracle *o, const int *lost, int 
 	return oracle_rank(o, marks) == o->fx.data;
 }
 
-/* The next set of `n` numbers below `limit` in lexical order, in place; false after the last. */
+/*
+ * Changes a set of `n` ascending numbers below `limit` to the next set in lexical order. Returns
+ * false after the last set.
+ */
 static inline bool next_combination(int *set, int n, int limit)
 {
 	int i = n - 1;
@@ -239,7 +242,7 @@ static inline void first_combination(int *set, int n)
 		set[i] = i;
 }
 
-/* n different numbers below limit, in random order. */
+/* Draws n different numbers below limit, in random order. */
 static inline void random_set(struct rng *rng, int *set, int n, int limit)
 {
 	for (int i = 0; i < n; i++) {

@@ -44,13 +44,16 @@ struct state {
 	uint32_t value[HISTORY_KEYS];
 };
 
-/* One level of the search: the operation that was placed here, and the next one to try. */
+/*
+ * One level of the search: the operation that was placed at this position, and the next operation
+ * to try there.
+ */
 struct frame {
 	struct state before; /* the state before `chosen` was taken */
 	size_t chosen;
 	size_t taken_mark; /* length of search.taken before `chosen` */
-	size_t next;       /* the next operation to try */
-	size_t first;      /* every operation before it is placed */
+	size_t next;       /* index of the next operation to try */
+	size_t first;      /* all operations with a smaller index are placed */
 };
 
 struct search {
@@ -60,7 +63,7 @@ struct search {
 	size_t taken_count;
 	size_t must_left; /* operations with a known result that are not placed */
 	struct state state;
-	uint64_t hash[2]; /* of the set of placed operations */
+	uint64_t hash[2]; /* hash of the set of placed operations */
 	struct frame *frames;
 	size_t depth;
 	/* Lowe's memory: configurations (placed set and state) that lead to no complete order */
@@ -95,7 +98,9 @@ static bool changes(const struct history_op *op)
 	return op->kind == HISTORY_TXN && op->result != HISTORY_REFUSED;
 }
 
-/* Returns whether the operation in this state gives the result that its client got. */
+/*
+ * Returns whether the operation, placed in this state, gives the result that its client received.
+ */
 static bool fits(const struct state *s, const struct history_op *op)
 {
 	if (op->kind == HISTORY_READ) {
@@ -140,7 +145,10 @@ static void untake_to(struct search *s, size_t mark)
 	}
 }
 
-/* Returns the earliest return of an operation that is not placed: one that started later cannot come next. */
+/*
+ * Returns the earliest return of an operation that is not placed: an operation that started later
+ * cannot come next in the order.
+ */
 static uint64_t horizon(const struct search *s, size_t first)
 {
 	uint64_t min = HISTORY_NEVER;
@@ -176,7 +184,7 @@ static void config_hash(const struct search *s, uint64_t out[2])
 		out[0] = mix_u64(out[0] + s->state.value[k] + 1);
 		out[1] = mix_u64(out[1] * 3 + s->state.value[k] + 1);
 	}
-	out[0] |= 1; /* 0 marks a free slot */
+	out[0] |= 1; /* so that no hash is 0, which marks a free slot */
 }
 
 static void seen_place(uint64_t (*table)[2], size_t cap, const uint64_t h[2])

@@ -28,7 +28,7 @@ enum history_result { HISTORY_APPLIED, HISTORY_REFUSED, HISTORY_UNKNOWN };
 
 /* Values are numbers; 0 stands for absent. */
 struct history_item {
-	enum history_check_kind check; /* in a check */
+	enum history_check_kind check; /* kind of the check, for an entry of the list of checks */
 	unsigned key;
 	uint32_t value;
 };
@@ -37,17 +37,17 @@ struct history_op {
 	enum history_kind kind;
 	unsigned client;
 	uint64_t invoked;
-	uint64_t returned; /* HISTORY_NEVER: in doubt */
-	/* HISTORY_READ: the values of the keys in mask, at one instant */
+	uint64_t returned; /* time of the return; HISTORY_NEVER: the outcome is in doubt */
+	/* HISTORY_READ: the values of the keys in `mask`, all at one instant */
 	unsigned mask;
 	uint32_t seen[HISTORY_KEYS];
-	/* HISTORY_TXN */
+	/* For HISTORY_TXN: */
 	size_t check_count;
 	struct history_item checks[HISTORY_ITEMS];
 	size_t write_count;
 	struct history_item writes[HISTORY_ITEMS];
 	bool moves;    /* the last write puts the previous value of the key `from` */
-	unsigned from; /* key, if moves */
+	unsigned from; /* index of that key, if `moves` is set */
 	enum history_result result;
 	size_t failed; /* HISTORY_REFUSED: index of a check that failed */
 };

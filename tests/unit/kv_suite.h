@@ -12,7 +12,8 @@
 
 struct kv_suite {
 	struct kv *kv;
-	uint64_t partition; /* the case may use this number and the 255 after it */
+	/* number of the first partition of the case, which may also use the 255 numbers after it */
+	uint64_t partition;
 	uint64_t seed;
 	unsigned weight; /* amount of work, 1 (slow engines) to 200 */
 };
@@ -46,9 +47,9 @@ struct kv_clients {
 	size_t store_count;
 	uint64_t partition;
 	uint64_t seed;
-	unsigned clients; /* up to 16 */
+	unsigned clients; /* number of clients, at most 16 */
 	unsigned ops_each;
-	/* Results, zeroed before the first run; further runs add to them: */
+	/* Results. The caller sets them to 0 before the first run; each run adds to them: */
 	struct history history;
 	unsigned runs;
 	uint64_t unknown; /* transactions in doubt */

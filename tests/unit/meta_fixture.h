@@ -30,11 +30,11 @@ struct meta_fixture {
 	struct meta_options options;
 	struct kv_mem_options mem_options;
 	void (*body)(struct meta_fixture *fx);
-	/* made for the body */
+	/* the fixture makes these for the body */
 	struct kv_mem *mem;
 	struct kv *kv;
 	struct meta *m;
-	struct meta_ctx ctx; /* FIXTURE_TENANT, whose root exists */
+	struct meta_ctx ctx; /* context of FIXTURE_TENANT, whose root directory exists */
 	bool done;
 };
 
@@ -69,7 +69,7 @@ static inline struct meta_fixture fixture_of(void (*body)(struct meta_fixture *)
 {
 	struct meta_fixture fx = {.seed = 1, .body = body};
 	meta_options_init(&fx.options);
-	fx.options.partition_bits = 4; /* few, so that objects share partitions */
+	fx.options.partition_bits = 4; /* few partitions, so that objects share them */
 	return fx;
 }
 
@@ -88,7 +88,7 @@ static inline void fixture_simple(void (*body)(struct meta_fixture *))
 	fixture_run(&fx);
 }
 
-/* A test in this fixture, whose body follows. */
+/* Defines a test in this fixture; its body follows. */
 #define META_TEST(name)                                   \
 	static void name##_body(struct meta_fixture *fx); \
 	static void name(void **state)                    \
@@ -100,7 +100,7 @@ static inline void fixture_simple(void (*body)(struct meta_fixture *))
 
 /* --- collection ------------------------------------------------------------------------------- */
 
-/* One round of every collector over every partition, and of the disks, in one epoch. */
+/* Runs every collector over every partition once, and deletes the dead chunks, in one epoch. */
 static inline void collect_once(struct meta_fixture *fx, struct meta_gc_counts *counts)
 {
 	uint64_t epoch;
@@ -154,7 +154,7 @@ static inline struct meta_check_report must_be_whole(struct meta_fixture *fx)
 
 /* --- short forms ------------------------------------------------------------------------------ */
 
-/* A block of ten bytes with one replica; the chunk is the caller's. */
+/* Fills in a block of ten bytes with one replica; the array of chunks belongs to the caller. */
 static inline struct meta_block small_block(uint64_t id, struct meta_chunk *chunk)
 {
 	*chunk = (struct meta_chunk){.disk = 3};
@@ -199,7 +199,7 @@ static inline int look(struct meta_fixture *fx, uint64_t dir, const char *name, 
 	return rc;
 }
 
-/* The id a name leads to, 0 for none. */
+/* Returns the id that a name leads to; 0: there is no such name. */
 static inline uint64_t id_at(struct meta_fixture *fx, uint64_t dir, const char *name)
 {
 	uint64_t id;

@@ -16,7 +16,8 @@ struct gate {
 	struct meta_fixture *fx;
 	void (*other)(struct meta_fixture *fx);
 	enum meta_layer layer;
-	unsigned skip; /* transactions in that layer before the one that is stopped */
+	/* number of transactions in that layer that run before the one that is stopped */
+	unsigned skip;
 	unsigned passed;
 	bool stopped;
 };
@@ -62,7 +63,10 @@ static const struct kv_ops gate_ops = {
 	.close = gate_close,
 };
 
-/* The operation of `slow` runs through the gate; `other` runs on the fixture's own store. */
+/*
+ * Runs the operation of `slow` through the gate, and `other` in the gate on the fixture's own
+ * store.
+ */
 static inline void gate_run(struct meta_fixture *fx, enum meta_layer layer, unsigned skip,
 			    void (*other)(struct meta_fixture *),
 			    void (*slow)(struct meta_fixture *))

@@ -36,22 +36,22 @@ struct server {
 	char addr[RT_ADDR_MAX];
 	bool ready;
 	struct meta_service *service;
-	int health; /* meta_service_health when the server ended */
+	int health; /* result of meta_service_health when the server ended */
 	int rc;
 };
 
 struct fixture {
 	bool sim;
-	uint64_t rate;     /* partition_rate of the servers */
+	uint64_t rate;     /* option partition_rate of the servers */
 	uint64_t watch_ns; /* of the second server; 0: as for the first */
 	uint64_t usage_ns;
 	struct kv_mem *mem;
 	struct server servers[SERVERS];
 	struct rt_pool pool;
-	struct meta_client *client; /* of tenant "default" */
+	struct meta_client *client; /* client of tenant "default" */
 	struct meta_client *system;
 	struct meta_client *first_only; /* of "system"; knows only the first server */
-	struct meta_call call, root;    /* calls of client and of system */
+	struct meta_call call, root;    /* calls made with `client` and with `system` */
 	struct arena arena;
 	void (*test)(struct fixture *fixture);
 };
@@ -171,7 +171,7 @@ static inline void fixture_main(void *arg)
 
 struct fixture_test {
 	void (*fn)(struct fixture *fixture);
-	bool sim_only; /* the test depends on durations */
+	bool sim_only; /* runs in simulated time only, because the test depends on durations */
 	uint64_t rate;
 	uint64_t watch_ns;
 	uint64_t usage_ns;
@@ -208,7 +208,7 @@ static inline uint64_t make_file(struct meta_call *c, uint64_t dir, const char *
 	return f.id;
 }
 
-/* In simulated time only. */
+/* Defines a test that runs in simulated time only. */
 #define TEST_RATE(what, limit)                                                                   \
 	{                                                                                        \
 		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \

@@ -35,14 +35,14 @@ struct node_fixture {
 	struct node_serve_options options;
 	struct rt_fiber *server;
 	struct rt_cond ready_or_ended;
-	struct node *node; /* while it serves */
+	struct node *node; /* the running node; NULL: no node runs */
 	char addr[RT_ADDR_MAX];
-	int served; /* the result of node_serve */
+	int served; /* result of node_serve */
 	bool ended;
 	struct rt_pool pool;
 	struct rpc_channel *channel;
 	struct node_call call;
-	void *arg; /* the test's */
+	void *arg; /* argument of the test's body */
 };
 
 /* Runs the body with a running node. */

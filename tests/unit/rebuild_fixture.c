@@ -12,7 +12,7 @@
 #include "store/mem.h"
 #include "store/throttle.h"
 
-#define GONE 3 /* the lost member */
+#define GONE 3 /* index of the lost member */
 
 static struct store *member(const struct rebuild_fixture *fx)
 {

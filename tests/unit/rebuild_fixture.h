@@ -14,14 +14,14 @@
 struct rebuild_fixture {
 	enum place_kind place;
 	const struct drive_spec *drive;
-	uint32_t rows;      /* rows of the lost disk */
+	uint32_t rows;      /* number of rows that the lost disk had */
 	uint32_t row_bytes; /* bytes of a row in memory; they represent `scale` times as many */
 	uint32_t scale;     /* divisor of the drive's bandwidth; 0: 1 */
 	uint32_t parallel;
-	/* Rebuilds the disk; NULL: the pool rebuilds it. */
+	/* rebuilds the disk; NULL: the pool rebuilds it by itself */
 	int (*rebuild)(struct rebuild_fixture *fx, struct store *pool,
 		       struct store_pool_progress *progress);
-	/* results */
+	/* Results of the run: */
 	double seconds;
 	double rows_per_s;
 };

@@ -65,8 +65,8 @@ static inline void in_fiber(struct fixture *p, void (*body)(void *))
 	assert_int_equal(rt_real_run(NULL, body, p), 0);
 }
 
-#define MANY 20000 /* rows */
-#define EACH 200   /* rows in one transaction */
+#define MANY 20000 /* number of rows that a test writes */
+#define EACH 200   /* number of rows in one transaction */
 
 static inline void number_key(char out[16], unsigned n)
 {

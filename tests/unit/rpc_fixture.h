@@ -33,19 +33,21 @@
 #define FIXTURE_SHARE_BYTES (4 * MIB)
 #define FIXTURE_STALL_NS (300 * NS_PER_MS)
 
-extern const struct rpc_type type_echo;  /* returns body and payload */
-extern const struct rpc_type type_sleep; /* for job_id ms */
-extern const struct rpc_type type_fail;  /* code job_id, words path, retry hint directory_id */
-extern const struct rpc_type type_blob;  /* job_id bytes of payload, byte i is i modulo 256 */
+extern const struct rpc_type type_echo;  /* answers with the body and the payload of the request */
+extern const struct rpc_type type_sleep; /* sleeps for job_id ms before it answers */
+/* fails with code job_id, error text `path`, and directory_id as the retry hint */
+extern const struct rpc_type type_fail;
+/* answers with job_id bytes of payload; byte i is i modulo 256 */
+extern const struct rpc_type type_blob;
 
 struct fixture_service {
-	char tenant[32]; /* of the last echo */
+	char tenant[32]; /* tenant of the last echo */
 	uint64_t job_id;
-	uint64_t sleeping; /* sleeps begun */
+	uint64_t sleeping; /* number of sleeps that have begun */
 	uint64_t ended_early;
 	int last_rc;
 	uint64_t deadline_left_ns;
-	bool deaf; /* a cancelled sleep goes on for a second */
+	bool deaf; /* a cancelled sleep continues for a second */
 };
 
 struct fixture {
@@ -56,11 +58,14 @@ struct fixture {
 	struct fixture_service service;
 	struct rpc_server *server;
 	struct rpc_channel *channel;
-	size_t connections_max; /* option of the next server */
-	uint64_t stall_ns;      /* the same */
+	size_t connections_max; /* option of the next server that is started */
+	uint64_t stall_ns;      /* option of the next server that is started */
 };
 
-/* Whether the test runs in simulated time; elsewhere a busy machine may stretch every wait. */
+/*
+ * Returns whether the test runs in simulated time. In real time a busy machine may stretch every
+ * wait.
+ */
 bool fixture_is_simulated(const struct fixture *f);
 void fixture_start_server(struct fixture *f);
 void fixture_stop_server(struct fixture *f, uint64_t grace_ns);
@@ -81,7 +86,7 @@ Terrane__Rpc__Tags tags_of(uint64_t job_id, const char *path);
 
 struct fixture_test {
 	void (*fn)(struct fixture *f);
-	const char *world; /* "tcp", "unix", "sim" */
+	const char *world; /* world in which the test runs: "tcp", "unix" or "sim" */
 };
 
 /* A cmocka test whose initial state is a struct fixture_test. */

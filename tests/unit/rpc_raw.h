@@ -15,10 +15,10 @@ struct raw_frame {
 	struct frame_header h;
 	uint8_t bytes[1024]; /* header and body */
 	size_t len;
-	size_t payload_len; /* zeroes that follow */
+	size_t payload_len; /* number of zeroes that follow as the payload */
 };
 
-/* A request to echo, with or without a payload of zeroes. */
+/* Returns a request to echo, with or without a payload of zeroes. */
 static inline struct raw_frame raw_request(uint32_t type, uint64_t id, size_t payload_len)
 {
 	struct raw_frame f = {.payload_len = payload_len};
@@ -70,7 +70,10 @@ static inline void raw_send_frame(struct rt_sock *s, const struct raw_frame *f)
 	}
 }
 
-/* The next frame without a payload, its body as an error's text (empty when it is none). */
+/*
+ * Receives the next frame, which has no payload. Sets the text to the error in its body; empty: the
+ * frame is no error.
+ */
 static inline void raw_recv(struct rt_sock *s, struct frame_header *h, char text[256])
 {
 	static const struct frame_limits limits = {.body_max = 4096, .payload_max = 1 << 20};

@@ -24,22 +24,28 @@ struct fixture_client {
 	enum sched_class class;
 	enum sched_kind kind;
 	uint64_t bytes;
-	uint64_t
-		gap; /* requests follow each other on the disk, but for so many bytes; else random */
+	/*
+	 * bytes on the disk between two requests, if requests follow each other; otherwise their
+	 * positions are random
+	 */
+	uint64_t gap;
 	bool follows;
 	bool whole;
-	uint32_t
-		fibers; /* that ask again when they are answered, or with per_s: at most at a time */
+	/*
+	 * number of fibers, each of which sends its next request when the last is answered; with
+	 * per_s the largest number of requests at a time
+	 */
+	uint32_t fibers;
 	uint64_t time_ns; /* mean time to the deadline of a request; 0: none */
-	double per_s;     /* requests a second, independent of responses */
-	/* measured, after the warm-up */
+	double per_s;     /* requests per second, sent whether or not earlier ones were answered */
+	/* Measured after the warm-up: */
 	uint64_t *samples; /* latencies in ns, sorted at the end */
 	uint64_t count;
 	uint64_t failed;
 	uint64_t bytes_done;
-	uint64_t disk_ns; /* of its group and class */
+	uint64_t disk_ns; /* disk time charged to the stream's group and class, in ns */
 	uint64_t true_ns; /* time the disk spent on the group, if it serves one request at a time */
-	/* inside */
+	/* Private to the fixture: */
 	struct sched_fixture *fx;
 	struct rng rng;
 	uint64_t next_at;
@@ -49,7 +55,7 @@ struct fixture_client {
 struct sched_fixture {
 	const struct drive_spec *spec;
 	const struct sched_config *config;
-	bool unscheduled; /* straight to the disk */
+	bool unscheduled; /* requests go to the disk without the scheduler */
 	uint64_t seed;
 	uint64_t warm_ns;
 	uint64_t span_ns;
@@ -59,7 +65,7 @@ struct sched_fixture {
 	 * ends; may be NULL. */
 	void (*prepare)(struct sched_fixture *fx);
 	void (*watch)(struct sched_fixture *fx);
-	/* inside */
+	/* Private to the fixture: */
 	struct sched *sched;
 	struct drive drive;
 	struct rt_group group;

@@ -17,12 +17,12 @@
 struct job {
 	struct sched *sched;
 	struct sched_request r;
-	uint64_t time_ns; /* time to its deadline; 0: none */
-	bool drop;        /* its scope ends while it holds the turn */
+	uint64_t time_ns; /* time until the request's deadline; 0: no deadline */
+	bool drop;        /* the request's scope ends while the request holds the turn */
 	bool at_disk;
 	bool over;
 	uint32_t slices;
-	uint64_t off, len; /* of the current or last slice */
+	uint64_t off, len; /* range of the current slice, or of the last one */
 	int rc;
 	struct rt_cond go;
 	struct rt_fiber *fiber;

@@ -33,8 +33,8 @@ struct fixture {
 	struct sim_node *node;
 	struct sim_disk *disk;
 	void (*program)(struct fixture *fx, uint64_t life);
-	uint64_t done_life; /* the last start whose program returned */
-	/* used by the programs */
+	uint64_t done_life; /* number of the last start whose program returned */
+	/* for the test's programs: */
 	uint64_t size_bytes;
 	int rc;
 	unsigned seen;

@@ -34,7 +34,7 @@ struct fixture {
 	void (*use)(struct fixture *fx);
 	bool served;
 	bool used;
-	/* used by the programs */
+	/* for the test's programs: */
 	uint64_t bytes;
 	uint64_t sent;
 	uint64_t received;

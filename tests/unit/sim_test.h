@@ -85,7 +85,7 @@ static inline void sim_test_run(void (*body)(void *arg), void *arg)
 	sim_test_run_with(&(struct sim_test){0}, body, arg);
 }
 
-/* A cmocka test, whose body follows. */
+/* Defines a cmocka test that runs in a simulation; its body follows. */
 #define SIM_TEST(name, ...)                                                                       \
 	static void name##_body(void *arg);                                                       \
 	static void name(void **state)                                                            \

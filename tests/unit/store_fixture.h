@@ -12,14 +12,15 @@
 
 enum fixture_kind {
 	FIXTURE_MEM,
-	FIXTURE_FAULT,        /* over mem, without faults */
-	FIXTURE_THROTTLE,     /* over mem, with the speed of an NVMe device */
-	FIXTURE_DIR_SIM,      /* on a simulated disk */
-	FIXTURE_DIR_REAL,     /* in a directory of the real filesystem */
-	FIXTURE_DIR_BUFFERED, /* as FIXTURE_DIR_REAL, without O_DIRECT */
-	FIXTURE_POOL_MEM,     /* 3+2 declustered over 9 stores in memory */
-	FIXTURE_POOL_DIR,     /* 2+1 clustered over 3 directories of a simulated disk */
-	FIXTURE_FLASH,        /* mem in front of mem, caching at the first visit */
+	FIXTURE_FAULT,    /* fault store over a memory store, without faults */
+	FIXTURE_THROTTLE, /* throttle store over a memory store, with the speed of an NVMe device */
+	FIXTURE_DIR_SIM,  /* directory store on a simulated disk */
+	FIXTURE_DIR_REAL, /* directory store on the real filesystem */
+	FIXTURE_DIR_BUFFERED, /* directory store on the real filesystem, without O_DIRECT */
+	FIXTURE_POOL_MEM,     /* pool of 3+2, declustered over 9 memory stores */
+	FIXTURE_POOL_DIR,     /* pool of 2+1, clustered over 3 directories of a simulated disk */
+	/* flash store: a memory store that caches chunks of another at their first read */
+	FIXTURE_FLASH,
 	FIXTURE_KINDS,
 };
 
@@ -41,16 +42,22 @@ void fixture_in_real_dir(void (*body)(const char *path));
 /* Runs the body in a fiber of a simulated process with a disk at /d0. */
 void fixture_in_sim_dir(uint64_t seed, void (*body)(const char *path));
 
-/* Bytes [off, off + len) of the text with this number, equal at every call. */
+/*
+ * Fill or compare memory with bytes [off, off + len) of the text with this number; a text is the
+ * same at every call.
+ */
 void text_fill(uint64_t text, uint64_t off, void *buf, uint64_t len);
 bool text_is(uint64_t text, uint64_t off, const void *buf, uint64_t len);
 uint32_t text_crc(uint64_t text, uint64_t off, uint64_t len);
 
-/* Page-aligned memory plus skew bytes, to be freed with fixture_free. */
+/*
+ * Allocates page-aligned memory and returns a pointer `skew` bytes behind its start; the caller
+ * frees it with fixture_free.
+ */
 uint8_t *fixture_alloc(uint64_t len, unsigned skew);
 void fixture_free(uint8_t *buf);
 
-/* Put and append bytes of a text. */
+/* Put or append bytes of a text. */
 int text_put(struct store *s, struct chunk_id id, uint64_t text, uint64_t len, bool open,
 	     uint64_t capacity);
 int text_append(struct store *s, struct chunk_id id, uint64_t epoch, uint64_t text, uint64_t off,

@@ -23,14 +23,17 @@ struct seen {
 };
 
 struct script {
-	/* Set by the test. */
+	/* The test sets: */
 	uint64_t seed;
 	uint32_t open_chunks_max;
 	bool may_fail; /* operations may return errors */
 	bool may_lie;  /* reads of the medium may return wrong bytes, so chunks may look damaged */
-	const char *what; /* text for failure messages */
+	const char *what; /* description of the run, for messages of failed checks */
 	uint64_t number;
-	/* called by the process in its lives 1, 2, ... */
+	/*
+	 * called by the simulated process each time it starts, with the number of the start (life):
+	 * 1, 2, ...
+	 */
 	void (*live)(struct script *sc, uint64_t life);
 	void *ctx;
 
@@ -38,8 +41,11 @@ struct script {
 	struct sim_node *node;
 	struct sim_disk *disk;
 	struct seen before[SCRIPT_CHUNKS];
-	struct seen after
-		[SCRIPT_CHUNKS]; /* differs from before while the outcome of an operation is undecided */
+	/*
+	 * the state that the chunk may have as well, while the outcome of an operation is
+	 * undecided; else equal to `before`
+	 */
+	struct seen after[SCRIPT_CHUNKS];
 	bool done;
 	uint64_t done_life;
 	int rc; /* error of the operation that failed */

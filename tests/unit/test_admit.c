@@ -20,7 +20,7 @@ static void a_burst_is_admitted_and_the_rate_limits_after_it(void **state)
 		passed += admit_ask(&a, 7, 1, now_ns) == 0;
 	assert_int_equal(passed, 50);
 	passed = 0;
-	for (int i = 0; i < 4000; i++) { /* two seconds */
+	for (int i = 0; i < 4000; i++) { /* 4000 steps of 500 us: two seconds */
 		now_ns += 500 * NS_PER_US;
 		passed += admit_ask(&a, 7, 1, now_ns) == 0;
 	}

@@ -40,8 +40,8 @@ static void the_default_system_is_that_of_the_paper(void **state)
 }
 
 struct refusal {
-	const char *options[8]; /* name, value, ... */
-	const char *names;      /* text that the message must contain */
+	const char *options[8]; /* names and values of options, in turn */
+	const char *names;      /* names that the error text must contain */
 };
 
 static void every_impossible_system_is_refused_by_option_and_rule(void **state)

@@ -186,8 +186,9 @@ struct plain {
 	const struct layout *l;
 	const struct level *level;
 	double now, fail_at[PLAIN_DISKS], progress;
-	uint32_t failed;                     /* bits by disk */
-	uint32_t missing[PLAIN_STRIPES_MAX]; /* bits by disk; ~0: lost */
+	uint32_t failed; /* bit d: disk d has failed */
+	/* of each stripe; bit d: its chunk on disk d is missing; ~0: the stripe is lost */
+	uint32_t missing[PLAIN_STRIPES_MAX];
 };
 
 static uint32_t plain_known(const struct plain *p)
@@ -267,8 +268,9 @@ static void the_table_is_the_mean_of_stripes_followed_one_by_one(void **state)
 		sys.bandwidth = (struct repair_bandwidth){k == 0 ? 0.3 : 0.08, 1};
 		sys.detect_s = 100;
 		assert_int_equal(level_of_disks(&level, &sys), 0);
+		/* both simulations repair at the same pace */
 		if (kinds[k] == PLACE_OVERLAP)
-			level.pace = LEVEL_PACE_SPREAD; /* the same for both */
+			level.pace = LEVEL_PACE_SPREAD;
 		AUTO_FREE struct damage *d = malloc(damage_bytes(&level));
 		AUTO_FREE struct plain *p = malloc(sizeof(*p));
 		assert_non_null(d);
@@ -351,7 +353,8 @@ static void members_that_are_out_are_not_drawn(void **state)
 	assert_non_null(d);
 	damage_init(d, &pools);
 	damage_fail(d, 4, &(struct damage_hit){1, 1e6});
-	damage_advance(d, sys.detect_s + 1); /* one known, one unknown */
+	/* of the four failed disks some are detected, others are not yet */
+	damage_advance(d, sys.detect_s + 1);
 	damage_fail(d, 9, &(struct damage_hit){1, 1e6});
 	rng_init(&rng, 3);
 	for (int i = 0; i < 2400; i++)
@@ -578,7 +581,7 @@ static void a_burst_in_few_racks_does_not_hurt_stripes_over_racks(void **state)
 		struct trace_event events[48];
 		make(&sys, cases[i].code, cases[i].scheme, 0.01, REPAIR_HYB);
 		t.events = events;
-		for (uint32_t e = 0; e < 48; e++) { /* neighbours, round the racks */
+		for (uint32_t e = 0; e < 48; e++) { /* each failure is in the next rack */
 			uint32_t rack = e % cases[i].racks, disk = e / cases[i].racks;
 			events[t.n++] = (struct trace_event){e, rack * 60 + disk, TRACE_FAIL};
 		}

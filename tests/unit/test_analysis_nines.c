@@ -356,7 +356,8 @@ static void nested_losses_coincide_in_the_smaller_part(void **state)
 	assert_true(damage_fail(d, 1, &(struct damage_hit){0.2, 1}) == 0);
 	NEAR(damage_missing(d), 700.0, 1e-12);
 	NEAR(damage_fail(d, 2, &(struct damage_hit){0.3, 1}), 200.0, 1e-12);
-	level.nested = false; /* else the losses coincide at random */
+	/* the chunks lost by different disks are now independent of each other */
+	level.nested = false;
 	damage_init(d, &level);
 	damage_fail(d, 0, &(struct damage_hit){0.5, 1});
 	damage_fail(d, 1, &(struct damage_hit){0.2, 1});

@@ -26,7 +26,7 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *p, size_t size);
 
 static int calls;
-static int fail_at; /* 0: never */
+static int fail_at; /* number of the allocation that fails; 0: none */
 
 void *__wrap_malloc(size_t size)
 {

@@ -110,7 +110,7 @@ static void returned_memory_is_kept_up_to_half_and_reused(void **state)
 		buf_unref(held[i]);
 	assert_pool(&p, 0, 32 * KIB);
 	assert_int_equal(buf_get(&p, 4096, &b), 0);
-	assert_ptr_equal(b, held[7]); /* the last one kept */
+	assert_ptr_equal(b, held[7]); /* the pool returns the buffer that was released last */
 	assert_pool(&p, 4 * KIB, 28 * KIB);
 	buf_unref(b);
 	/* Kept buffers are evicted when the limit requires it: they never cause a refusal. */

@@ -38,7 +38,7 @@ static const struct conf_key schema[] = {
 
 static int parse(const char *text, struct target *t, struct strbuf *err)
 {
-	memset(t, 0xaa, sizeof(*t)); /* an uninitialized struct */
+	memset(t, 0xaa, sizeof(*t)); /* like memory that was never initialized */
 	strbuf_init(err, 1000);
 	return conf_parse(text, strlen(text), "t.ini", schema, COUNT, t, err);
 }
@@ -217,7 +217,7 @@ static void a_long_line_is_never_truncated(void **state)
 		conf_free(schema, COUNT, &t);
 	}
 	assert_true(refused);
-	/* A comment has no such limit. */
+	/* The limit of a line's length does not apply to comments. */
 	char comment[1000];
 	memset(comment, '#', sizeof(comment) - 1);
 	comment[sizeof(comment) - 1] = '\0';

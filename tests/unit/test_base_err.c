@@ -18,7 +18,7 @@ static void codes_of_the_design_have_a_name_and_a_meaning(void **state)
 	static const struct {
 		int code;
 		const char *name;
-		const char *word; /* of its text */
+		const char *word; /* a word that the text of the error contains */
 	} cases[] = {
 		{EBADMSG, "EBADMSG", "checksum"}, {ESTALE, "ESTALE", "stale"},
 		{ENODATA, "ENODATA", "chunks"},   {EDQUOT, "EDQUOT", "quota"},

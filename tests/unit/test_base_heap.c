@@ -73,7 +73,7 @@ static void assert_heap_order(const struct heap *h)
 	}
 }
 
-/* Compared with an unsorted array. */
+/* Compares the heap with an unsorted array. */
 static void removal_from_the_middle_keeps_the_order(void **state)
 {
 	static struct item items[ITEMS];

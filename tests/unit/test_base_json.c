@@ -31,8 +31,8 @@ static void malformed_utf8_is_detected(void **state)
 		{"\xe2\x82\xac", 3, 3},
 		{"\xf0\x9f\x98\x80", 4, 4},
 		{"\xf4\x8f\xbf\xbf", 4, 4}, /* U+10FFFF */
-		{"\x80", 1, 0},             /* a tail alone */
-		{"\xc3", 1, 0},             /* cut */
+		{"\x80", 1, 0},             /* a continuation byte without a first byte */
+		{"\xc3", 1, 0},             /* a first byte without its continuation byte */
 		{"\xe2\x82", 2, 0},
 		{"\xf0\x9f\x98", 3, 0},
 		{"\xc3(", 2, 0},

@@ -36,7 +36,7 @@ void *__wrap_aligned_alloc(size_t align, size_t size);
 char *__wrap_strdup(const char *s);
 
 static int calls;
-static int fail_at; /* 0: never */
+static int fail_at; /* number of the allocation that fails; 0: none */
 
 static bool fails_now(void)
 {

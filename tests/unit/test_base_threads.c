@@ -138,7 +138,7 @@ static void count_line(void *ctx, const char *line, size_t len)
 {
 	struct log_counts *c = ctx;
 	const char *found = memmem(line, len, "suppressed=", 11);
-	if (found != NULL) /* the newline ends the number */
+	if (found != NULL) /* the line is complete: the newline ends the number */
 		atomic_fetch_add(&c->suppressed, (unsigned int)strtoul(found + 11, NULL, 10));
 	else
 		atomic_fetch_add(&c->lines, 1);

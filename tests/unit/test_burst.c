@@ -66,7 +66,7 @@ static double exact_at(const struct system *sys, enum burst_model model, uint32_
 /* Returns the probability that a set of failed disks loses data. */
 typedef double loss_fn(const struct system *sys, const uint32_t *disks, uint32_t n);
 
-/* sum[failed][racks] of losses and of layouts. */
+/* sum[failed][racks]: of the losses, and of the layouts */
 struct every {
 	double lost[DISKS_MAX + 1][DISKS_MAX + 1], all[DISKS_MAX + 1][DISKS_MAX + 1];
 };
@@ -119,7 +119,7 @@ static void check_every(const char *options, enum burst_model model, loss_fn *lo
 	burst_map_fini(&map);
 }
 
-/* The production layout. */
+/* Returns whether the layout code of src/code loses data when these disks fail. */
 static double layout_loses(const struct system *sys, const uint32_t *disks, uint32_t n)
 {
 	struct failure f;
@@ -226,7 +226,7 @@ static void counting_equals_enumeration_with_the_table(void **state)
 struct places {
 	const struct system *sys;
 	const bool *failed;
-	const double *lost; /* by mask of lost chunks */
+	const double *lost; /* probability of data loss by the set of lost chunks (a bit mask) */
 	double sum, n;
 };
 
@@ -462,13 +462,13 @@ static void codes_on_one_level_lose_data_where_the_study_states(void **state)
 	assert_true(exact_at(&sys, BURST_POOLS, 12, 10) == 0);
 	assert_true(exact_at(&sys, BURST_POOLS, 13, 10) > 0);
 	make(&sys, "code rs:7+3 scheme c/-");
-	assert_true(exact_at(&sys, BURST_POOLS, 60, 3) == 0); /* up to p racks */
+	assert_true(exact_at(&sys, BURST_POOLS, 60, 3) == 0); /* no loss in up to p racks */
 	assert_true(exact_at(&sys, BURST_POOLS, 60, 4) > 0);
 	make(&sys, "code rs:7+3 scheme d/-");
 	assert_true(exact_at(&sys, BURST_STRIPES, 60, 3) == 0);
 	assert_true(exact_at(&sys, BURST_STRIPES, 40, 40) > 0.99);
 	make(&sys, "code lrc:14+2+4 scheme d/-");
-	assert_true(exact_at(&sys, BURST_STRIPES, 30, 5) == 0); /* any r + 1 */
+	assert_true(exact_at(&sys, BURST_STRIPES, 30, 5) == 0); /* no loss of any r + 1 disks */
 	assert_true(exact_at(&sys, BURST_STRIPES, 30, 6) > 0);
 	assert_true(exact_at(&sys, BURST_STRIPES, 30, 30) > exact_at(&sys, BURST_STRIPES, 30, 10));
 }
@@ -570,7 +570,7 @@ static void any_number_of_failures_can_be_sampled(void **state)
 								  .trials = 5},
 					      &one_thread, &m, why, sizeof(why)),
 				 0);
-		assert_true(m.pdl > 0.999); /* most disks of three racks */
+		assert_true(m.pdl > 0.999); /* most disks of three racks have failed */
 	}
 }
 

@@ -15,7 +15,7 @@
 #include "client_fixture.h"
 #include "cluster/choose.h"
 
-/* A written block. */
+/* A block that a test has written, with the disks of its chunks. */
 struct stored {
 	struct block_at at;
 	uint64_t disks[64];
@@ -370,7 +370,7 @@ static void budget_body(struct client_fixture *fx)
 	CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), -EBUSY);
 	CHECK(strstr(c.error, "try again later") != NULL);
 	CHECK_EQ(fx->fabric.stats.rebuilt_reads, 3);
-	/* Ten ordinary reads earn one reconstruction. */
+	/* Ten ordinary reads give credit for one reconstruction. */
 	for (int i = 0; i < 11; i++)
 		CHECK_EQ(read_block(&c, &k, 150000, 1000, &findings), 0);
 	CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), 0);
@@ -413,7 +413,7 @@ static void a_rotten_chunk_is_found_and_reported(void **state)
 
 struct tamperer {
 	enum tamper_at at;
-	int nth; /* flips the nth buffer; counted down */
+	int nth; /* number of buffers until the one in which a bit is flipped */
 	int hits;
 };
 

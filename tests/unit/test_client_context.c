@@ -27,7 +27,8 @@ int __real_meta_client_block_replace(struct meta_call *c, uint64_t block,
 int __wrap_meta_client_block_replace(struct meta_call *c, uint64_t block,
 				     const struct meta_place *p);
 
-#define TENANT "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv" /* 64 */
+/* a name of the greatest length, 64 bytes */
+#define TENANT "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv"
 #define GROUP "a group of readers, with a name that is about as long as allowed"
 #define OWN_GROUP "own"
 #define BLOCK (256 * KIB)
@@ -37,17 +38,17 @@ int __wrap_meta_client_block_replace(struct meta_call *c, uint64_t block,
 
 enum kind { PUT, APPEND, GET, SEAL, KINDS };
 
-static const struct store_ops *dir_ops; /* of all disks */
+static const struct store_ops *dir_ops; /* operations of the directory store, which all disks use */
 static struct store_ops watched_ops;
 
 /* The context that operations must carry, and how many did. own: the engine's own context. */
 static struct context expected;
 static unsigned right[KINDS], own[KINDS], wrong[KINDS];
 static unsigned replaced_right, replaced_wrong;
-/* Delay of the next put. */
+/* time by which the next put is delayed */
 static uint64_t hold_ns;
 static bool held;
-/* The next append fails. */
+/* makes the next append fail */
 static bool fail_one_append;
 
 static bool is_expected(const struct context *c)

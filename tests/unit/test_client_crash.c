@@ -22,10 +22,10 @@
 /* Results that the writer got, kept outside of its process. */
 struct told {
 	bool whole;
-	uint64_t log; /* acknowledged bytes of the log */
+	uint64_t log; /* number of acknowledged bytes of the log */
 	int packed;
-	uint64_t blocks; /* blocks that it has written */
-	bool all;        /* it has finished */
+	uint64_t blocks; /* number of blocks that the client has written */
+	bool all;        /* the client has finished its work */
 };
 
 static struct told told;

@@ -23,7 +23,7 @@
 #include "real_fixture.h"
 
 static struct real_fixture fx;
-static const char *example; /* the program to run, or NULL */
+static const char *example; /* the example program to run; NULL: none was built */
 
 static struct terrane *open_cluster(void)
 {
@@ -256,7 +256,7 @@ static void batches_answer_in_order_or_as_they_come(void **state)
 		}
 		assert_int_equal(seen, 30);
 		terrane_batch_close(b);
-		/* Closed before all ranges have ended. */
+		/* The batch is closed before all its ranges have ended. */
 		assert_int_equal(terrane_batch_open(t, ranges, 30, in_order, &b, NULL), 0);
 		assert_int_equal(terrane_batch_next(b, &r), 1);
 		terrane_batch_close(b);
@@ -397,7 +397,7 @@ static void logs_that_were_left_open_do_not_hold_up_the_end(void **state)
 {
 	(void)state;
 #ifdef __SANITIZE_THREAD__
-	skip(); /* as above */
+	skip(); /* as above: no fork under the thread sanitizer */
 #endif
 	pid_t child = fork();
 	if (child == 0) {
@@ -430,10 +430,10 @@ static void what_is_wrong_is_said(void **state)
 	assert_non_null(strstr(why.text, "metadat"));
 	assert_int_equal(open_text("[cluster]\nmetadata = ,\n", &why), -EINVAL);
 	assert_int_equal(open_text("[cluster]\nmetadata = 127.0.0.1:1\nid = xyz\n", &why), -EINVAL);
-	/* No server listens there. */
+	/* No server listens at this address. */
 	assert_true(open_text("[cluster]\nmetadata = 127.0.0.1:1\n", &why) < 0);
 	assert_non_null(strstr(why.text, "127.0.0.1:1"));
-	/* Another cluster. */
+	/* The file names the id of another cluster. */
 	FILE *f = fopen(fx.cluster_file, "r");
 	assert_non_null(f);
 	char text[512];
@@ -450,7 +450,7 @@ static void what_is_wrong_is_said(void **state)
 	assert_int_equal(terrane_file_open(t, "/not/here", &h, &o), -ENOENT);
 	assert_int_equal(why.code, -ENOENT);
 	assert_non_null(strstr(why.text, "/not/here"));
-	assert_int_equal(terrane_stat(t, NULL, &st, &o), 0); /* the root */
+	assert_int_equal(terrane_stat(t, NULL, &st, &o), 0); /* the root directory */
 	assert_int_equal(terrane_mkdir(t, "/a", 64, &o), -EINVAL);
 	o.encoding = "rs:40+20";
 	assert_int_equal(terrane_create(t, "/x", 0, &h, &o), -ENOSPC);

@@ -206,7 +206,8 @@ CLIENT_TEST(a_log_goes_on_after_its_writer_is_gone, 6, 1)
 static struct {
 	const struct kv_ops *well;
 	struct kv_ops ops;
-	uint64_t calls, fail_at; /* 0: never */
+	/* number of calls until now, and of the call that fails; 0: none */
+	uint64_t calls, fail_at;
 } sick;
 
 static bool fails_now(void)

@@ -23,7 +23,7 @@
 struct writer {
 	struct janitor_fixture *jf;
 	struct efile *file;
-	uint64_t at; /* acknowledged bytes of text 1 */
+	uint64_t at; /* number of acknowledged bytes; they are those of text 1 */
 };
 
 static int append(struct writer *w)
@@ -74,9 +74,9 @@ struct count {
 	size_t open, ended;
 	size_t lacking;  /* chunks that are missing or reported as damaged */
 	uint64_t disks;  /* the sum of those of the open block, */
-	uint64_t one;    /* and one of them */
-	uint64_t length; /* of all */
-	uint64_t block;  /* the open one */
+	uint64_t one;    /* the id of one disk of the open block */
+	uint64_t length; /* length of all blocks in bytes */
+	uint64_t block;  /* id of the open block */
 };
 
 static struct count count_blocks(struct janitor_fixture *jf)
@@ -126,7 +126,7 @@ CLIENT_TEST(a_block_that_lost_a_copy_is_ended_and_repaired_under_its_writer, 4, 
 	struct count after = count_blocks(&jf);
 	CHECK_EQ(after.ended, 1);
 	CHECK_EQ(after.open, 1);
-	CHECK_EQ(after.lacking, 1); /* of the block that was ended */
+	CHECK_EQ(after.lacking, 1); /* the block that the log has ended lacks one replica */
 	CHECK(after.block != before.block);
 	CHECK_EQ(after.length, w.at);
 	/* The block has all replicas again, while the writer appends. */
@@ -307,7 +307,7 @@ CLIENT_TEST(a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing, 5,
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	writer_open(&w, &jf);
 	struct count n = count_blocks(&jf);
-	/* A node that is offline for a short time costs no block, */
+	/* While a node is offline for a short time the log keeps its open block. */
 	fixture_do(fx, fixture_kill_node, n.one);
 	CHECK_EQ(rt_sleep_ns(10 * SOON_NS), 0);
 	fixture_do(fx, fixture_start_node, n.one);
@@ -316,7 +316,7 @@ CLIENT_TEST(a_node_that_is_silent_for_a_while_costs_a_waiting_writer_nothing, 5,
 	CHECK_EQ(append(&w), 0);
 	CHECK_EQ(rt_sleep_ns(SOON_NS), 0);
 	CHECK(count_blocks(&jf).open == 1 && count_blocks(&jf).ended == 0);
-	/* one that stays offline does. */
+	/* When a node stays offline the log ends the block. */
 	fixture_do(fx, fixture_kill_node, n.one);
 	CHECK_EQ(rt_sleep_ns(20 * SOON_NS), 0);
 	CHECK(count_blocks(&jf).open == 0 && count_blocks(&jf).ended == 1);
@@ -352,7 +352,7 @@ CLIENT_TEST(a_copy_that_only_its_dead_writer_gave_up_counts_as_degraded, 5, 1)
 	fixture_do(fx, fixture_cut_node, n.one);
 	CHECK_EQ(append(&w), 0);
 	CHECK_EQ(rt_sleep_ns(15 * NS_PER_S), 0);
-	/* Before the log ends the block. */
+	/* The log has not ended the block yet. */
 	n = count_blocks(&jf);
 	CHECK(n.open == 1 && n.ended == 0 && n.lacking == 1);
 	engine_file_discard(w.file);

@@ -151,7 +151,7 @@ static void encoding_anew_keeps_the_media_unless_the_caller_names_another(void *
 	fixture_run_media(7, 6, 0, reencode_body);
 }
 
-/* All blocks, at most max. */
+/* Lists all blocks, at most max. */
 static size_t blocks_list(struct janitor_fixture *jf, struct arena *a, struct meta_block *out,
 			  size_t max)
 {

@@ -21,7 +21,7 @@
 #define FILES ((size_t)2 * DIRS)
 #define FILE_BYTES ((uint64_t)3000)
 #define IN_BLOCK (64 * KIB / FILE_BYTES) /* files; all of them take two blocks */
-#define CHUNKS 3                         /* of a block */
+#define CHUNKS 3                         /* number of chunks of a block */
 
 static const struct terrane_options options = {.encoding = "rs:2+1", .block_bytes = 64 * KIB};
 
@@ -147,7 +147,8 @@ CLIENT_TEST(names_are_paths_below_the_directory, 4, 1)
 	 * same call. */
 	static const char *const names[] = {"/d00/a", "d00//b", "d01/c/",  "here",
 					    "/there", "d00/b2", "d01/nil", "d00/a"};
-	static const int results[] = {0, 0, 0, 0, 0, 0, 0, -EINVAL}; /* the last one comes twice */
+	/* expected results; the last name is given twice and refused */
+	static const int results[] = {0, 0, 0, 0, 0, 0, 0, -EINVAL};
 	struct terrane_small files[ARRAY_LEN(names)];
 	for (unsigned i = 0; i < ARRAY_LEN(names); i++)
 		files[i] = (struct terrane_small){
@@ -165,7 +166,7 @@ CLIENT_TEST(names_are_paths_below_the_directory, 4, 1)
 		CHECK_EQ(engine_stat(&c, paths[i], &st), 0);
 		CHECK(st.id == files[i].id && st.size == files[i].len && st.sealed);
 	}
-	/* From the root, by absolute paths. */
+	/* The names are absolute paths, so the directory of the call is the root. */
 	struct terrane_small two[] = {{.name = "/set/d02/x", .data = "x", .len = 1},
 				      {.name = "/y", .data = "y", .len = 1}};
 	CHECK_EQ(engine_pack(&c, "/", two, 2, 0, &options), 0);
@@ -206,7 +207,8 @@ CLIENT_TEST(a_directory_that_is_not_there_is_the_trouble_of_its_own_files, 4, 1)
 		CHECK_EQ(set.files[i].id != 0, want == 0);
 	}
 	set_fill();
-	CHECK_EQ(remove_path(&jf, "/set/d02/f0"), 0); /* the directory */
+	/* removes the directory that was made in place of a file */
+	CHECK_EQ(remove_path(&jf, "/set/d02/f0"), 0);
 	CHECK_EQ(count_there(&jf), FILES - 4 - 6);
 	/* Refused files own nothing of a block any more when it is collected. */
 	CHECK_EQ(remove_path(&jf, "/set/file"), 0);
@@ -373,7 +375,7 @@ static void crash_body(struct client_fixture *fx)
 	if (told)
 		CHECK_EQ(there, FILES);
 	partly += there > 0 && there < FILES;
-	/* A user repeats the call. */
+	/* The user repeats the call with the flag to replace files. */
 	CHECK_EQ(set_pack(jf.engine, TERRANE_REPLACE), 0);
 	CHECK_EQ(count_there(&jf), FILES);
 	all_goes(&jf);

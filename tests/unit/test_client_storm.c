@@ -117,7 +117,7 @@ static void storm_body(struct client_fixture *fx)
 	print_message("seed %u: %d of %d writes acknowledged, %d of %d reads served; lost %d\n",
 		      (unsigned)seed, t.acked, t.writes, t.read_well, t.reads, lost);
 	CHECK_EQ(lost, 0);
-	CHECK(t.acked > FILES / 5); /* else the seed tests too little */
+	CHECK(t.acked > FILES / 5); /* with fewer acknowledged files the seed tests too little */
 	rt_background();
 	engine_close(e);
 }
@@ -129,7 +129,7 @@ static void what_was_acknowledged_in_a_storm_is_there_after_it(void **state)
 		fixture_run_storm(8, seed, storm_body);
 }
 
-/* test_client_storm [FIRST LAST]: other seeds. */
+/* Usage: test_client_storm [FIRST LAST], to run the seeds from FIRST to LAST. */
 int main(int argc, char **argv)
 {
 	if (argc == 3) {

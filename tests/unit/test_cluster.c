@@ -19,7 +19,8 @@
 #define TIB (1024 * GIB)
 
 struct shape {
-	uint32_t racks, nodes, disks; /* of a rack, of a node */
+	/* number of racks, of nodes in each rack, and of disks of each node */
+	uint32_t racks, nodes, disks;
 };
 
 static uint64_t disk_id(uint32_t node, uint32_t disk)
@@ -502,7 +503,7 @@ static void flash_in_the_map_changes_no_choice_of_disks(void **state)
 	cluster_fini(&mixed);
 }
 
-/* As choices_are_pinned, with flash. */
+/* Pins the choices as choices_are_pinned does, in a cluster with flash. */
 static void choices_of_flash_are_pinned(void **state)
 {
 	(void)state;

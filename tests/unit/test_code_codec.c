@@ -241,7 +241,7 @@ static void wrong_sizes_are_refused_and_nothing_is_written(void **state)
 	assert_int_equal(codec_encode(fx.codec, 0, fx.sg), -EINVAL);
 	assert_int_equal(codec_encode(fx.codec, 99, fx.sg), -EINVAL);
 	assert_int_equal(codec_encode(fx.codec, 101, fx.sg),
-			 -EINVAL); /* parities must fit exactly */
+			 -EINVAL); /* a parity must have exactly the length of a chunk */
 	assert_int_equal(codec_verify(fx.codec, 101, fx.sg), -EINVAL);
 	fx.sg[4].count = -3;
 	assert_int_equal(codec_encode(fx.codec, 100, fx.sg), -EINVAL);
@@ -298,7 +298,7 @@ static void interleaved_chunks_are_encoded(void **state)
 	fixture_encode(&fx);
 	for (size_t i = 0; i < 6; i++) {
 		if (fx.chunk[i] == NULL)
-			abort(); /* fixture_open has failed */
+			abort(); /* not reached, because fixture_open fails the test */
 		for (size_t s = 0; s < 10; s++) {
 			uint8_t *piece = buffer + s * 60 + i * 10;
 			for (size_t b = 0; b < 10; b++)

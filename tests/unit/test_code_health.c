@@ -121,7 +121,8 @@ static void mlec_counts_its_lost_columns(void **state)
 	assert_int_equal(h.lost_columns, 2);
 	assert_int_equal(h.more, 0);
 	assert_false(h.exact);
-	h = health_of(c, (int[]){0, 1, 3, 4}, 4); /* in the same rows: lost */
+	/* two chunks lost in each of two columns, in the same rows: the block is lost */
+	h = health_of(c, (int[]){0, 1, 3, 4}, 4);
 	assert_false(h.tolerated);
 	codec_close(c);
 }

@@ -19,7 +19,7 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *p, size_t size);
 
 static int calls;
-static int fail_at; /* 0: never */
+static int fail_at; /* number of the allocation that fails; 0: none */
 
 static bool fails_now(void)
 {
@@ -56,8 +56,9 @@ static int operate(const struct encoding *e)
 		return err;
 	for (int i = 0; i < encoding_total_chunks(e); i++) {
 		bool gone = i < 2;
-		if (encoding_total_chunks(e) == 16)      /* a stopping set */
-			gone = i % 4 != (i / 4 + 1) % 4; /* all but one in each line */
+		if (encoding_total_chunks(e) == 16) /* a stopping set of a grid of 4 by 4: */
+			/* each row and each column keeps one chunk */
+			gone = i % 4 != (i / 4 + 1) % 4;
 		cost[i] = gone ? CHUNK_LOST : 1;
 		if (gone)
 			lost[n++] = i;

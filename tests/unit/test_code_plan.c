@@ -172,8 +172,9 @@ static void stopping_sets_are_rebuilt_where_they_are_tolerated(void **state)
 	} all[] = {{"mlec:5+2/4+1", 12, 3, 2, 60},
 		   {"mlec:2+2/2+2", 12, 3, 3, 60},
 		   {"mlec:10+2/17+3", 24, 3, 4, 20},
-		   {"mlec:9+8/9+8", 140, 10, 10, 3}, /* more than one step makes */
-		   {"mlec:40+2/40+1", 12, 3, 2, 3}}; /* more inputs than a stripe has */
+		   /* more outputs than one step of a plan makes */
+		   {"mlec:9+8/9+8", 140, 10, 10, 3},
+		   {"mlec:40+2/40+1", 12, 3, 2, 3}}; /* more inputs than a stripe can have */
 	struct rng rng;
 	rng_init(&rng, 37);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
@@ -460,9 +461,9 @@ static void a_single_loss_in_an_mlec_is_repaired_by_the_cheaper_line(void **stat
 	for (int round = 0; round < 50; round++) {
 		uint32_t cost[30], column[6], row[5];
 		int lost = (int)rng_below(&rng, 30), n_column = 0, n_row = 0;
+		/* costs that differ so little that reading more chunks never costs less */
 		for (int i = 0; i < 30; i++)
-			cost[i] = (uint32_t)(50 +
-					     rng_below(&rng, 40)); /* no indirect way is cheaper */
+			cost[i] = (uint32_t)(50 + rng_below(&rng, 40));
 		cost[lost] = CHUNK_LOST;
 		for (int i = 0; i < 30; i++) {
 			if (i != lost && i / 6 == lost / 6)
@@ -562,7 +563,11 @@ static void only_the_lost_part_is_read_from_the_others(void **state)
 	uint32_t cost[] = {1, CHUNK_LOST, 1, 1, 1};
 	assert_int_equal(codec_open(&e, &c), 0);
 	assert_int_equal(plan_range(c, 1000, cost, 1900, 300, &p),
-			 0); /* 100 lost bytes, 200 of 2 */
+			 /*
+			  * 100 lost bytes, which are computed from 100 bytes of each of the other
+			  * chunks
+			  */
+			 0);
 	assert_int_equal(p->off, 900);
 	assert_int_equal(p->len, 100);
 	assert_int_equal(p->n_reads, 4);
@@ -613,7 +618,7 @@ static void a_range_over_a_boundary_reads_no_more_than_it_needs(void **state)
 	/* Two groups, each repairs its own byte. */
 	assert_bytes("lrc:6+2+2", (int[]){2, 3}, 2, 2999999, 2, 3 + 3);
 	assert_bytes("lrc:6+2+2", (int[]){2, 3}, 2, 2400000, 1200000, 3600000);
-	/* Two columns, likewise. */
+	/* Two columns, each of which repairs its own byte. */
 	assert_bytes("mlec:2+1/2+1", (int[]){1, 3}, 2, 1999999, 2, 2 * 1 + 2 * 1);
 }
 
@@ -789,10 +794,10 @@ static void buffers_of_the_wrong_size_are_refused(void **state)
 	fx.iov[0].iov_len = 101;
 	assert_int_equal(plan_run(p, fx.sg), -EINVAL);
 	fixture_flat(&fx);
-	fx.sg[0] = fx.sg[3]; /* output over its own input */
+	fx.sg[0] = fx.sg[3]; /* an output has the memory of one of its inputs */
 	assert_int_equal(plan_run(p, fx.sg), -EINVAL);
 	fixture_flat(&fx);
-	fx.sg[5] = (struct sg){NULL, 0}; /* not part of the plan */
+	fx.sg[5] = (struct sg){NULL, 0}; /* the plan does not use this chunk */
 	assert_int_equal(plan_run(p, fx.sg), 0);
 	plan_close(p);
 	fixture_fini(&fx);

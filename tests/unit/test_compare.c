@@ -67,7 +67,7 @@ static void costs_of_repairs_are_those_of_the_study(void **state)
 		near(m.pool[REPAIR_ALL].cross_bytes / 1e12, s->all_tb, 1e-6);
 		near(m.pool[REPAIR_FCO].cross_bytes / 1e12, s->fco_tb, 1e-6);
 		near(m.pool[REPAIR_HYB].cross_bytes / 1e12, s->hyb_tb, 0.02);
-		/* "4x or more" */
+		/* The paper says "4x or more". */
 		near(m.pool[REPAIR_MIN].cross_bytes * 4, m.pool[REPAIR_HYB].cross_bytes, 1e-3);
 		near(m.pool[REPAIR_ALL].network_s / m.pool[REPAIR_FCO].network_s, s->fco_times,
 		     0.01);
@@ -201,7 +201,7 @@ static void the_front_is_exactly_the_set_of_unbeaten_codes(void **state)
 		assert_int_equal(beaten, !p->front);
 	}
 	assert_true(front >= 1 && front < c.n);
-	/* The comparison can be plotted. */
+	/* The comparison can be drawn as charts. */
 	struct svg doc;
 	svg_begin(&doc, 2, 2, "test", NULL);
 	for (enum figure_against a = FIGURE_ENCODE; a <= FIGURE_REPAIR; a++)
@@ -272,7 +272,7 @@ static void advice_follows_the_rules(void **state)
 	assert_int_equal(a.enough, 5);
 	assert_int_equal(a.n, 3);
 	assert_int_equal(a.best[0].point->family, COMPARE_CD);
-	/* Frequent bursts: c/c loses least. */
+	/* With frequent bursts, c/c loses the least data. */
 	wants.bursts_frequent = true;
 	assert_int_equal(advise_choose(&a, &c, &spec, &wants, &w), 0);
 	assert_int_equal(a.best[0].point->family, COMPARE_CC);

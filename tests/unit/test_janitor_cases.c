@@ -25,7 +25,7 @@ CLIENT_TEST(two_janitors_at_once_repair_each_chunk_once, 8, 1)
 	struct janitor_options o = quick();
 	struct round r[2] = {{.j = hire(&o)}, {.j = hire(&o)}};
 	struct rt_fiber *fibers[2];
-	/* They know of each other. */
+	/* Each janitor has read the reports of the others. */
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(janitor_report(r[i % 2].j), 0);
 	for (int i = 0; i < 2; i++)
@@ -195,7 +195,8 @@ static void rotten(struct client_fixture *fx, bool whole)
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	CHECK_EQ(janitor_repair(j, true), 0); /* the drives are checked once */
+	/* a first round, in which the janitor notes the drives */
+	CHECK_EQ(janitor_repair(j, true), 0);
 	struct arena a;
 	arena_init(&a, MIB);
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {

@@ -269,7 +269,7 @@ CLIENT_TEST(orphans_are_deleted_at_the_second_sweep, 4, 1)
 	put_orphan(&jf, 1, (struct chunk_id){777, 0}, 1, 777); /* of a block that does not exist */
 	put_orphan(&jf, 1, (struct chunk_id){on.block, 9}, 1,
 		   on.block);                                 /* of a block without such a chunk */
-	put_orphan(&jf, 11, (struct chunk_id){888, 0}, 0, 0); /* without a label */
+	put_orphan(&jf, 11, (struct chunk_id){888, 0}, 0, 0); /* a chunk without a label */
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);

@@ -355,7 +355,7 @@ CLIENT_TEST(rewriting_keeps_to_the_bandwidth_of_disks_and_janitors, 3, 1)
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
-	o.disk_bytes_per_s = 500000; /* 20%: 100 KB/s */
+	o.disk_bytes_per_s = 500000; /* repair may use 20%: 100 KB/s */
 	struct janitor *j = hire(&o), *k = hire(&o);
 	uint64_t spent_ns[2];
 	for (int i = 0; i < 2; i++) {
@@ -366,7 +366,8 @@ CLIENT_TEST(rewriting_keeps_to_the_bandwidth_of_disks_and_janitors, 3, 1)
 		CHECK_EQ(write_text(&jf, file, 1, 1280 * KIB, "r3"), 0);
 		snprintf(name, sizeof(name), "policy/00000001/%016lx", id_of(&jf, dir));
 		set_policy(&jf, name, "{\"encoding\": \"rs:2+1\"}");
-		CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0); /* the pacers are free again */
+		/* time until the pacers admit bytes at once again */
+		CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0);
 		CHECK_EQ(janitor_report(j), 0);
 		CHECK_EQ(stats_of(j).janitors, i == 0 ? 1 : 2);
 		uint64_t begin_ns = rt_now_ns();

@@ -42,7 +42,8 @@ CLIENT_TEST(a_block_is_degraded_up_to_the_tolerance_of_its_code_and_lost_beyond,
 	CHECK_EQ(stats_of(j).repaired_ns, 0);
 	for (uint32_t i = 0; i < 3; i++) {
 		chunk_drop(&jf, block.chunks[i].disk, (struct chunk_id){block.chunk_block, i});
-		check_counts(&jf, j, i > 0, 0, 0); /* not reported yet */
+		/* no reader has reported the chunk yet, so it does not count */
+		check_counts(&jf, j, i > 0, 0, 0);
 		CHECK_EQ(janitor_scrub(j, 0), 0);
 		check_counts(&jf, j, i < 2, 0, i == 2);
 		if (i > 0)
@@ -101,7 +102,7 @@ CLIENT_TEST(blocks_of_silent_nodes_are_unreachable_and_lost_once_these_are_remov
 	fixture_do(fx, fixture_start_node, 21);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
 	check_counts(&jf, j, blocks, 0, 0);
-	/* A draining disk is no loss. */
+	/* The chunks of a draining disk do not count as lost. */
 	CHECK_EQ(meta_client_want_node(&jf.root, 3, CLUSTER_DRAINING), 0);
 	fresh_map(&jf);
 	check_counts(&jf, j, blocks, 0, 0);

@@ -47,7 +47,7 @@ static void the_columns_of_a_lost_pool_are_rebuilt(void **state)
 struct toll {
 	uint64_t lost;      /* bytes of data rows that must be sent */
 	uint64_t lost_data; /* bytes of failed data rows in lost stripes */
-	uint64_t failed;    /* bytes of all failed rows */
+	uint64_t failed;    /* bytes of all failed rows of the pool */
 	/* part of these in the last stripes of their chunks, which may be short */
 	uint64_t ends;
 };
@@ -145,7 +145,7 @@ static void check_toll(const struct janitor_stats *s, const struct toll *t,
 	/* Read from two other columns, of which the last may be short. */
 	CHECK(s->repair_read_bytes > s->pool_patch_bytes);
 	CHECK(s->repair_read_bytes <= 2 * s->pool_patch_bytes);
-	/* The janitor is in no rack. */
+	/* The janitor is in no rack, so all its bytes cross racks. */
 	CHECK_EQ(s->repair_cross_bytes, s->repair_read_bytes + s->repair_written_bytes);
 }
 
@@ -515,7 +515,8 @@ static void rotten_body(struct client_fixture *fx)
 	size_t blocks = check_whole(&jf), spoilt = 0;
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	CHECK_EQ(janitor_repair(j, true), 0); /* the drives are checked once */
+	/* a first round, in which the janitor notes the drives */
+	CHECK_EQ(janitor_repair(j, true), 0);
 	for (struct meta_walk w = {.end = 1 << META_PARTITION_BITS}; w.index < w.end;) {
 		struct meta_on_disk on[32];
 		int64_t n = meta_client_disk_blocks(&jf.root, 21, &w, on, ARRAY_LEN(on));

@@ -324,7 +324,7 @@ CLIENT_TEST(blocks_hit_by_a_second_failure_go_first, 9, 1)
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	lose_disk(&jf, 21);
 	struct janitor_options o = quick();
-	o.disk_bytes_per_s = 50000; /* 20%: a chunk takes 2 s */
+	o.disk_bytes_per_s = 50000; /* repair may use 20%, so a chunk takes 2 s */
 	o.parallel = 1;
 	struct round r = {.j = hire(&o)};
 	struct rt_fiber *fiber;
@@ -406,7 +406,7 @@ CLIENT_TEST(bandwidth_is_kept_and_live_janitors_know_of_each_other, 9, 1)
 	CHECK_EQ(write_text(&jf, "/f", 1, 1280 * KIB, "r3"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
-	o.disk_bytes_per_s = 500000; /* 20%: 100 KB/s */
+	o.disk_bytes_per_s = 500000; /* repair may use 20%: 100 KB/s */
 	o.rack_bytes_per_s = 250000; /* 20%: 50 KB/s, for the one disk of a rack */
 	struct janitor *j = hire(&o), *k = hire(&o);
 	CHECK_EQ(janitor_report(j), 0);
@@ -442,7 +442,7 @@ CLIENT_TEST(two_janitors_have_half_of_the_bandwidth_each, 4, 1)
 	CHECK_EQ(write_text(&jf, "/f", 1, 1280 * KIB, "r2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
-	o.rack_bytes_per_s = 50000; /* 20%: 10 KB/s */
+	o.rack_bytes_per_s = 50000; /* repair may use 20%: 10 KB/s */
 	o.parallel = 64;
 	uint64_t spent_ns[2];
 	struct janitor *j = hire(&o), *k = hire(&o);

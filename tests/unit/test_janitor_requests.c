@@ -40,14 +40,15 @@ int __real_fabric_init(struct fabric *f, const struct fabric_options *o);
 int __wrap_fabric_init(struct fabric *f, const struct fabric_options *o);
 
 static struct {
-	struct meta_client *own; /* the test's client */
+	struct meta_client *own; /* the metadata client of the test itself, which is not counted */
 	size_t index_requests, index_rows;
 	size_t walk_requests;
 	size_t get_requests;
-	size_t clients;         /* that were opened, fabrics included */
+	size_t clients;         /* number of metadata clients and fabrics that were opened */
 	uint64_t read[IDS_MAX]; /* blocks whose records were read, by any of the calls */
 	size_t read_count;
-	void (*after_get)(const struct meta_block *b, size_t n); /* once; NULL: nothing */
+	/* called once, after the next read of block records; NULL: nothing is called */
+	void (*after_get)(const struct meta_block *b, size_t n);
 } seen;
 
 static void count_from_now(struct janitor_fixture *jf)
@@ -188,7 +189,8 @@ CLIENT_TEST(a_round_reads_each_row_of_the_index_and_each_record_once, 9, 1)
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	CHECK_EQ(janitor_repair(j, false), 0); /* it knows the drives */
+	/* a first round, in which the janitor notes the drives */
+	CHECK_EQ(janitor_repair(j, false), 0);
 	size_t all, hurt = count_blocks(&jf, LOST, 2, &all);
 	size_t rows = blocks_on(&jf, LOST[0], NULL) + blocks_on(&jf, LOST[1], NULL);
 	CHECK(hurt > 16 && hurt < rows && hurt < all);
@@ -246,7 +248,7 @@ CLIENT_TEST(a_round_that_looks_at_all_blocks_reads_no_record_twice, 9, 1)
 /* --- records that change -------------------------------------------------------------------------- */
 
 static struct janitor_fixture *fixture_of_hook;
-static uint64_t changed; /* the block */
+static uint64_t changed; /* id of the block whose record was changed */
 
 static bool has_chunk_on(const struct meta_block *b, uint64_t disk)
 {
@@ -348,7 +350,7 @@ static void set_policy(struct janitor_fixture *jf, const char *name, const char 
 	CHECK_EQ(meta_client_note_put(&jf->root, &n), 0);
 }
 
-/* Writes a file as another tenant. */
+/* Writes a file in the name of another tenant. */
 static void write_as(struct janitor_fixture *jf, const char *tenant, const char *path,
 		     uint64_t text)
 {

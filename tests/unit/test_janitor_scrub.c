@@ -259,7 +259,7 @@ CLIENT_TEST(scrubbing_is_not_faster_than_repair_may_be, 2, 1)
 	CHECK_EQ(write_text(&jf, "/f", 1, 1280 * KIB, "r2"), 0);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
-	o.disk_bytes_per_s = 500000; /* 20%: 100 KB/s */
+	o.disk_bytes_per_s = 500000; /* repair may use 20%: 100 KB/s */
 	struct janitor *j = hire(&o);
 	uint64_t begin_ns = rt_now_ns();
 	/* The period would need a much higher rate. */

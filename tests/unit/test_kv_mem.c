@@ -147,7 +147,7 @@ static void each_fault_applies_the_transaction_or_not(void **state)
 struct crash {
 	struct kv_mem *mem;
 	struct sim_node *node;
-	uint64_t acknowledged; /* survives crashes of the process */
+	uint64_t acknowledged; /* number of acknowledged writes; survives crashes of the process */
 	uint64_t tried;
 	bool ended;
 };

@@ -244,7 +244,7 @@ static void down_body(void *arg)
 	CHECK_EQ(put_one(kv, "a"), 0);
 	fx->faults[0].down = true;
 	uint64_t start = rt_now_ns();
-	CHECK_EQ(put_one(kv, "b"), -ETIMEDOUT); /* its write was sent */
+	CHECK_EQ(put_one(kv, "b"), -ETIMEDOUT); /* the write was sent, so its outcome is unknown */
 	CHECK_EQ(put_one(kv, "c"), -EHOSTUNREACH);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	CHECK_EQ(kv_scan(kv, 1, &(struct kv_range){0}, &rows), -EHOSTUNREACH);

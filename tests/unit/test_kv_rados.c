@@ -232,7 +232,7 @@ static void outage_body(void *arg)
 	}
 	progress(o, 300);
 	script("osd-kill", "1");
-	progress(o, 300); /* with two of three OSDs */
+	progress(o, 300); /* two of the three OSDs run */
 	all_there(o);
 	script("osd-start", "1");
 	progress(o, 300);

@@ -165,7 +165,7 @@ static const struct {
 struct mixed_put {
 	struct kv *kv;
 	unsigned number;
-	unsigned syncs; /* counted when the transaction returned */
+	unsigned syncs; /* number of syncs when the transaction returned */
 };
 
 static void mixed_fiber(void *arg)

@@ -107,7 +107,7 @@ static void base_sets_have_single_overlap_where_the_construction_reaches_it(void
 	check_base(57, 1, 8, 1);
 	check_base(133, 1, 12, 1);
 	check_base(381, 1, 20, 1);
-	check_base(381, 1, 13, 1); /* a part of one */
+	check_base(381, 1, 13, 1); /* 13 of the 20 members of the set above */
 	check_base(8, 1, 3, 1);    /* Bose, q = 3, 5, 7, 11 */
 	check_base(24, 1, 5, 1);
 	check_base(48, 1, 7, 1);
@@ -129,14 +129,15 @@ static void base_sets_have_single_overlap_where_the_construction_reaches_it(void
 	check_base(110, 1, 10, 1); /* Ruzsa, q = 11, 13, 17 */
 	check_base(156, 1, 12, 1);
 	check_base(272, 1, 16, 1);
-	check_base(64, 1, 8, 1); /* by trying all */
+	check_base(64, 1, 8, 1); /* found by trying all sets */
 	check_base(85, 1, 9, 1);
 	check_base(86, 1, 9, 1);
 	check_base(90, 1, 9, 1);
-	check_base(40, 1, 5, 1); /* first fit */
+	check_base(40, 1, 5, 1); /* found by taking the first number that fits */
 	check_base(1, 1, 1, 0);
 	check_base(5, 1, 1, 0);
-	check_base(20, 24, 15, 1); /* racks and disks of a rack */
+	/* places of disks: the arguments count racks and disks of a rack */
+	check_base(20, 24, 15, 1);
 	check_base(15, 60, 15, 1);
 }
 

@@ -325,7 +325,8 @@ a_silent_node_is_suspect_then_failed_and_online_with_a_heartbeat(struct fixture 
 	beat_for(fixture->map[0], &n, 2 * fast.suspect_ns);
 	CHECK(disk_is(fixture->map[0], 11, CLUSTER_ONLINE));
 	CHECK(disk_is(fixture->map[1], 11,
-		      CLUSTER_ONLINE)); /* this server got no heartbeat itself */
+		      /* this server has received no heartbeat of the node itself */
+		      CLUSTER_ONLINE));
 	uint64_t silent_ns = rt_now_ns();
 	await(fixture->map[1], 11, CLUSTER_SUSPECT);
 	CHECK(rt_now_ns() - silent_ns >= fast.suspect_ns / 2);
@@ -357,7 +358,7 @@ static void an_unreadable_heartbeat_does_not_stop_the_states_of_other_nodes(stru
 	CHECK_EQ(meta_map_register(fixture->map[0], &bad), 0);
 	beat_for(fixture->map[0], &n, 10 * fast.beat_ns);
 	damage_beat(fixture, 2);
-	damage_beat(fixture, 3); /* in no map */
+	damage_beat(fixture, 3); /* no map has node 3 */
 	await(fixture->map[1], 11, CLUSTER_SUSPECT);
 	await(fixture->map[1], 21, CLUSTER_FAILED);
 	await(fixture->map[1], 11, CLUSTER_FAILED);
@@ -418,7 +419,8 @@ static void an_outage_makes_no_node_suspect(struct fixture *fixture)
 	beat_for(fixture->map[0], &n, 2 * fast.suspect_ns);
 	for (size_t i = 0; i < 2; i++)
 		CHECK_EQ(meta_map_cluster(fixture->map[i])->version, version);
-	await(fixture->map[1], 11, CLUSTER_SUSPECT); /* real silence still counts */
+	/* a node that is silent now still becomes suspect */
+	await(fixture->map[1], 11, CLUSTER_SUSPECT);
 }
 
 #define WIDE_NODES 40

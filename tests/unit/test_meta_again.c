@@ -410,7 +410,7 @@ static void replaced_body(struct meta_fixture *fx)
 	CHECK_EQ(meta_open(&through.m, &t.base, &fx->options), 0);
 	t.count = 0;
 	t.at = (unsigned)fx->seed;
-	t.error = -ESTALE; /* as after the other server's change */
+	t.error = -ESTALE; /* the error that a change by another server causes */
 	int rc = move_op(&through);
 	meta_close(through.m);
 	kv_close(&t.base);

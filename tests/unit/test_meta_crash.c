@@ -110,7 +110,7 @@ static int overwrite_state(struct meta_fixture *fx)
 	return one_of(id_at(fx, DIR_A, "f"), FILE_OLD, FILE_NEW);
 }
 
-/* A packed file with its block. */
+/* Creates a packed file and its block. */
 static int packed_op(struct meta_fixture *fx)
 {
 	int rc = block_do(fx, FILE_NEW, META_BLOCK_SEALED, 40);
@@ -419,7 +419,7 @@ struct run {
 	int rc;
 	enum kv_mem_fate fate; /* of the n-th call; KV_MEM_FINE: none fails */
 	uint64_t n;
-	bool met;       /* the n-th call was reached */
+	bool met;       /* the n-th call of the store was reached */
 	bool twice;     /* two servers carry out the operation at once */
 	bool twin_done; /* the second server returned 0 */
 };

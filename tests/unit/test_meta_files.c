@@ -611,7 +611,7 @@ static void damage(struct meta_fixture *fx, enum meta_layer layer, uint64_t id,
 	arena_fini(&a);
 }
 
-/* Calls of the check's callbacks. */
+/* Counts the calls of the callbacks of meta_check. */
 struct told {
 	uint64_t errors, partitions_done;
 	char first[256];

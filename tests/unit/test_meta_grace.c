@@ -20,10 +20,10 @@ struct cut {
 	struct kv base;
 	struct kv *below;
 	struct meta_fixture *fx;
-	enum meta_layer layer;                  /* 0: any */
-	unsigned left;                          /* transactions of the layer before the cut */
+	enum meta_layer layer; /* layer of the transaction that is stopped; 0: any layer */
+	unsigned left;         /* transactions of the layer before the cut */
 	void (*other)(struct meta_fixture *fx); /* runs at the cut; NULL: all later calls fail */
-	bool met;                               /* the cut was reached */
+	bool met;                               /* the transaction to be stopped was reached */
 };
 
 static struct cut *cut_of(struct kv *kv)
@@ -235,7 +235,7 @@ struct passing {
 	struct meta_fixture *fx;
 	void (*other)(
 		struct meta_fixture *fx); /* runs after the first page was read; may be NULL */
-	uint64_t page_ns;                 /* time that each page takes */
+	uint64_t page_ns;                 /* simulated time that the store takes for each page */
 	unsigned scans;                   /* number of scans of names */
 };
 
@@ -428,9 +428,10 @@ META_TEST(a_worker_with_an_old_epoch_shortens_no_grace_period)
 	must_create(fx, d, "f");
 	CHECK_EQ(meta_remove(fx->m, &fx->ctx, d, meta_name("f"), 0, 0), 0);
 	struct meta_gc_counts counts = {0};
+	/* like a janitor that has not seen the current epoch */
 	for (unsigned kind = 0; kind < META_GC_KINDS; kind++)
-		step(fx, (enum meta_gc_kind)kind, old); /* a worker with an old epoch */
-	collect_once(fx, &counts);                      /* a worker with the present epoch */
+		step(fx, (enum meta_gc_kind)kind, old);
+	collect_once(fx, &counts); /* like a janitor that has seen the current epoch */
 	CHECK_EQ(counts.collected, 0);
 	struct meta_owner o = {.file = FID, .bytes = 10};
 	CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &b, &o, 1), 0);

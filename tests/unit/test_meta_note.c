@@ -39,7 +39,7 @@ static void turns_body(struct meta_fixture *fx)
 	CHECK_EQ(put(fx, "scrub/1", 1, "mine", &turn), -ESTALE);
 	CHECK_EQ(turn, 2);
 	CHECK_EQ(put(fx, "scrub/1", 0, "begun", &turn), -ESTALE);
-	/* An emptied note keeps its turn. */
+	/* A note with an empty text keeps its turn. */
 	CHECK_EQ(put(fx, "scrub/1", 2, "", &turn), 0);
 	CHECK_EQ(put(fx, "scrub/1", 0, "begun", &turn), -ESTALE);
 	CHECK_EQ(turn, 3);

@@ -67,7 +67,7 @@ META_TEST(the_reverse_index_follows_every_change_of_place)
 	CHECK_EQ(meta_block_get(fx->m, &fx->ctx, ask, 2, &arena, out), 0);
 	CHECK_EQ(out[1].state, 0);
 	CHECK(out[0].chunks[0].damaged && out[0].layout == 2);
-	/* A new layout. */
+	/* Give the block a new layout. */
 	struct blk n;
 	blk_init(&n, b, 10);
 	for (unsigned i = 0; i < 3; i++)
@@ -167,7 +167,7 @@ META_TEST(a_block_keeps_its_media_until_it_is_laid_out_on_another)
 	other.b.chunks = other.chunks;
 	other.b.media = CLUSTER_MEDIA_DISK;
 	CHECK_EQ(meta_block_allocate(fx->m, &fx->ctx, &other.b), -EEXIST);
-	/* The allocation decides, not the commit. */
+	/* The media is decided by the allocation, not by the commit. */
 	k.b.media = CLUSTER_MEDIA_DISK;
 	k.b.state = META_BLOCK_OPEN;
 	k.b.length = 0;
@@ -248,7 +248,7 @@ META_TEST(a_layout_whose_chunks_were_given_up_is_refused)
 	CHECK(given_up(fx, 5555, 1, 201));
 	CHECK_EQ(meta_block_relayout(fx->m, &fx->ctx, &n.b), -ESTALE);
 	CHECK(wanted(fx, 7000, 7000, 1, 101));
-	/* Put again, under another chunk_block. */
+	/* The chunks are put again under another chunk_block. */
 	n.b.chunk_block = 6666;
 	n.b.release_count = release_count(fx, 7000);
 	CHECK_EQ(meta_block_relayout(fx->m, &fx->ctx, &n.b), 0);
@@ -334,7 +334,7 @@ META_TEST(blocks_of_many_partitions_are_read_at_once)
 		CHECK_EQ(meta_block_allocate(fx->m, &fx->ctx, &k.b), 0);
 		CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &k.b, &owner, 1), 0);
 	}
-	ask[MANY] = 5; /* no such block */
+	ask[MANY] = 5; /* an id that no block has */
 	struct slow slow = {.base.ops = &slow_ops};
 	struct meta *m;
 	struct meta_block out[MANY + 1];

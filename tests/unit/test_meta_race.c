@@ -161,7 +161,7 @@ static void a_directory_is_not_removed_with_what_is_created_in_it_meanwhile(void
 
 /* The other operation and its result. The seed chooses it, and where the rename is stopped. */
 struct meeting {
-	struct meta_fixture fx; /* first */
+	struct meta_fixture fx; /* must be the first member, because the fixture casts */
 	int other_rc;
 	bool met;
 };
@@ -618,7 +618,7 @@ static size_t names_in(struct meta_fixture *fx, uint64_t dir)
 }
 
 struct sealing {
-	struct meta_fixture fx; /* first */
+	struct meta_fixture fx; /* must be the first member, because the fixture casts */
 	size_t names;           /* in the directory when the seal returned */
 };
 

@@ -126,10 +126,10 @@ struct world {
 	void (*client)(struct world *w, struct meta_fixture *fx, unsigned number, struct rng *rng);
 	void (*before)(struct meta_fixture *fx);
 	void (*after)(struct world *w, struct meta_fixture *fx);
-	unsigned ended; /* servers whose clients have finished */
+	unsigned ended; /* number of servers whose clients have finished */
 	uint64_t next_id;
 	uint64_t unknown;
-	uint64_t epochs; /* that passed while the clients ran */
+	uint64_t epochs; /* number of epochs that passed while the clients ran */
 	unsigned unjudged;
 	struct sim_node *judge;
 	bool prepared;
@@ -408,7 +408,7 @@ static void dir_rename(struct world *w, struct meta_fixture *fx, unsigned client
 		done->writes[0] = (struct history_item){.key = from, .value = 0};
 		done->writes[1] = (struct history_item){.key = to, .value = id};
 	} else {
-		/* It wrote nothing and never will. */
+		/* The request was refused: it wrote nothing and cannot take effect later. */
 		CHECK(rc != 0);
 		done->kind = HISTORY_READ;
 		history_end(&w->history, index);
@@ -569,7 +569,7 @@ static void tree_own_file(struct world *w, struct meta_fixture *fx, unsigned num
 			  struct rng *rng)
 {
 	struct where *at = &w->where[number];
-	/* Resolve an operation in doubt first. */
+	/* First find out the outcome of an earlier operation in doubt. */
 	if (at->id[1] != 0) {
 		uint64_t now = 0;
 		int rc = look(fx, at->dir[1], at->name[1], &now);
@@ -581,7 +581,7 @@ static void tree_own_file(struct world *w, struct meta_fixture *fx, unsigned num
 			memcpy(at->name[0], at->name[1], sizeof(at->name[0]));
 			at->id[1] = 0;
 		} else {
-			return; /* it may still take effect */
+			return; /* the operation may still take effect */
 		}
 	}
 	uint64_t dir = 100 + rng_below(rng, TREE_DIRS);
@@ -601,7 +601,7 @@ static void tree_own_file(struct world *w, struct meta_fixture *fx, unsigned num
 						   .request = meta_id()});
 	if (rc != 0) {
 		if (!kv_unknown(rc) && !rt_cancelled())
-			at->id[1] = 0; /* it was not carried out */
+			at->id[1] = 0; /* the operation did not take effect */
 		return;
 	}
 	at->dir[0] = at->dir[1];

@@ -216,7 +216,7 @@ static void only_the_directory_that_is_hot_by_path_slows_down(struct fixture *fi
 	struct meta_entry e;
 	uint64_t a = make_dir(c, META_ROOT, "a"), hot = make_dir(c, a, "hot");
 	(void)make_file(c, hot, "f");
-	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0); /* refills all buckets */
+	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0); /* the pause refills the limits of all partitions */
 	struct meta_client *hasty = NULL;
 	const char *addr = fixture->servers[0].addr;
 	CHECK_EQ(meta_client_open(&hasty,

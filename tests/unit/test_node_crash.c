@@ -23,7 +23,7 @@
 
 enum { FIRST = 6000, MORE = 9000, SEALED = 14000, CAPACITY = 65536 };
 
-/* Kept outside the simulated process. */
+/* State of the test, outside of the simulated process, so that it survives crashes. */
 struct crash {
 	struct sim *sim;
 	struct sim_node *server;
@@ -184,7 +184,7 @@ static void client_main(void *arg)
 		seal_until(&fx, grown, 1, SEALED);
 		delete_until(&fx, brief);
 	}
-	/* Also after another loss of power. */
+	/* The chunk is still missing after another loss of power. */
 	CHECK_EQ(look(&fx, brief, &st), -ENOENT);
 	check_bytes(&fx, grown, 1, SEALED);
 	check_bytes(&fx, whole, 2, 20000);

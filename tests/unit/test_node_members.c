@@ -71,7 +71,7 @@ static void away_together(struct node_fixture *fx)
 	while (!says(fx, "terrane_pool_overdrawn{disk=\"10\"} 0\n"))
 		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
 	CHECK_EQ(fixture_count_bad(fx, 10, N), 0);
-	/* All members have all their rows. */
+	/* The rebuild finds that no row is missing. */
 	CHECK_EQ(node_pool_rebuild(&fx->call, 10, true), 0);
 	fixture_take_away(fx, M1);
 	CHECK_EQ(fixture_count_bad(fx, 10, N), 0);
@@ -96,7 +96,7 @@ static void away_clustered(struct node_fixture *fx)
 	fixture_bring_back(fx, C2);
 	await_down(fx, 11, 0);
 	CHECK_EQ(fixture_count_bad(fx, 11, N), 0);
-	/* The spare is unused. */
+	/* The spare drive is unused. */
 	fixture_take_away(fx, C1);
 	struct fixture_pool l = fixture_await_rebuild(fx, 11, fixture_look(fx, 11).rebuilds);
 	CHECK(l.down == 0 && l.lost == 0);

@@ -145,7 +145,7 @@ static bool higher_goes_first(enum sched_class lower, enum sched_class higher, u
 	struct sched *s = job_sched_open(&c);
 	struct job hold = {0}, low = {.time_ns = time_ns}, high = {0};
 	job_start(s, &hold, "hold", SCHED_BRONZE, 4096);
-	job_pass_ms(12); /* as long as was estimated */
+	job_pass_ms(12); /* the time that the scheduler estimated */
 	job_start(s, &low, "low", lower, 8 * MIB);
 	job_start(s, &high, "high", higher, 4096);
 	job_finish(&hold);
@@ -326,7 +326,7 @@ static void patience(void *arg)
 	c.gold_patience_ns = 20 * NS_PER_MS;
 	struct sched *s = job_sched_open(&c);
 	struct job gold = {0}, a = {0}, b = {0}, second = {0};
-	/* At the disk. */
+	/* This request goes to the disk at once. */
 	job_start(s, &gold, "g", SCHED_GOLD, 4096);
 	job_pass_ms(10);
 	job_start(s, &a, "b", SCHED_BRONZE, 4096);
@@ -394,7 +394,7 @@ SIM_TEST(gold_beyond_its_quota_starves_no_group)
 			  i % 2 == 0 ? SCHED_GOLD : SCHED_BRONZE, 4096);
 	job_finish(&hold);
 	count_first(jobs, ARRAY_LEN(jobs), 4, &a, &b);
-	CHECK_EQ(a, 4); /* its quota first, */
+	CHECK_EQ(a, 4); /* the group gets its quota before others get their share */
 	job_check_empty(s);
 	sched_close(s);
 

@@ -351,7 +351,7 @@ SIM_TEST(names_answered_from_memory_do_not_change_the_estimates_of_reads)
 
 /* --- reservations --------------------------------------------------------------------------------- */
 
-#define WRITE_BYTES (8 * MIB) /* 54 ms by estimate */
+#define WRITE_BYTES (8 * MIB) /* the scheduler estimates 54 ms for such a write */
 
 SIM_TEST(a_busy_disk_refuses_reservations)
 {

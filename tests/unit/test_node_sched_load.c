@@ -256,7 +256,7 @@ static void invariants(struct sched_fixture *fx)
 	CHECK_EQ(at_disk, st.at_disk);
 	/* Every nanosecond is charged once. */
 	CHECK_EQ(claimed + st.unclaimed_ns, st.busy_ns);
-	/* Rule 7. */
+	/* Rule 7 of the scheduler: the disk is never idle while requests are queued. */
 	CHECK(st.queued == 0 || st.at_disk > 0);
 	/* Rule 4: in these runs Gold comes first and stays active. */
 	CHECK(st.at_disk <= fx->config->depth);

@@ -31,7 +31,7 @@ struct store_fixture {
 	struct rng rng;
 	bool stop;
 	uint64_t bronze_bytes;
-	uint64_t slowest_ns; /* of Gold */
+	uint64_t slowest_ns; /* longest latency of a Gold request */
 	uint64_t sum_ns;
 };
 

@@ -23,7 +23,7 @@
 
 struct world {
 	const struct layout *l;
-	uint32_t *disk; /* of each chunk, or GONE */
+	uint32_t *disk; /* disk of each chunk; GONE: the chunk is lost */
 	uint32_t *copy; /* that R_ALL made of a chunk whose disk works, or GONE */
 	uint8_t *failed;
 	bool split; /* R_ALL ran before: columns may lie in two racks */

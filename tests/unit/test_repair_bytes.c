@@ -23,7 +23,7 @@
 
 struct bytes {
 	const struct layout *l;
-	uint8_t *truth, *now; /* [stripe][column][row][CHUNK] */
+	uint8_t *truth, *now; /* expected and current bytes, [stripe][column][row][CHUNK] */
 	struct codec *net, *local;
 };
 
@@ -37,7 +37,8 @@ static struct codec *open_level(const struct encoding *e, const struct rs_shape 
 {
 	struct codec *codec = NULL;
 	struct encoding level = {.kind = ENCODING_RS, .rs = *shape};
-	if (e->kind == ENCODING_REPLICATED) /* replicas; rs:1+2 would not make them */
+	/* the codec of replicas copies the data; that of rs:1+p would compute parities */
+	if (e->kind == ENCODING_REPLICATED)
 		level = *e;
 	if (shape->p > 0)
 		assert_int_equal(codec_open(&level, &codec), 0);

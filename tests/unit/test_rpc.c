@@ -201,7 +201,7 @@ static void a_late_call_fails_alone_and_its_handler_is_told(struct fixture *f)
 	CHECK(rpc_channel_counters(f->channel)->connections == 1);
 }
 
-/* Ends before silence_ns. */
+/* Makes a call that ends before silence_ns. */
 static void short_call(struct fixture *f)
 {
 	struct slow_call late = {.f = f, .sleep_ms = 60000, .timeout_ns = 50 * NS_PER_MS};
@@ -224,7 +224,7 @@ static void idle_time_is_not_silence_after_a_cancelled_call(struct fixture *f)
 {
 	struct slow_call call = {.f = f, .sleep_ms = 60000};
 	struct rt_fiber *fiber = NULL;
-	f->service.deaf = true; /* no response comes during this time */
+	f->service.deaf = true; /* the service sends no response during this time */
 	CHECK_RC(rt_spawn(&fiber, "call", slow_call_main, &call), 0);
 	fixture_await(&f->service.sleeping, 1);
 	rt_cancel(fiber);
@@ -351,7 +351,7 @@ static void a_call_that_was_under_way_is_lost_with_its_connection(struct fixture
 	struct rt_fiber *fiber = NULL;
 	CHECK_RC(rt_spawn(&fiber, "call", slow_call_main, &call), 0);
 	fixture_await(&f->service.sleeping, 1);
-	f->service.deaf = true; /* does not answer when cancelled */
+	f->service.deaf = true; /* the service does not answer when it is cancelled */
 	fixture_stop_server(f, 0);
 	rt_join(fiber);
 	CHECK_RC(call.rc, -ECONNRESET);

@@ -104,7 +104,7 @@ static void spoil_payload_crc(struct raw_frame *f)
 static void spoil_message(struct raw_frame *f)
 {
 	uint8_t *body = f->bytes + FRAME_HEADER_BYTES;
-	body[0] = 0x0b; /* a group */
+	body[0] = 0x0b; /* starts a field of wire type group, which is not allowed */
 	f->h.meta_crc = crc32c(0, body, f->h.body_len);
 	frame_encode(f->bytes, &f->h);
 }
@@ -241,7 +241,7 @@ static void a_lost_try_is_told_when_no_other_can_be_made(struct fixture *f)
 	struct rt_fiber *fiber = NULL;
 	CHECK_RC(rt_spawn(&fiber, "patient", patient_main, &p), 0);
 	fixture_await(&f->service.sleeping, 1);
-	f->service.deaf = true; /* does not answer when cancelled */
+	f->service.deaf = true; /* the service does not answer when it is cancelled */
 	fixture_stop_server(f, 0);
 	rt_join(fiber);
 	CHECK_RC(p.rc, -ECONNRESET);

@@ -16,7 +16,7 @@ static void restart_patient(struct fixture *f, uint64_t stall_ns)
 
 struct starver {
 	struct fixture *f;
-	size_t first_bytes; /* of the payload of 1 MiB */
+	size_t first_bytes; /* number of bytes of the payload of 1 MiB that are sent at once */
 	size_t piece_bytes; /* bytes sent after each pause; 0: none */
 	uint64_t pause_ns;
 	size_t sent_bytes;

@@ -330,7 +330,7 @@ static void lock_late(void *arg)
 {
 	struct locked *l = arg;
 	rt_deadline_narrow(rt_now_ns() + NS_PER_MS);
-	CHECK(!rt_mutex_held(&l->mutex)); /* the parent holds it */
+	CHECK(!rt_mutex_held(&l->mutex)); /* the parent fiber holds the mutex */
 	CHECK_EQ(rt_mutex_lock(&l->mutex), -ETIME);
 	CHECK(!rt_mutex_held(&l->mutex));
 }
@@ -554,7 +554,7 @@ static void carry(void *arg)
 	CHECK(rt_context() == context_empty());
 	const struct context *one = context_of(1), *two = context_of(2);
 	const struct context *before = rt_context_enter(one);
-	context_unref(one); /* the fiber's reference is enough */
+	context_unref(one); /* the reference that the fiber holds keeps the context */
 	CHECK_EQ(job_now(), 1);
 	(void)rt_deadline_narrow(rt_now_ns() + 60 * NS_PER_S);
 	rt_group_init(&g);

@@ -205,9 +205,10 @@ static void the_time_of_pauses_is_counted_exactly(void **state)
 	sim_run(s, NS_PER_S);
 	assert_int_equal(sim_node_paused_ns(n), 0);
 	sim_node_pause(n, 7 * NS_PER_S);
-	sim_node_pause(n, 90 * NS_PER_S); /* no effect: it is paused */
+	sim_node_pause(n, 90 * NS_PER_S); /* no effect: the process is paused already */
 	sim_run(s, 3 * NS_PER_S);
-	assert_int_equal(sim_node_paused_ns(n), 3 * NS_PER_S); /* of the pause that goes on */
+	/* so much of the pause in progress has passed */
+	assert_int_equal(sim_node_paused_ns(n), 3 * NS_PER_S);
 	sim_run(s, 10 * NS_PER_S);
 	assert_int_equal(sim_node_paused_ns(n), 7 * NS_PER_S);
 	sim_node_pause(n, 60 * NS_PER_S);
@@ -219,7 +220,7 @@ static void the_time_of_pauses_is_counted_exactly(void **state)
 	assert_in_range(ns, 9 * NS_PER_S, 9 * NS_PER_S + NS_PER_MS);
 	sim_node_pause(n, 60 * NS_PER_S);
 	sim_run(s, NS_PER_S);
-	sim_faults_pause(s); /* also ends the pause */
+	sim_faults_pause(s); /* the end of all faults also ends the pause */
 	sim_run(s, 5 * NS_PER_S);
 	assert_int_equal(sim_node_paused_ns(n), ns + NS_PER_S);
 	sim_close(s);
@@ -452,7 +453,7 @@ static void a_process_that_leaks_or_does_not_end_is_reported(void **state)
 
 struct clock_lives {
 	struct sim_node *node;
-	uint64_t first_ns[3]; /* reading of each life */
+	uint64_t first_ns[3]; /* the first reading of the clock in each life of the process */
 };
 
 static void read_clock(void *arg)

@@ -196,8 +196,8 @@ static void program_full(struct fixture *fx, uint64_t life)
 	CHECK(rt_space("/d0", &sp) == 0 && sp.free_bytes == 0);
 	CHECK(rt_file_open(&h, "/d0/c", RT_WRITE | RT_CREATE) == -ENOSPC);
 	CHECK(rt_mkdir("/d0/c") == -ENOSPC);
-	CHECK(rt_file_write(f, block, sizeof(block), 0) == 0); /* in place */
-	CHECK(rt_file_write(g, block, sizeof(block), 0) == 0); /* reserved */
+	CHECK(rt_file_write(f, block, sizeof(block), 0) == 0); /* overwrites a block in place */
+	CHECK(rt_file_write(g, block, sizeof(block), 0) == 0); /* fills a reserved block */
 	CHECK(rt_file_allocate(g, 0, 128 * KIB, false) == 0);
 	CHECK(rt_file_size(g, &size) == 0 && size == 128 * KIB);
 	CHECK(rt_file_truncate(f, 4096) == 0);
@@ -530,7 +530,8 @@ static void program_names(struct fixture *fx, uint64_t life)
 	bool missing = false;
 	for (int i = 1; i < 4; i++) {
 		bool there = get_file(names[i], buf, sizeof(buf)) == 1;
-		CHECK(!there || !missing); /* a prefix of the operations survives */
+		/* if an operation is lost, all later operations are lost, too */
+		CHECK(!there || !missing);
 		missing = missing || !there;
 		fx->numbers[1] += there;
 	}

@@ -76,7 +76,7 @@ static void a_killed_process_ends_its_streams_at_once(void **state)
 		fixture_start(&fx);
 		fixture_until(&fx, step_one);
 		sim_run(fx.sim, NS_PER_S);
-		fx.step = 3; /* does not send: its receive fails */
+		fx.step = 3; /* the client does not send, so its receive fails */
 		sim_run(fx.sim, NS_PER_S);
 		assert_false(fx.used);
 		sim_node_crash(fx.server, false);

@@ -183,7 +183,7 @@ static void rot_in_superblock(const char *path)
 		store_info(s, &info);
 		CHECK_EQ(info.state, STORE_ONLINE);
 		store_close(s);
-		/* Each copy is intact again. */
+		/* Now both copies of the superblock are intact again. */
 		flip_superblock(path, 19);
 		CHECK_EQ(store_dir_identify(path, &is), 0);
 		flip_superblock(path, 19);
@@ -342,7 +342,7 @@ static void flip_every_where(struct script *sc, uint64_t life)
 		CHECK_EQ(sim_disk_flip(sc->disk, name, at, bit), 0);
 		s = must_open("/d0");
 		if (at < CHUNK_SLOTS_BYTES) {
-			/* The other slot is intact. */
+			/* The other slot is intact, so the chunk is readable. */
 			CHECK_EQ(text_get(s, A, 1, 0, DAMAGED_LEN, 0), 0);
 			CHECK_EQ(store_scan(s, A, bad, 4), 0);
 			store_close(s);

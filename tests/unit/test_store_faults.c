@@ -27,7 +27,7 @@ static struct {
 	uint64_t calls;
 	uint64_t fail_at; /* number of the call that fails; 0: none */
 	int rc;
-	bool after; /* the call has its effect nevertheless */
+	bool after; /* the call fails and has its effect nevertheless */
 	bool lie;   /* a read succeeds with one wrong bit; other calls are not affected */
 	bool hit;
 	bool was_sync;
@@ -56,7 +56,7 @@ static bool strikes(bool sync)
 		return injector.rc;                                          \
 	}
 
-/* Reads can also return wrong bits. */
+/* Fails the call, or returns wrong bits. */
 int64_t __real_rt_file_readv(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset);
 int64_t __wrap_rt_file_readv(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset);
 int64_t __wrap_rt_file_readv(struct rt_file *f, const struct iovec *iov, int n, uint64_t offset)

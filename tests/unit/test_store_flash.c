@@ -68,7 +68,8 @@ static void a_chunk_that_is_not_visited_any_more_cools_down(void **state)
 
 struct fixture {
 	struct store *s;
-	struct store *slow, *fast; /* fault stores over mem */
+	/* the two stores below, each a fault store over a memory store */
+	struct store *slow, *fast;
 };
 
 static const struct store_flash_options ample = {
@@ -82,7 +83,7 @@ static void fixture_open(struct fixture *fx, const struct store_flash_options *o
 	CHECK_EQ(store_mem_open(256 * MIB, &mem), 0);
 	CHECK_EQ(store_fault_open_take(mem, &fx->fast), 0);
 	CHECK_EQ(store_flash_open_take(fx->slow, fx->fast, options, &fx->s), 0);
-	/* The token bucket fills. */
+	/* Wait until the write budget of the flash is full. */
 	CHECK_EQ(rt_sleep_ns(60 * NS_PER_S), 0);
 }
 
@@ -161,7 +162,7 @@ static void scan_all(const char *path)
 	CHECK_EQ(after.fills, before.fills);
 	CHECK_EQ(after.evicted, 0);
 	CHECK_EQ(after.hits - before.hits, 60);
-	/* Chunks that become hotter replace them. */
+	/* Hotter chunks replace the cached ones. */
 	for (uint64_t i = 100; i < 120; i++)
 		visit(&fx, i, i, 12);
 	after = stats_of(&fx);
@@ -452,10 +453,10 @@ static void after_a_restart_flash_is_used_only_where_the_slow_store_agrees(void 
 /* --- every call fails, and crashes everywhere ---------------------------------------------------- */
 
 struct trouble {
-	bool slow; /* which store fails */
+	bool slow; /* the slow store fails; else the flash */
 	struct store_fault fault;
 	bool hit;
-	uint64_t at; /* the wait at which it crashes */
+	uint64_t at; /* number of the wait at which the process crashes */
 	bool power;
 };
 
@@ -529,7 +530,7 @@ static void every_call_of_both_stores_fails_once(void **state)
 			sim_config_init(&config, n, 0);
 			script_begin(&sc, &config);
 			script_finish(&sc);
-			/* Failures of flash must be invisible. */
+			/* A failure of the flash must not make a call fail. */
 			CHECK(sc.done || t.slow);
 			script_end(&sc);
 		}

@@ -642,7 +642,7 @@ SIM_TEST(a_pool_refuses_foreign_and_misplaced_members)
 	other = shape;
 	other.piece_bytes = 4096;
 	CHECK_EQ(store_pool_open_take(&other, m, &s), -EBADMSG);
-	/* Two members swapped. */
+	/* Swap two members. */
 	struct store *t = m[1];
 	m[1] = m[2];
 	m[2] = t;
@@ -748,7 +748,7 @@ SIM_TEST(only_damaged_chunks_are_read_to_list_losses)
 	CHECK(l != NULL);
 	damage_beside_losses(&fx, &rotten, &replaced);
 	CHECK_EQ(store_pool_rebuild(fx.pool, 4, &pr), -ENODATA);
-	/* All chunks lack a row now. */
+	/* Now all chunks lack a row. */
 	fixture_down(&fx, replaced, true);
 	store_fault_set(fx.fault[rotten], &count);
 	CHECK(store_pool_losses(fx.pool, &at, l, 64) > 0);

@@ -89,7 +89,7 @@ static void record_comes_back(void *arg)
 	if (*crash)
 		CHECK_EQ(fixture_reopen(&fx), 0);
 	CHECK_EQ(store_pool_behind_count(fx.pool), 1);
-	/* Generations are times. */
+	/* Generations are times, so they differ only after a pause. */
 	CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
 	fixture_fault(&fx, away, STORE_CALL_ALL, -EIO);
 	CHECK_EQ(text_append(fx.pool, fixture_id(1), 1, 5, 3000, 2000), 0);

@@ -61,7 +61,7 @@ static void labels_and_records_decode_and_damage_is_refused(void **state)
 	assert_int_equal(pool_label_decode(label, &l2), 0);
 	assert_true(l2.row == 4 && l2.k == 3 && l2.p == 2 && l2.piece == PIECE && l2.crc == 99 &&
 		    l2.len == 123456 && l2.pool == 42 && !l2.copy);
-	label[3] = 5; /* there are only five rows */
+	label[3] = 5; /* row 5 does not exist: there are five rows */
 	assert_int_equal(pool_label_decode(label, &l2), -EBADMSG);
 	memset(label, 0, sizeof(label));
 	assert_int_equal(pool_label_decode(label, &l2), -EBADMSG);

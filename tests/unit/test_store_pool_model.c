@@ -59,10 +59,10 @@ struct world {
 	const char *doing;
 	struct model_chunk chunks[CHUNKS];
 	uint64_t texts;
-	bool struck[MEMBERS_MAX]; /* members with a fault */
-	bool clean;               /* every row and copy is present */
+	bool struck[MEMBERS_MAX]; /* members whose calls fail */
+	bool clean;               /* every chunk has all its rows or copies */
 	uint32_t losses;          /* number of members that were given up since then */
-	bool failed[MEMBERS_MAX]; /* the members that are given up */
+	bool failed[MEMBERS_MAX]; /* the members that the test has declared failed */
 };
 
 static void world_print(void *ctx)
@@ -253,7 +253,7 @@ static void do_reopen(struct world *w)
 	w->doing = "reopen";
 	if (fixture_reopen(&w->fx) == 0)
 		return;
-	/* Too few members could be asked. */
+	/* Too few members answered the request. */
 	for (uint32_t m = 0; m < w->fx.shape.members; m++)
 		unstrike(w, m);
 	CHECK(store_pool_open_take(&w->fx.shape, w->fx.fault, &w->fx.pool) == 0);

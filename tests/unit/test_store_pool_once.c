@@ -253,7 +253,7 @@ SIM_TEST(a_replaced_store_cannot_return)
 struct renewal {
 	struct pool_fixture *fx;
 	const char *what;
-	struct store_fault deleting; /* on all members */
+	struct store_fault deleting; /* makes deletes fail on all members */
 	struct store_fault reading;  /* on those with the first slow_rows rows */
 	uint32_t slow_rows;
 	uint64_t text; /* the text that is read at the same time; 0: the label is read */
@@ -434,7 +434,7 @@ SIM_TEST(an_open_chunk_that_is_lost_is_listed)
 struct call {
 	struct pool_fixture *fx;
 	uint64_t number;
-	bool remove; /* otherwise append */
+	bool remove; /* delete the chunk; otherwise append to it */
 	int rc;
 };
 
@@ -550,7 +550,7 @@ static void fall_behind_in_turn(void *arg)
 	uint32_t of[3] = {fixture_row_member(&fx, 1, 0), fixture_row_member(&fx, 1, 1),
 			  fixture_row_member(&fx, 1, 2)};
 	for (uint64_t i = 0, n = 1; i < 3; i++, n++) {
-		/* This member falls behind last. */
+		/* Take the next chunk of which only this member has a copy. */
 		while (i < 2 && (!copy_on(&fx, n, of[i]) || copy_on(&fx, n, of[1 - i]) ||
 				 copy_on(&fx, n, of[2])))
 			n++;
@@ -576,7 +576,7 @@ static void fall_behind_in_turn(void *arg)
 	fixture_clear_faults(&fx);
 	CHECK(calls[0].rc == 0 && calls[1].rc == 0);
 	CHECK_EQ(store_pool_behind_count(fx.pool), 3);
-	/* So the change did not happen. */
+	/* The change did not take effect. */
 	CHECK_EQ(calls[2].rc, -EIO);
 	CHECK_EQ(text_get(fx.pool, fixture_id(1), 5, 0, 3000, 0), 0);
 	fixture_close(&fx);
@@ -660,7 +660,7 @@ struct comeback {
 	uint32_t after; /* return after so many chunks were rebuilt */
 };
 
-/* A member returns during a rebuild. */
+/* Callback of a rebuild, during which a member returns. */
 static int return_after_work(void *ctx, void (*work)(void *arg), void *arg)
 {
 	struct comeback *c = ctx;
@@ -713,7 +713,7 @@ SIM_TEST(a_member_that_returns_during_a_rebuild_is_behind_until_the_next)
 	CHECK_EQ(store_pool_rebuild(fx.pool, 1, &pr), 0);
 	CHECK_EQ(store_delete(fx.pool, fixture_id(n)), 0);
 	uint32_t other = fixture_row_member(&fx, n, 1);
-	/* The rebuild needs some work. */
+	/* Give the rebuild something to do. */
 	fixture_fault(&fx, fixture_row_member(&fx, 1, 0), STORE_CALL_PUT, -EIO);
 	CHECK_EQ(text_put(fx.pool, fixture_id(1), 5, 3000, false, 0), 0);
 	fixture_clear_faults(&fx);

@@ -22,15 +22,15 @@
 struct load {
 	const struct drive_spec *spec;
 	uint32_t fibers;
-	uint64_t requests; /* requests in total */
-	uint64_t bytes;    /* bytes of one request */
+	uint64_t requests; /* number of all requests */
+	uint64_t bytes;    /* length of each request in bytes */
 	bool random;
 	bool write;
-	/* Measured. */
+	/* Measured: */
 	double per_s;
 	double bytes_per_s;
 	struct drive_stats stats;
-	/* The device. */
+	/* The emulated device: */
 	struct drive drive;
 	struct rng rng;
 	uint64_t left;

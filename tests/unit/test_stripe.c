@@ -19,9 +19,9 @@
 
 #define CHUNKS_MAX 16
 #define CHUNK_LEN ((uint64_t)8192)
-#define LAST_LEN ((uint64_t)5000) /* of the last data chunk */
+#define LAST_LEN ((uint64_t)5000) /* length of the last data chunk */
 
-static int holds; /* buffers that are not released yet */
+static int holds; /* number of buffers that are not released yet */
 
 struct source {
 	struct stripe stripe;
@@ -29,15 +29,15 @@ struct source {
 	struct codec *codec;
 	uint8_t bytes[CHUNKS_MAX][CHUNK_LEN];
 	int wanted[CHUNKS_MAX];
-	int wanted_count; /* 0: the range */
+	int wanted_count; /* number of wanted chunks; 0: the range below is wanted */
 	uint64_t off, len;
-	int rc[CHUNKS_MAX]; /* of a fetch of the chunk */
+	int rc[CHUNKS_MAX]; /* result of fetching each chunk */
 	uint64_t delay_ns[CHUNKS_MAX];
 	int fetched[CHUNKS_MAX]; /* how often each chunk was fetched */
 	int flip;                /* the chunk that is changed in memory after its fetch; -1: none */
 	bool flip_result;
-	bool strict;            /* a failure ends the read */
-	uint64_t judge_wait_ns; /* how long the judge slot waits */
+	bool strict;            /* the first failed fetch ends the read */
+	uint64_t judge_wait_ns; /* simulated time that the judge slot takes */
 	bool hedges;
 	int refuse_hedges;
 };

@@ -8,7 +8,7 @@
 
 void blanks_add(struct disk_page *s, struct chunk_id id)
 {
-	/* the list is full: a later sweep finds the remaining chunks */
+	/* The list is full; a later sweep finds the remaining chunks. */
 	if (s->blank_count < BLANKS_MAX)
 		s->blanks[s->blank_count++] = id;
 }

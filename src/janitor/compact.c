@@ -47,8 +47,10 @@ static void remember(struct janitor *j, uint32_t tenant, uint64_t block)
 	s->epoch = j->survey_epoch;
 	free(map_remove(&j->compacted, key_of(tenant, block)));
 	if (map_put(&j->compacted, key_of(tenant, block), s) < 0)
-		/* no memory to remember the block: the next survey compacts it again, without
-		 * effect */
+		/*
+		 * Without memory to remember the block, the next survey compacts the block again,
+		 * without effect.
+		 */
 		free(s);
 }
 

@@ -27,7 +27,7 @@ struct tenant_use {
 	struct meta_usage usage; /* files and bytes below the tenant's root directory */
 };
 
-/* A chunk or block that was seen, with the collector's epoch at that time. */
+/* A chunk or block that a sweep or survey has seen. */
 struct sighting {
 	uint64_t epoch;
 	uint64_t last_epoch; /* collector's epoch when the chunk or block was last seen */
@@ -46,16 +46,17 @@ struct stuck {
 };
 
 struct janitor {
-	struct janitor_options opts; /* zeroes replaced by defaults */
+	/* options of the caller, with each 0 replaced by its default */
+	struct janitor_options opts;
 	struct fabric fabric;
 	struct meta_client *meta;
 	const struct context *own; /* request context without a tenant */
-	struct engine *engine;     /* uses fabric and meta; rewrites blocks of all tenants */
+	struct engine *engine; /* engine over fabric and meta that rewrites blocks of all tenants */
 	uint64_t holder;
 	struct map leases; /* hash of a lease's name -> struct held */
-	/* mixed id of a node or disk that is silent or reports errors -> struct since */
+	/* hash of the id of a node or disk that is silent or reports errors -> struct since */
 	struct map silences;
-	struct map pacers;    /* mixed id of a disk or rack -> struct pacer */
+	struct map pacers;    /* hash of the id of a disk or rack -> struct pacer */
 	struct map sightings; /* hash of (disk, chunk) -> struct sighting */
 	struct map passes;    /* disk id -> struct pass */
 	struct map drives;    /* disk id -> struct drive */
@@ -71,8 +72,9 @@ struct janitor {
 	char rack[64];   /* rack of this janitor; "": outside of all racks */
 	unsigned others; /* other janitors that reported within the last minute: report.c */
 	uint64_t note_turn;
-	struct janitor_repair repairs[JANITOR_REPAIRS_MAX]; /* unordered; disk 0: unused */
-	struct policy *policies;                            /* policy.c */
+	/* the running and the last repairs, in no order; an entry with disk 0 is unused */
+	struct janitor_repair repairs[JANITOR_REPAIRS_MAX];
+	struct policy *policies; /* the policies of all tenants, read from their notes (policy.c) */
 	size_t policy_count;
 	struct map
 		/* hash of (tenant, block) -> struct sighting of blocks compacted lately:
@@ -91,9 +93,9 @@ struct janitor {
 
 /* --- janitor.c -------------------------------------------------------------------------------- */
 
-/* A request of the system, in the name of a tenant or of none (tenant 0). */
+/* A request of the janitor, in the name of a tenant or of no tenant (tenant 0). */
 struct tenant_call {
-	struct call call; /* call for the requests to disks */
+	struct call call; /* state of the requests to disks: options and error text */
 };
 /* Makes the fiber carry the janitor's context, in the name of the tenant. Returns the previous
  * context, for rt_context_leave. Without memory for it, the context is that of no tenant:
@@ -118,10 +120,15 @@ void lease_drop(struct janitor *j, const char *name);
 
 /* Returns a walk over the partitions of a share. */
 struct meta_walk share_walk(const struct janitor *j, unsigned share);
-/* Returns the share to work on as the n-th of a round: janitors begin at different shares. */
+/*
+ * Returns the share to work on as the n-th of a round. Janitors begin at different shares, so that
+ * they rarely meet.
+ */
 unsigned share_turn(const struct janitor *j, unsigned n);
-/* Stores the first error of a round in *first. Returns whether to go on with the next share: false
- * only if the fiber was cancelled or memory ran out. */
+/*
+ * Stores the first error of a round in *first. Returns whether the round continues with the next
+ * share: true, unless the fiber was cancelled or memory ran out.
+ */
 bool share_next(int rc, int *first);
 
 /* Returns the ids of all disks of the map and their number; the caller frees. NULL: no memory. */
@@ -141,7 +148,7 @@ int pace_local(struct janitor *j, uint64_t disk, uint64_t bytes);
  * the pool reads or writes member_bytes for them. */
 int pace_pool(struct janitor *j, uint64_t disk, uint64_t bytes, uint64_t member_bytes);
 
-/* Returns whether bytes between the disk and this janitor cross racks. */
+/* Returns whether bytes that this janitor reads from or writes to the disk cross racks. */
 bool rack_crosses(const struct janitor *j, uint64_t disk);
 /* Counts bytes read from or written to the disk, for the janitor and for r (may be NULL). */
 void moved_note(struct janitor *j, struct janitor_repair *r, uint64_t disk, uint64_t bytes,
@@ -173,7 +180,7 @@ struct disk_page {
 	int rcs[DISK_PAGE_MAX];
 	struct meta_found_chunk found[DISK_PAGE_MAX];
 	bool wanted[DISK_PAGE_MAX];
-	size_t place[DISK_PAGE_MAX]; /* index in ids of found[i] */
+	size_t place[DISK_PAGE_MAX]; /* index in `ids` of the chunk found[i] */
 	/* chunks of all pages so far whose label is unreadable */
 	struct chunk_id blanks[BLANKS_MAX];
 	size_t blank_count;
@@ -225,7 +232,7 @@ int drives_look(struct janitor *j, uint64_t *found);
 
 #define SURVEY_SERVICES 3
 #define SURVEY_BALANCE 0 /* index of the balance service */
-/* jobs listed per share and service; the next survey finds the remaining ones */
+/* largest number of jobs per share and service; the next survey finds the others */
 #define JOBS_MAX ((size_t)100000)
 
 /* A block that a service of the survey wants to work on. */
@@ -233,7 +240,7 @@ struct job {
 	uint32_t tenant;
 	uint64_t block;
 	uint64_t live_bytes; /* bytes of the block that files own */
-	uint64_t kind;       /* hash of the encoding */
+	uint64_t kind; /* hash of the block's encoding: blocks of one kind are compacted together */
 };
 
 struct jobs {
@@ -241,8 +248,8 @@ struct jobs {
 	size_t count, cap, next;
 	const char *lease;
 	uint64_t end_ns;
-	struct stats *stats; /* counts of the share; moving a chunk changes them */
-	bool changed;        /* stats was changed */
+	struct stats *stats; /* counts of the share's blocks; moving a chunk changes them */
+	bool changed;        /* the counts changed after their note was written */
 };
 
 /* Takes the next job; first waits, at most until w->end_ns, while blocks wait for repair. Returns false with *rc 0 at
@@ -276,8 +283,10 @@ int policies_load(struct janitor *j);
 
 /* Counts a block as degraded, unreachable or lost, if it is. */
 void health_count(struct janitor *j, const struct meta_block *b, struct stats *s);
-/* Returns a number that changes when disks come or go, or chunks were repaired: the counts of the
- * last survey are out of date then. */
+/*
+ * Returns a number that is different after disks came or went, or chunks were repaired. The counts
+ * of the last survey are then out of date.
+ */
 uint64_t health_mark(const struct janitor *j);
 
 /* --- report.c --------------------------------------------------------------------------------- */
@@ -312,7 +321,7 @@ struct repair_work {
 	struct meta_block *record;
 	/* pool whose chunks are all rebuilt or moved; NULL: no pool */
 	const struct pool_case *pool;
-	struct janitor_repair *repair; /* where bytes are counted; may be NULL */
+	struct janitor_repair *repair; /* repair to which the moved bytes are added; may be NULL */
 };
 /* Rebuilds or moves all chunks of a block that are missing, damaged, or on a disk that is lost
  * or being drained. If that fails with w->record, reads the current record and tries again with
@@ -326,7 +335,7 @@ struct pieces_want {
 	int chunk;
 	const struct store_range *ranges; /* byte ranges of the chunk to compute, ascending */
 	size_t range_count;
-	struct janitor_repair *repair; /* where bytes are counted; may be NULL */
+	struct janitor_repair *repair; /* repair to which the moved bytes are added; may be NULL */
 };
 
 /* Computes ranges of a chunk from the same ranges of other chunks. *out holds them one after the

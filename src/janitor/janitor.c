@@ -20,7 +20,10 @@
  * survey for each share. */
 #define LEASES_MAX (4 * CLUSTER_DISKS_MAX + 3 * JANITOR_SHARES)
 #define REPORT_NS (5 * NS_PER_S)
-#define SURVEY_SOONER 4 /* least pause between surveys: a period divided by this */
+/*
+ * divisor of the survey period: the shortest time between two surveys when counts are out of date
+ */
+#define SURVEY_SOONER 4
 #define FAREWELL_NS (3 * NS_PER_S)
 #define FAREWELL_FIBERS 8
 #define SILENCES_MAX (CLUSTER_DISKS_MAX + CLUSTER_NODES_MAX)
@@ -36,7 +39,7 @@ struct held {
 
 struct farewell {
 	struct janitor *j;
-	struct map_iter at; /* next lease to drop */
+	struct map_iter at; /* the next lease to drop */
 	uint64_t end_ns;
 };
 
@@ -353,7 +356,7 @@ void lease_drop(struct janitor *j, const char *name)
 	if (h == NULL)
 		return;
 	h->renewed_ns = 0;
-	/* if the drop fails, other janitors wait until the lease expires */
+	/* if the request fails, other janitors wait until the lease expires */
 	h->asked = meta_client_lease_drop(&m, &h->lease) < 0;
 }
 

@@ -13,8 +13,8 @@
  *               back. A janitor that has seen an epoch for the whole grace, on its own monotonic
  *               clock, advances it.
  *   repair      blocks with a chunk on a lost disk (reverse index), and blocks with missing or damaged
- *               chunks (a walk of all records). Over all shares, blocks that bear no further loss come
- *               first, then the others by how many further losses they bear. The round begins again if
+ *               chunks (a walk of all records). Over all shares, blocks that tolerate no further loss
+ *               come first, then the others, fewest tolerated losses first. The round begins again if
  *               another disk is lost. A chunk is computed from the cheapest sufficient set and put on a
  *               disk that cluster_choose names; then the record is changed, then the old chunk is
  *               deleted. An interrupted repair leaves an orphan.
@@ -52,7 +52,7 @@ struct janitor;
 
 /* The rows that are sent to a pool that lost more than its code tolerates: pools.c. */
 enum janitor_method { JANITOR_R_MIN, JANITOR_R_HYB, JANITOR_R_FCO, JANITOR_R_ALL };
-/* "r_min", "r_hyb", "r_fco", "r_all" */
+/* Returns "r_min", "r_hyb", "r_fco" or "r_all". */
 const char *janitor_method_name(enum janitor_method method);
 
 struct janitor_options {
@@ -66,16 +66,20 @@ struct janitor_options {
 	uint64_t orphan_ns; /* time between sweeps for orphans; 0: 6 h */
 	/* time after which a silent node or a disk with errors counts as lost; 0: 30 min */
 	uint64_t delay_ns;
-	uint64_t scrub_ns;         /* period in which every chunk is verified; 0: 7 days */
-	uint64_t survey_ns;        /* time between surveys; 0: 10 min */
-	unsigned spread_percent;   /* deviation from the mean fill that balance leaves; 0: 10 */
-	unsigned dead_percent;     /* dead part of a block from which it is compacted; 0: 50 */
-	uint64_t disk_bytes_per_s; /* bandwidth of a disk; 0: 100 MB/s */
-	uint64_t rack_bytes_per_s; /* bandwidth of a rack's uplink; 0: 1 GB/s */
+	uint64_t scrub_ns;  /* period in which every chunk is verified; 0: 7 days */
+	uint64_t survey_ns; /* time between surveys; 0: 10 min */
+	/* difference from the mean fill, in percent, that rebalancing leaves; 0: 10 */
+	unsigned spread_percent;
+	/* percent of a block's bytes that no file owns from which the block is compacted; 0: 50 */
+	unsigned dead_percent;
+	uint64_t disk_bytes_per_s; /* bandwidth of a disk in bytes per second; 0: 100 MB/s */
+	uint64_t rack_bytes_per_s; /* bandwidth of a rack's uplink in bytes per second; 0: 1 GB/s */
 	unsigned percent;          /* percent of both bandwidths that repair may use; 0: 20 */
-	unsigned parallel;         /* blocks repaired at once; 0: 4 */
-	unsigned deletes_per_s;    /* chunks deleted by collection; 0: 2000 */
-	size_t list_max;           /* degraded blocks that a round of repair lists; 0: 200000 */
+	unsigned parallel;         /* number of blocks that are repaired at the same time; 0: 4 */
+	/* largest number of dead chunks that are deleted per second; 0: 2000 */
+	unsigned deletes_per_s;
+	/* largest number of degraded blocks that a round of repair lists; 0: 200000 */
+	size_t list_max;
 	enum janitor_method method;
 	const char *
 		/* rack of this janitor, copied; NULL or "": outside of all racks, so that all
@@ -85,16 +89,21 @@ struct janitor_options {
 };
 
 struct janitor_stats {
-	uint64_t rounds, epochs;    /* rounds of collection; epochs that this janitor advanced */
-	uint64_t marked, collected; /* metadata rows marked as garbage; metadata rows deleted */
-	uint64_t chunks_deleted;    /* dead chunks */
+	/*
+	 * number of rounds of collection without an error; number of epochs that this janitor
+	 * advanced
+	 */
+	uint64_t rounds, epochs;
+	/* number of metadata rows marked as garbage, and of rows deleted */
+	uint64_t marked, collected;
+	uint64_t chunks_deleted; /* number of dead chunks that were deleted */
 	uint64_t orphans_seen, orphans_deleted, unlabelled;
 	uint64_t repair_rounds;
 	uint64_t blocks_waiting; /* blocks that are queued in the running round of repair */
 	uint64_t chunks_repaired, chunks_moved;
 	uint64_t repair_read_bytes, repair_written_bytes;
 	uint64_t repair_cross_bytes; /* bytes read and written for repair that crossed racks */
-	uint64_t sources_bad;        /* chunks that repair could not read */
+	uint64_t sources_bad;        /* number of chunks that repair could not read */
 	/* blocks that could not be repaired: no disk for a chunk, too few chunks left, other
 	 * errors */
 	uint64_t no_room, lost_blocks, failed;
@@ -108,9 +117,15 @@ struct janitor_stats {
 	uint64_t leases_lost;
 	uint64_t janitors; /* live janitors, this one included */
 	uint64_t surveys, chunks_balanced, balanced_bytes;
-	/* blocks compacted away; bytes of these blocks that files owned, which were copied */
+	/*
+	 * number of blocks replaced by compaction; bytes of these blocks that files owned, which
+	 * were copied
+	 */
 	uint64_t blocks_compacted, compacted_bytes;
-	uint64_t compact_overtaken; /* extents that changed during the compaction */
+	/*
+	 * number of extents that were not moved, because their file changed during the compaction
+	 */
+	uint64_t compact_overtaken;
 	uint64_t blocks_reencoded, reencoded_bytes;
 	uint64_t pool_patches,
 		/* chunks of pools that were patched, and the bytes sent for them */
@@ -122,18 +137,18 @@ struct janitor_stats {
 
 /* The repair of a disk or of a pool by this janitor. */
 struct janitor_repair {
-	uint64_t disk; /* 0: none */
+	uint64_t disk; /* id of the disk or pool; 0: the entry is unused */
 	/* true: the rows that a pool cannot rebuild. false: all chunks of the disk are rebuilt
 	 * elsewhere or moved */
 	bool pool;
-	enum janitor_method method; /* rows that are sent, for a pool */
+	enum janitor_method method; /* which rows are sent to the pool */
 	/* begin and end on the janitor's monotonic clock; end_ns 0: still running */
 	uint64_t begin_ns, end_ns;
 	/* number of blocks with a chunk on the disk or pool: all, repaired, failed */
 	uint64_t total, done, failed;
 	uint64_t read_bytes, written_bytes;
-	uint64_t cross_bytes; /* bytes that crossed racks */
-	/* cross_bytes as predicted by the repair plans (src/code) of the blocks done */
+	uint64_t cross_bytes; /* bytes that were sent between racks */
+	/* bytes that the repair plans (src/code) of the finished blocks predicted for the same */
 	uint64_t predicted_bytes;
 };
 #define JANITOR_REPAIRS_MAX 32
@@ -160,15 +175,17 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out);
  * share; the other shares were done in the latter case. */
 int janitor_collect(struct janitor *j);
 int janitor_repair(struct janitor *j,
-		   /* look: walk all Block records; done in any case when replaced drives lack
-		    * chunks */
+		   /*
+		    * look: also walk all Block records. Does so in any case when a replaced drive
+		    * lacks chunks.
+		    */
 		   bool look);
 int janitor_pools(struct janitor *j);
 int janitor_orphans(struct janitor *j);
 int janitor_survey(struct janitor *j);
-/* writes this janitor's report, which `terrane status` shows */
+/* Writes this janitor's report, which `terrane status` shows. */
 int janitor_report(struct janitor *j);
-/* pass_ns: period; 0: as fast as possible */
+/* pass_ns: time that a pass over all chunks may take; 0: as fast as possible */
 int janitor_scrub(struct janitor *j, uint64_t pass_ns);
 
 #endif

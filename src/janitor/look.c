@@ -199,8 +199,9 @@ static int sighting_add(struct disk_page *s, uint64_t key, uint64_t put)
 		return -ENOMEM;
 	j->stats.orphans_seen++;
 	*new = (struct sighting){.epoch = s->epoch, .last_epoch = s->epoch, .put = put};
+	/* The table is full, so the chunk is not remembered; a later sweep sees it again. */
 	if (map_put(&j->sightings, key, new) < 0)
-		free(new); /* the table is full: a later sweep sees the chunk again */
+		free(new);
 	return 0;
 }
 
@@ -232,7 +233,8 @@ static int orphan_delete(struct disk_page *s, struct chunk_id id, const struct m
 		return rc;
 	rc = chunk_delete(j, s->disk, id, &seen);
 	j->stats.orphans_deleted += rc == 0;
-	return rc == -ESTALE ? 0 : rc; /* the chunk was put again since */
+	/* -ESTALE: the chunk was put again in the meantime and must stay */
+	return rc == -ESTALE ? 0 : rc;
 }
 
 /* Remembers an orphan, or deletes one that was remembered two epochs ago. f and label are NULL for
@@ -248,8 +250,10 @@ static int orphan_seen(struct disk_page *s, struct chunk_id id, const struct met
 		return orphan_delete(s, id, f, label);
 	if (old == NULL)
 		return sighting_add(s, key, put);
-	/* The put number differs: the chunk that was seen earlier was deleted, and this chunk
-	 * was put under the same name since. */
+	/*
+	 * Another put number: the chunk that was seen earlier was deleted, and a chunk of the same
+	 * name was put since.
+	 */
 	if (old->put != put)
 		*old = (struct sighting){.epoch = s->epoch, .put = put};
 	old->last_epoch = s->epoch;

@@ -8,7 +8,7 @@
 #define JANITOR_NOTES_H
 
 #include "meta_client/meta_client.h"
-#include "node/node_client.h" /* store_cursor */
+#include "node/node_client.h" /* for struct store_cursor */
 
 /* Parses one hexadecimal number and nothing else: no sign, no space, at most 16 digits. */
 bool hex_read(const char *text, uint64_t *out);
@@ -36,7 +36,7 @@ struct pass {
 	/* wall clock at the begin of the last complete pass; 0: no pass was completed yet */
 	uint64_t done_ns;
 	struct store_cursor at;
-	uint64_t turn;     /* turn of the note */
+	uint64_t turn;     /* turn of the stored note: its next write must name this number */
 	uint64_t saved_ns; /* monotonic time of the last write */
 };
 #define PASS_TEXT_MAX 256

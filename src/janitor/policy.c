@@ -25,7 +25,7 @@
 #include "rt/rt.h"
 
 #define POLICIES_MAX 10000
-#define DIRS_MAX 65536 /* directories whose policy a run remembers */
+#define DIRS_MAX 65536 /* largest number of directories whose policy a run remembers */
 
 /* --- policies ------------------------------------------------------------------------------ */
 
@@ -92,7 +92,7 @@ struct applying {
 	struct policy no; /* stands for "no policy" */
 };
 
-/* Finds the nearest policy at or above a directory; &p->no: none. */
+/* Finds the nearest policy at or above a directory. &p->no: there is none. */
 static int policy_of(struct applying *p, struct meta_call *m, uint64_t dir,
 		     const struct policy **out)
 {

@@ -31,10 +31,11 @@
 #include "rt/rt.h"
 
 #define NODE_TIMEOUT_NS (60 * NS_PER_S)
-#define LIST_MAX ((size_t)200000) /* losses and blocks in memory; the next round finds the rest */
+/* largest number of losses, or of blocks, in memory; the next round finds the rest */
+#define LIST_MAX ((size_t)200000)
 #define PAGE 256
 
-/* A chunk of a pool to patch; with R_ALL a block to repair. */
+/* A repair job: a chunk of a pool to patch or, with R_ALL, a block to repair. */
 struct item {
 	uint64_t block; /* block id in the chunk's name; with R_ALL the id of the block itself */
 	uint32_t case_at;

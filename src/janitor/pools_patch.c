@@ -57,8 +57,10 @@ static uint32_t rows_wanted(const struct janitor *j, const struct store_pool_los
 	return j->opts.method == JANITOR_R_MIN ? l->need : l->k;
 }
 
-/* Returns the number of rows that are sent; *bytes: their length together. Rows of a short
- * chunk may have no bytes. */
+/*
+ * Returns the number of rows that are sent, and in *bytes their total length. The rows of a short
+ * chunk may be empty.
+ */
 static uint64_t wanted(const struct pool_patch *p, uint64_t *bytes)
 {
 	uint64_t rows = 0;
@@ -126,7 +128,7 @@ static int block_find(struct pool_patch *p, struct arena *a)
 
 /* --- sending rows --------------------------------------------------------------------------------- */
 
-/* Adds the range of one row of a loss. */
+/* Adds the byte range of one row of a loss to the list of ranges. */
 static int row_bring(struct pool_patch *p, const struct store_pool_loss *l, uint32_t row)
 {
 	AUTO_FREE struct store_range *ranges = calloc(l->stripes, sizeof(*ranges));
@@ -220,8 +222,10 @@ static uint64_t predicted_bytes(const struct pool_patch *p)
 	for (size_t i = 0; i < p->count; i++) {
 		double count[ENCODING_STRIPE_MAX + 1] = {0};
 		struct repair_estimate e;
-		/* If the code tolerates this loss, count one stripe with too many lost rows:
-		 * other chunks have shown that the pool has such stripes. */
+		/*
+		 * If the code tolerates this loss, plan for one stripe with too many lost rows:
+		 * losses of other chunks have shown that the pool has such stripes.
+		 */
 		count[p->losses[i].lost_rows] = (double)p->losses[i].stripes;
 		bool borne = p->losses[i].lost_rows <= p->pool->p;
 		if (borne)
@@ -253,7 +257,7 @@ static int patch(struct pool_patch *p)
 	p->j->stats.pool_patches++;
 	p->j->stats.pool_patch_bytes += p->data.len;
 	moved_note(p->j, p->pool->repair, p->disk, p->data.len, true);
-	/* A reader may have reported the chunk as damaged since; clear that. */
+	/* A reader may have reported the chunk as damaged since then: clear the report. */
 	struct meta_call m = tenant_call_meta(p->j, &p->request);
 	const struct meta_chunk *c = &p->block.chunks[p->losses[0].id.index];
 	struct meta_place same = {.chunk_block = p->block.chunk_block,
@@ -277,7 +281,7 @@ int pool_column_patch(struct janitor *j, const struct pool_case *c, struct chunk
 	uint64_t stripe_bytes = (uint64_t)c->k * c->piece_bytes, at = 0;
 	if (runs == NULL || stripe_bytes == 0)
 		return runs == NULL ? -ENOMEM : -EINVAL;
-	/* The pool rebuilds a chunk without bytes from the label of any row. */
+	/* An empty chunk needs no bytes: the pool rebuilds it from the label of any row. */
 	if (column->len == 0)
 		return 0;
 	int rc = rt_pool_get(&j->fabric.pool, column->len, &data.buf);
@@ -322,7 +326,7 @@ static int report(struct pool_patch *p)
 					p->losses[0].id.index, p->disk);
 }
 
-/* Returns whether the pool has too few rows of the chunk to read the chunk. */
+/* Returns whether the pool has so few rows of the chunk that the chunk is unreadable. */
 static bool is_lost(const struct pool_patch *p)
 {
 	for (size_t i = 0; i < p->count; i++)

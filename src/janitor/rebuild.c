@@ -45,7 +45,8 @@ static void block_state_fini(struct block_state *st)
 {
 	free(st->cost);
 	free(st->bad);
-	st->cost = NULL; /* rebuild_fini frees them again after block_state_init failed */
+	/* clear the pointers: rebuild_fini calls this again after block_state_init failed */
+	st->cost = NULL;
 	st->bad = NULL;
 }
 
@@ -363,7 +364,10 @@ int block_repair(struct janitor *j, const struct repair_work *w)
 	bool again = rc < 0 && rc != -ECANCELED && rc != -ETIME && rc != -ENOMEM;
 	if (again)
 		rc = block_repair_once(j, w, NULL);
-	/* The block was deleted, or another janitor has repaired it: nothing is left to do. */
+	/*
+	 * If the current record does not fit either, the block was deleted, or another janitor has
+	 * repaired it.
+	 */
 	return rc == -ENOENT || rc == -ESTALE || rc == -EEXIST ? 0 : rc;
 }
 

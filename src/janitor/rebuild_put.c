@@ -22,8 +22,10 @@ static bool is_useless(int64_t rc)
 	return rc == -ENOENT || rc == -EBADMSG || rc == -ENODATA;
 }
 
-/* Returns 1 if the disk has the chunk and its bytes equal `data`, 0 if not, or an error. Makes
- * the node scan the chunk, because a stat does not read its bytes. */
+/*
+ * Returns 1 if the disk has the chunk with the same bytes as `data`, 0 if not, or an error. Makes
+ * the node scan the chunk, because a stat does not read its bytes.
+ */
 static int chunk_is(struct janitor *j, struct node_call *c, uint64_t disk, struct chunk_id id,
 		    const struct slice *data)
 {
@@ -55,7 +57,10 @@ int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_
 		return rc;
 	u.node.timeout_ns = PUT_TIMEOUT_NS;
 	rc = node_put(&u.node, disk, id, p);
-	/* Another janitor put the chunk, and was interrupted or is still working. */
+	/*
+	 * The disk has a chunk of this name: another janitor has put it and was interrupted, or is
+	 * still working.
+	 */
 	*met = rc == -EEXIST;
 	if (*met && replaces) {
 		again.replace = true;
@@ -131,8 +136,10 @@ static int record_replace(struct rebuild *rb, int chunk, uint64_t to)
 	if (bug_planted(BUG_DELETE_FIRST))
 		(void)chunk_delete(rb->j, from, id, &old);
 	int rc = meta_client_block_replace(&c, rb->block.id, &p);
-	/* The metadata refused the change: either another janitor has stored the new chunk in
-	 * the record, or the new chunk is an orphan. */
+	/*
+	 * The metadata refused the change: either the record names the new chunk already, because
+	 * another janitor changed it, or the new chunk is an orphan.
+	 */
 	if (rc == -ENOENT || rc == -ESTALE || rc == -EEXIST || rc == -EINVAL)
 		rb->j->stats.overtaken++;
 	if (rc < 0)
@@ -267,7 +274,7 @@ static int put_in_place(struct rebuild *rb, int chunk)
 	const struct cluster_disk *d = cluster_disk(rb->j->fabric.map, disk);
 	if (d == NULL)
 		return -ENOSPC;
-	/* clear the value of an earlier put: patching a pool does not set it */
+	/* Clear the result of an earlier put, because patching a pool does not set it. */
 	rb->met = false;
 	int rc = d->pool ? pool_put_in_place(rb, chunk, disk) : target_put(rb, chunk, disk, true);
 	return rc == 0 ? record_replace(rb, chunk, disk) : rc;

@@ -6,7 +6,7 @@
  *
  *   1. takes the leases of the shares that no other janitor has, and walks each share once
  *      (repair_queue.h)
- *   2. repairs, over all shares, the blocks that bear no further loss
+ *   2. repairs, over all shares, the blocks that tolerate no further loss
  *   3. gives the leases of the shares beyond its part back, so that other janitors have work
  *      too: if 12 shares have degraded blocks and 3 janitors live, it keeps 4
  *   4. repairs the other blocks of the shares it keeps, most degraded first, and gives these
@@ -15,7 +15,7 @@
  *      left. Another janitor may have had such a share since, so the records of its blocks are read
  *      again.
  *
- *     example   one disk of 1000 is lost, rs:9+6: all its blocks bear 5 further losses,
+ *     example   one disk of 1000 is lost, rs:9+6: its blocks tolerate 5 further losses,
  *               and step 2 has nothing to do. A second disk fails in step 4: the round begins
  *               again, and the blocks that both disks had come first.
  *
@@ -36,16 +36,17 @@
 #include "janitor/repair_queue.h"
 #include "rt/rt.h"
 
-#define MAP_CHECK_NS NS_PER_S /* between checks whether more disks are lost */
-#define STARTS_MAX 16         /* most restarts of one round */
+#define MAP_CHECK_NS NS_PER_S /* time between two checks of whether further disks are lost */
+#define STARTS_MAX 16         /* largest number of restarts of one round */
 #define RECORD_AGE_NS (600 * NS_PER_S)
 
-/* result of round_run: the set of lost disks has changed since the begin of the round */
+/* result of round_run: the set of lost disks is another one than at the begin of the round */
 #define ROUND_RESTART 1
 
 enum share_state {
-	/* no work is left in the share, or another janitor has its lease, or an error ended
-	 * the work */
+	/*
+	 * the share has no work left, or another janitor has its lease, or an error ended the work
+	 */
 	SHARE_DONE,
 	SHARE_HELD,    /* the share was walked, and this janitor has its lease */
 	SHARE_YIELDED, /* the share was walked, and its lease was given back for other janitors */
@@ -56,18 +57,19 @@ struct repair_round {
 	struct repair_queue queue;
 	enum share_state shares[JANITOR_SHARES];
 	size_t next, end; /* items that workers take: [next, end) of the queue */
-	/* number of shares whose lease another janitor had when this janitor tried to take it */
+	/* number of shares that were skipped because another janitor has their lease */
 	unsigned busy;
-	unsigned part; /* shares to work on at a time, while other janitors live */
+	/* largest number of shares to work on at the same time, while other janitors live */
+	unsigned part;
 	/* number of those items that are in shares held by this janitor and that no worker has
 	 * taken */
 	size_t waiting;
 	uint64_t lost; /* value of lost_mark() at the begin of the round */
 	uint64_t checked_ns;
 	bool complete; /* all shares were walked */
-	bool outdated; /* the set of lost disks has changed since the begin of the round */
-	bool stop;     /* cancelled, or no memory: rc says which */
-	int rc;        /* the first error of the metadata */
+	bool outdated; /* the set of lost disks is another one than at the begin of the round */
+	bool stop;     /* the round must end: cancelled or no memory; rc has the error */
+	int rc;        /* the first error of a request to the metadata service */
 };
 
 /* Returns a number that differs for different sets of lost disks. */
@@ -138,7 +140,10 @@ static void shares_keep(struct repair_round *r)
 		int rc = lease_keep(r->j, lease_name(i, name));
 		if (rc == 0)
 			continue;
-		/* lease_keep waits: another worker may have changed the state. */
+		/*
+		 * lease_keep waits, and another worker may have changed the share's state in the
+		 * meantime.
+		 */
 		if (r->shares[i] == SHARE_HELD)
 			r->shares[i] = SHARE_DONE;
 		if (rc != -EBUSY)
@@ -288,7 +293,10 @@ static void repair_worker(void *arg)
 {
 	struct repair_round *r = arg;
 	struct repair_item *it;
-	/* is_outdated may wait while other workers take what is left: it comes before item_take. */
+	/*
+	 * is_outdated comes first, because it waits: other workers may take the remaining items in
+	 * the meantime.
+	 */
 	while (!is_outdated(r) && !r->stop && (it = item_take(r)) != NULL)
 		item_repair(r, it);
 }
@@ -322,8 +330,10 @@ static void repairs_note(struct repair_round *r)
 {
 	const struct repair_queue *q = &r->queue;
 	for (size_t d = 0; d < q->disk_count && d < REPAIR_DISKS_MAX; d++) {
-		/* The number repaired may be larger: a block may have got a chunk on the disk
-		 * between the two walks. */
+		/*
+		 * Repaired blocks may exceed the counted ones: a block may have got a chunk on the
+		 * disk between the two walks.
+		 */
 		uint64_t left = q->blocks_on[d] - min_u64(q->repaired[d], q->blocks_on[d]);
 		struct janitor_repair *at = repair_under_way(r->j, q->disks[d], false);
 		if (left > 0 && at == NULL)
@@ -392,8 +402,10 @@ static int round_run(struct janitor *j, bool look)
 	return r->rc < 0 ? r->rc : r->outdated ? ROUND_RESTART : 0;
 }
 
-/* Updates the counts of blocks that cannot be repaired. Only a round that walks all records
- * (look) may lower them, because it sees every block. */
+/*
+ * Updates the counts of blocks that cannot be repaired. Only a round that walks all records (look)
+ * may lower them, because only such a round sees every block.
+ */
 static void stuck_note(struct janitor *j, bool look)
 {
 	const struct stuck *now = &j->round_stuck;
@@ -421,7 +433,7 @@ int janitor_repair(struct janitor *j, bool look)
 	if (rc == 0)
 		stuck_note(j, look);
 	if (rc == ROUND_RESTART)
-		rc = 0; /* the next round goes on */
+		rc = 0; /* the next round continues with the new set of lost disks */
 	j->stats.repair_rounds += rc == 0;
 	return rc;
 }

@@ -28,8 +28,10 @@ struct repair_item {
 	uint64_t block;
 	/* Bit d: the block has a chunk on disk d of the queue, which is lost or to be emptied. */
 	uint64_t disks;
-	/* Block record that was read in this round; NULL: the record is read when the item is
-	 * repaired */
+	/*
+	 * Block record that was read in this round; NULL: the record is read when the block is
+	 * repaired
+	 */
 	struct meta_block *record;
 	uint32_t tenant;
 	/* number of further chunk losses, whichever they are, that the block tolerates; -1:
@@ -68,7 +70,10 @@ void repair_queue_fini(struct repair_queue *q);
  * -ENOMEM: some may have been added. */
 int repair_queue_walk(struct repair_queue *q, unsigned share, bool look);
 size_t repair_queue_count_share(const struct repair_queue *q, unsigned share);
-/* Merges items of the same block and sorts: first those that bear the fewest further losses. */
+/*
+ * Merges items of the same block and sorts the items: blocks that tolerate the fewest further
+ * losses come first.
+ */
 void repair_queue_sort(struct repair_queue *q);
 
 /* Frees the item's record. */

@@ -51,7 +51,7 @@ static int report_write(struct janitor *j, struct meta_call *m)
 	note.text = text;
 	int rc = meta_client_note_put(m, &note);
 	j->report_turn = note.turn;
-	/* the stored note has another version: the next round writes the report */
+	/* another write has changed the note's turn: the next round writes the report */
 	return rc == -ESTALE ? 0 : rc;
 }
 

@@ -58,7 +58,7 @@ static int pass_save(struct disk_page *s, struct pass *p)
 	p->saved_ns = rt_now_ns();
 	if (rc == 0)
 		p->turn = note.turn;
-	return rc == -ESTALE ? -EBUSY : rc; /* another janitor scrubs the disk */
+	return rc == -ESTALE ? -EBUSY : rc; /* -ESTALE: another janitor scrubs the disk */
 }
 
 static struct pass *pass_of(struct janitor *j, uint64_t disk)
@@ -144,8 +144,10 @@ static int scrub_chunk(struct disk_page *s, size_t i, bool *bad)
 	*bad = n > 0 || n == -EBADMSG || n == -ENODATA;
 	if (n != -EIO || !is_pool(s))
 		return n == -ENOENT || n >= 0 || *bad ? 0 : (int)n;
-	/* Continue with the next chunk: a pool with missing members may be unable to read this
-	 * chunk and still able to read others. */
+	/*
+	 * The scan of this chunk failed; continue with the next one. A pool with missing members
+	 * may be unable to read this chunk and still able to read others.
+	 */
 	log_warn("scrub", "disk=%016lx chunk=%016lx.%u rc=%ld", s->disk, s->ids[i].block,
 		 s->ids[i].index, n);
 	return 0;

@@ -16,7 +16,7 @@
 #include "meta_api/note.h"
 #include "rt/rt.h"
 
-#define NOTE_DISKS 60 /* disks (lines) in one note */
+#define NOTE_DISKS 60 /* number of disks, one per line, in one note */
 #define NOTE_PARTS_MAX (CLUSTER_DISKS_MAX / NOTE_DISKS + 1)
 #define REGISTER_BITS 10
 #define REGISTER_MAX 55

@@ -16,7 +16,7 @@
 
 #define PAGE 64
 #define REWRITE_TIMEOUT_NS (60 * NS_PER_S)
-#define TENANTS_MAX 256 /* most tenants whose use is reported */
+#define TENANTS_MAX 256 /* largest number of tenants whose use is reported */
 
 static int jobs_add(struct jobs *w, const struct meta_block_at *b)
 {
@@ -191,7 +191,10 @@ static int share_survey(struct janitor *j, unsigned share)
 		rc = stats_save(&m, share, &w.stats);
 	if (rc == 0)
 		rc = work(&w);
-	/* The moves changed the counts: store them, because the next survey decides by them. */
+	/*
+	 * The moves changed the counts: store the new counts, because the next survey decides by
+	 * them.
+	 */
 	if (rc == 0 && w.jobs[SURVEY_BALANCE].changed)
 		rc = stats_save(&m, share, &w.stats);
 	stats_fini(&w.stats);

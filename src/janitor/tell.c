@@ -61,7 +61,7 @@ int repairs_publish(struct janitor *j, struct meta_call *m)
 	note.text = strbuf_text(&text);
 	rc = meta_client_note_put(m, &note);
 	j->note_turn = note.turn;
-	/* the stored note has another version: the next round writes the repairs */
+	/* another write has changed the note's turn: the next round writes the repairs */
 	return rc == -ESTALE ? 0 : rc;
 }
 

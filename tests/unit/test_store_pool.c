@@ -386,7 +386,7 @@ SIM_TEST(chunks_with_the_most_losses_are_rebuilt_first)
 	store_close(fx.pool);
 }
 
-/* --- more than the code bears ------------------------------------------------------------------ */
+/* --- more than the code tolerates ------------------------------------------------------------------ */
 
 /*
  * Supplies as many data rows of each lost stripe as are needed, as a repair from other racks

@@ -76,8 +76,8 @@ static void costs_of_repairs_are_those_of_the_study(void **state)
 		assert_true(m.pool[REPAIR_MIN].local_s >= m.pool[REPAIR_HYB].local_s);
 		assert_true(m.pool[REPAIR_FCO].local_s == 0 && m.pool[REPAIR_ALL].local_s == 0);
 		/*
-		 * Finding 1 of figure 3.9: R_FCO is 5 to 30 times faster, because it moves fewer
-		 * bytes.
+		 * Finding 1 of the paper's figure 3.9: R_FCO is 5 to 30 times faster than R_ALL,
+		 * because it moves fewer bytes.
 		 */
 		double cross = m.pool[REPAIR_FCO].cross_bytes;
 		assert_int_equal(repair_cost_find(&sys, true, &m), 0);
@@ -94,7 +94,7 @@ static void codes_on_one_level_repair_disks_only(void **state)
 	make(&sys, "rs:7+3", "d/-");
 	assert_int_equal(repair_cost_find(&sys, false, &m), 0);
 	assert_false(m.has_pool);
-	near(m.disk.cross_bytes, 8 * 20e12, 1e-12); /* seven reads and the write */
+	near(m.disk.cross_bytes, 8 * 20e12, 1e-12); /* a repair reads seven chunks and writes one */
 	near(m.disk.cross_bytes_per_day, 160e12 * 57600 * 0.01 / 365.25, 1e-9);
 	make(&sys, "rs:7+3", "-/d");
 	assert_int_equal(repair_cost_find(&sys, false, &m), 0);
@@ -102,7 +102,7 @@ static void codes_on_one_level_repair_disks_only(void **state)
 	make(&sys, "lrc:14+2+4", "d/-");
 	assert_int_equal(repair_cost_find(&sys, false, &m), 0);
 	near(m.disk.reads_per_chunk, (16 * 7 + 4 * 14) / 20.0, 1e-12);
-	make(&sys, "r1", "d/-"); /* one copy: nothing to repair from */
+	make(&sys, "r1", "d/-"); /* a code with one copy has nothing to repair from */
 	assert_int_equal(repair_cost_find(&sys, false, &m), 0);
 	assert_true(m.disk.bytes_per_s == 0 && isinf(m.disk.seconds));
 }
@@ -126,7 +126,7 @@ static void an_lrc_that_is_not_declustered_is_refused(void **state)
 
 /* ---- comparing ---- */
 
-/* A clock that advances with each look, so that "measuring" takes no time. */
+/* A clock that advances at each reading, so that the measurement of throughput takes no time. */
 static double fake_cpu(void)
 {
 	static double now;
@@ -278,11 +278,11 @@ static void advice_follows_the_rules(void **state)
 	assert_int_equal(a.best[0].point->family, COMPARE_CC);
 	assert_int_equal(a.n, 1);
 	assert_true(a.best[0].pdl[1] < 1e-10);
-	/* No rack needs to be survived: the fast local code is chosen. */
+	/* Losing a rack need not be survived, so the fast code inside one rack is chosen. */
 	wants = (struct advise_wants){.nines = 20, .traffic_per_day = 10e12};
 	assert_int_equal(advise_choose(&a, &c, &spec, &wants, &w), 0);
 	assert_int_equal(a.best[0].point->family, COMPARE_LOCAL_C);
-	/* No limit of traffic, but three racks must be survived. */
+	/* The traffic has no limit, but the loss of three racks must be survived. */
 	wants = (struct advise_wants){.nines = 20, .racks_lost = 3, .traffic_per_day = 1e18};
 	assert_int_equal(advise_choose(&a, &c, &spec, &wants, &w), 0);
 	assert_int_equal(a.n, 1);

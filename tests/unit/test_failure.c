@@ -15,7 +15,7 @@
 #include "code/failure.h"
 #include "layout_systems.h"
 
-/* Returns the failed chunks of column c by checking each. */
+/* Returns the number of failed chunks of column c, by looking at each chunk. */
 static int brute_chunks(const struct layout *l, const uint8_t *failed, uint64_t s, uint32_t c)
 {
 	int n = 0;

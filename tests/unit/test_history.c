@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The checker must accept what is linearizable and find what is not. */
+/* The checker of linearizability must accept correct histories and find the error in others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static size_t begin_write(struct history *h, unsigned key, uint32_t value)
 	return history_begin(h, &op);
 }
 
-/* Put value where the key has another one. */
+/* Writes the value if the key has another one. */
 static size_t begin_swap(struct history *h, unsigned key, uint32_t from, uint32_t to)
 {
 	size_t i = begin_write(h, key, to);
@@ -199,7 +199,7 @@ static void a_write_from_nowhere_is_found(void **state)
 	expect(&h, HISTORY_VIOLATED);
 }
 
-/* Runs a true map with overlapping clients, then optionally changes one answer. */
+/* Makes a history of a correct map with overlapping clients, then optionally changes one result. */
 static void random_history(struct history *h, uint64_t seed, bool spoil)
 {
 	struct rng r;
@@ -235,7 +235,7 @@ static void random_history(struct history *h, uint64_t seed, bool spoil)
 	}
 }
 
-/* What the first key has goes to the second, whatever it is. */
+/* A transaction that moves the value of the first key to the second. */
 static size_t begin_move(struct history *h)
 {
 	struct history_op op = {

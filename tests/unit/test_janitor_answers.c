@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rare answers to a janitor's requests: a timeout, a map that is reset, as many lease names as a janitor can
- * have. Linked with --wrap for the calls that are answered here.
+ * Rare results of a janitor's requests: a timeout, a map that is replaced, as many lease names as a
+ * janitor can have. Linked with --wrap for the calls whose results these tests choose.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,11 +31,11 @@ int __wrap_node_put(struct node_call *c, uint64_t disk, struct chunk_id id,
 int __real_meta_client_lease_take(struct meta_call *c, struct meta_lease *l);
 int __wrap_meta_client_lease_take(struct meta_call *c, struct meta_lease *l);
 
-static int scan_says; /* result for chunk scan_of; 0: the real one */
+static int scan_says; /* result of scanning the chunk scan_of; 0: the real result */
 static struct chunk_id scan_of;
 static unsigned scans;
 static bool leases_are_free;
-static struct cluster *forget; /* map that is reset by the next put, which then answers -EEXIST */
+static struct cluster *forget; /* map that the next put empties before the put returns -EEXIST */
 
 int64_t __wrap_node_scan(struct node_call *c, uint64_t disk, struct chunk_id id,
 			 struct store_range *bad, size_t max)
@@ -75,7 +75,7 @@ static struct chunk_id column_write(struct janitor_fixture *jf, struct meta_on_d
 	return id;
 }
 
-/* A reader has reported a column, which is intact; its node times out when the janitor scans it. */
+/* A reader has reported a column that is intact. The scan of that column times out. */
 static void slow_body(struct client_fixture *fx)
 {
 	struct janitor_fixture jf;
@@ -94,8 +94,10 @@ static void slow_body(struct client_fixture *fx)
 		scan_says = round == 0 ? -ETIME : 0;
 		CHECK_EQ(janitor_repair(j, true), 0);
 		CHECK_EQ(stats_of(j).chunks_repaired, round);
-		/* The label is the same, so the chunk was not put again: each put has its own put
-		 * number. */
+		/*
+		 * Two puts of one chunk have different put numbers, so an equal label shows that
+		 * the chunk was not put again.
+		 */
 		struct chunk_stat st = stat_of(&jf, 11, id);
 		CHECK(memcmp(st.label, before.label, sizeof(st.label)) == 0);
 	}
@@ -110,7 +112,10 @@ static void a_chunk_of_a_pool_is_kept_when_its_scan_times_out(void **state)
 	fixture_run_pools(3, slow_body);
 }
 
-/* -EIO: the pool may read the chunk once its members are back. -ENODATA: the rows are lost. */
+/*
+ * -EIO: the pool may be able to read the chunk when its members return. -ENODATA: the rows are
+ * lost.
+ */
 static void unread_body(struct client_fixture *fx)
 {
 	static const int answers[] = {-EIO, -ENODATA};

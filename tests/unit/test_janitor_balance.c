@@ -115,7 +115,7 @@ CLIENT_TEST(a_new_disk_fills_up_and_every_chunk_stays_readable, 9, 1)
 	size_t blocks = check_whole(&jf), chunks = chunks_everywhere(&jf);
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
-	/* Without a change of the map chunks move only off disks that are far too full. */
+	/* As long as the map does not change, chunks move only off disks that are far too full. */
 	CHECK_EQ(janitor_survey(j), 0);
 	want(&jf, 81, CLUSTER_ONLINE);
 	struct watch w = {.jf = &jf};
@@ -198,7 +198,7 @@ static uint64_t crowded(struct janitor_fixture *jf)
 	return n;
 }
 
-/* Four racks for five chunks; then two more. */
+/* Blocks of five chunks begin with four racks; then two racks are added. */
 CLIENT_TEST(chunks_that_share_a_rack_are_spread_when_racks_are_added, 6, 2)
 {
 	struct janitor_fixture jf;
@@ -221,7 +221,7 @@ CLIENT_TEST(chunks_that_share_a_rack_are_spread_when_racks_are_added, 6, 2)
 	janitor_fixture_close(&jf);
 }
 
-/* One block on three of four disks cannot be spread evenly, and does not move. */
+/* The only block has chunks on three of four disks: no move could make the fills more even. */
 CLIENT_TEST(a_block_that_cannot_be_spread_evenly_does_not_move, 4, 1)
 {
 	struct janitor_fixture jf;
@@ -367,7 +367,7 @@ static void sketch_counts_sets(void **state)
 	cluster_fini(&c);
 }
 
-/* More disks than fit into a note, and a deadline that has passed. */
+/* The counts have more disks than fit into a note; then the deadline of the save has passed. */
 CLIENT_TEST(counts_that_cannot_be_saved_do_no_harm, 1, 1)
 {
 	struct janitor_fixture jf;

@@ -32,7 +32,7 @@ CLIENT_TEST(two_janitors_at_once_repair_each_chunk_once, 8, 1)
 		CHECK_EQ(rt_spawn(&fibers[i], "janitor", repair_fiber, &r[i]), 0);
 	for (int i = 0; i < 2; i++)
 		rt_join(fibers[i]);
-	/* A janitor skips a share whose lease the other has. */
+	/* A janitor skips a share whose lease another janitor has. */
 	CHECK_EQ(janitor_repair(r[0].j, true), 0);
 	CHECK_EQ(blocks_on(&jf, 21, NULL), 0);
 	CHECK_EQ(stats_of(r[0].j).chunks_repaired + stats_of(r[1].j).chunks_repaired, on);
@@ -57,14 +57,14 @@ CLIENT_TEST(a_lease_that_expires_in_the_middle_of_a_repair_does_no_harm, 8, 1)
 	lose_disk(&jf, 21);
 	struct janitor_options slow = quick();
 	slow.lease_ns = 2 * NS_PER_S;
-	slow.disk_bytes_per_s = 20000; /* 20% of it: 64 KiB take 16 s */
+	slow.disk_bytes_per_s = 20000; /* repair may use 20% of this rate, so 64 KiB take 16 s */
 	slow.parallel = 1;
 	struct janitor_options o = quick();
 	o.lease_ns = 2 * NS_PER_S;
 	struct round r[2] = {{.j = hire(&slow)}, {.j = hire(&o)}};
 	struct rt_fiber *fiber;
 	CHECK_EQ(rt_spawn(&fiber, "janitor", repair_fiber, &r[0]), 0);
-	/* The quick janitor takes over the leases of the slow one and repairs everything. */
+	/* The fast janitor takes over the leases of the slow janitor and repairs everything. */
 	for (int i = 0; i < 40 && blocks_on(&jf, 21, NULL) > 0; i++) {
 		CHECK_EQ(rt_sleep_ns(2500 * NS_PER_MS), 0);
 		CHECK_EQ(janitor_repair(r[1].j, false), 0);
@@ -186,7 +186,10 @@ CLIENT_TEST(a_second_failure_during_a_repair_is_repaired_too, 9, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* A source is damaged, or valid by its own checksums and not what was written. */
+/*
+ * A source chunk is damaged, or it is valid by its own checksums and has other bytes than the
+ * record describes.
+ */
 static void rotten(struct client_fixture *fx, bool whole)
 {
 	struct janitor_fixture jf;
@@ -204,7 +207,7 @@ static void rotten(struct client_fixture *fx, bool whole)
 		int64_t n = meta_client_disk_blocks(&jf.root, 21, &w, on, ARRAY_LEN(on));
 		for (int64_t i = 0; i < n; i++) {
 			struct meta_block k = block_get(&jf, on[i].block, &a);
-			/* A chunk that the cheapest plan may read. */
+			/* Damage a chunk that the cheapest plan may read. */
 			uint32_t source = on[i].index == 0 ? 1 : 0;
 			uint64_t disk = k.chunks[source].disk;
 			struct chunk_id id = {k.chunk_block, source};
@@ -257,7 +260,8 @@ CLIENT_TEST(a_block_deleted_while_it_is_repaired_leaves_nothing, 8, 1)
 	write_all(&jf);
 	lose_disk(&jf, 21);
 	size_t on = blocks_on(&jf, 21, NULL);
-	o.disk_bytes_per_s = 4000; /* 20%: a chunk of 64 KiB takes 80 s */
+	/* repair may use 20% of this rate: a chunk of 64 KiB takes 80 s */
+	o.disk_bytes_per_s = 4000;
 	o.parallel = 16;
 	struct round r = {.j = hire(&o)};
 	for (size_t i = 0; i < FIXTURE_FILES; i++) {
@@ -265,8 +269,10 @@ CLIENT_TEST(a_block_deleted_while_it_is_repaired_leaves_nothing, 8, 1)
 		snprintf(path, sizeof(path), "/f%zu", i);
 		CHECK_EQ(remove_path(&jf, path), 0);
 	}
-	/* Up to the epoch in which the blocks are collected next; then the repair begins, and they
-	 * are deleted while it reads. */
+	/*
+	 * Wait until the next epoch in which the blocks are collected. Then the repair begins, and
+	 * the blocks are deleted while it reads them.
+	 */
 	struct rt_fiber *fiber = NULL;
 	int rounds = 0;
 	while (blocks_on(&jf, 21, NULL) == on) {
@@ -283,7 +289,10 @@ CLIENT_TEST(a_block_deleted_while_it_is_repaired_leaves_nothing, 8, 1)
 	rt_join(fiber);
 	CHECK_EQ(r.rc, 0);
 	CHECK(stats_of(r.j).overtaken > 0);
-	/* A janitor does not delete a chunk that it put in vain: another janitor may use it. */
+	/*
+	 * A janitor does not delete a chunk that it has put for nothing, because another janitor
+	 * may use the chunk.
+	 */
 	for (int i = 0; i < 3; i++) {
 		collect_for(collector, 3 * GRACE_NS);
 		CHECK_EQ(janitor_orphans(collector), 0);
@@ -346,7 +355,9 @@ CLIENT_TEST(a_late_delete_spares_the_chunk_of_a_newer_put, 4, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* A move has put its chunk and is paused until the chunk was swept as an orphan. */
+/*
+ * A janitor that moves a chunk has put it and is paused until the chunk was deleted as an orphan.
+ */
 CLIENT_TEST(the_record_refuses_a_move_whose_chunk_was_swept, 4, 1)
 {
 	struct janitor_fixture jf;
@@ -395,7 +406,8 @@ CLIENT_TEST(a_disk_that_comes_back_during_its_repair_keeps_the_chunks_not_yet_re
 	write_all(&jf);
 	size_t blocks = check_whole(&jf), on = blocks_on(&jf, 31, NULL);
 	struct janitor_options o = quick();
-	o.disk_bytes_per_s = 20000; /* 20% of it: what a disk does twice waits for 5 s and more */
+	/* repair may use 20% of this rate: the second request to a disk waits for 5 s or more */
+	o.disk_bytes_per_s = 20000;
 	o.parallel = 1;
 	struct round r = {.j = hire(&o)};
 	CHECK_EQ(janitor_repair(r.j, false), 0);
@@ -411,13 +423,13 @@ CLIENT_TEST(a_disk_that_comes_back_during_its_repair_keeps_the_chunks_not_yet_re
 	rt_join(fiber);
 	CHECK_EQ(r.rc, 0);
 	fresh_map(&jf);
-	/* Some chunks were rebuilt, the others stay. */
+	/* Some chunks were rebuilt on other disks; the others stay on this disk. */
 	size_t stayed = blocks_on(&jf, 31, NULL);
 	CHECK(stayed > 0 && stayed < on);
 	CHECK_EQ(stayed + stats_of(r.j).chunks_repaired, on);
 	CHECK_EQ(check_whole(&jf), blocks);
 	read_all(&jf);
-	/* The old chunks of rebuilt ones are deleted. */
+	/* The old chunks of rebuilt chunks are deleted as orphans. */
 	o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_collect(j), 0);
@@ -431,7 +443,7 @@ CLIENT_TEST(a_disk_that_comes_back_during_its_repair_keeps_the_chunks_not_yet_re
 	janitor_fixture_close(&jf);
 }
 
-/* The two nodes of rack 1 at once. */
+/* Stops or starts both nodes of rack 1. */
 static void rack_act(struct client_fixture *fx,
 		     void (*act)(struct client_fixture *fx, uint64_t disk))
 {
@@ -465,7 +477,10 @@ static void flap_body(struct client_fixture *fx)
 	CHECK_EQ(stats_of(j).chunks_repaired + stats_of(j).chunks_moved, 0);
 	fresh_map(&jf);
 	CHECK_EQ(check_whole(&jf), blocks);
-	/* Around the delay, at a rate at which a repair is not done before the rack is back. */
+	/*
+	 * The rack is offline for about as long as the delay, and repair is so slow that it is not
+	 * finished when the rack returns.
+	 */
 	o.disk_bytes_per_s = 10000;
 	o.parallel = 1;
 	struct janitor *slow = hire(&o);
@@ -490,8 +505,10 @@ static void flap_body(struct client_fixture *fx)
 	fresh_map(&jf);
 	CHECK_EQ(check_whole(&jf), blocks);
 	read_all(&jf);
-	/* The old chunks of those rebuilt while the rack was offline are orphans, and are
-	 * deleted. */
+	/*
+	 * The old copies of chunks that were rebuilt while the rack was offline are orphans, and
+	 * are deleted.
+	 */
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
 	collect_for(j, 3 * GRACE_NS);
@@ -526,7 +543,7 @@ static void no_room_body(struct client_fixture *fx)
 		uint64_t before = stats_of(j).no_room;
 		CHECK_EQ(janitor_repair(j, true), 0);
 		CHECK(stats_of(j).no_room > before);
-		/* the current number, not a sum over rounds */
+		/* the count concerns the last round; it is not a sum over rounds */
 		CHECK_EQ(stats_of(j).stuck_no_room, on);
 		CHECK_EQ(stats_of(j).failed + stats_of(j).chunks_repaired, 0);
 		CHECK_EQ(blocks_on(&jf, 21, NULL), on);
@@ -581,7 +598,7 @@ CLIENT_TEST(a_block_that_a_writer_still_appends_to_is_repaired_when_it_ends, 8, 
 			rt_context_leave(before);
 			CHECK_EQ(rt_sleep_ns(3 * NS_PER_S), 0);
 			CHECK_EQ(janitor_repair(j, true), 0);
-			/* The open block is left to its writer. */
+			/* Repair leaves the open block to its writer. */
 			CHECK(stats_of(j).open_blocks > 0);
 			CHECK_EQ(stats_of(j).chunks_repaired, 0);
 		} else {

@@ -121,8 +121,10 @@ CLIENT_TEST(a_chunk_listed_as_dead_with_a_label_of_another_tenant_stays, 4, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* A repair has put a chunk and not yet changed the record; long ago an orphan of the same name was
- * seen there. */
+/*
+ * A repair has put a chunk and has not changed the record yet. Long ago the janitor has seen an
+ * orphan of the same name on that disk.
+ */
 CLIENT_TEST(a_chunk_that_comes_back_has_its_whole_grace, 4, 1)
 {
 	struct janitor_fixture jf;
@@ -245,7 +247,10 @@ CLIENT_TEST(an_orphan_that_is_seldom_seen_is_deleted_too, 4, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* As if its request at the start had failed. */
+/*
+ * The client does not know the number of its tenant, as if the request for it at the start had
+ * failed.
+ */
 CLIENT_TEST(a_client_that_does_not_know_its_tenant_asks_before_it_writes, 4, 1)
 {
 	struct janitor_fixture jf;
@@ -266,9 +271,10 @@ CLIENT_TEST(orphans_are_deleted_at_the_second_sweep, 4, 1)
 	size_t before = chunks_everywhere(&jf);
 	struct meta_on_disk on;
 	CHECK(blocks_on(&jf, 1, &on) > 0);
-	put_orphan(&jf, 1, (struct chunk_id){777, 0}, 1, 777); /* of a block that does not exist */
+	/* an orphan of a block that does not exist */
+	put_orphan(&jf, 1, (struct chunk_id){777, 0}, 1, 777);
 	put_orphan(&jf, 1, (struct chunk_id){on.block, 9}, 1,
-		   on.block);                                 /* of a block without such a chunk */
+		   on.block); /* an orphan whose block exists and has no such chunk */
 	put_orphan(&jf, 11, (struct chunk_id){888, 0}, 0, 0); /* a chunk without a label */
 	CHECK_EQ(janitor_collect(j), 0);
 	CHECK_EQ(janitor_orphans(j), 0);
@@ -300,7 +306,10 @@ static void unreadable_body(struct client_fixture *fx)
 	while (blocks_on(&jf, disk, &on) == 0)
 		disk += 10;
 	block_spoil(&jf, &on);
-	/* One chunk before it in the list, one after it. */
+	/*
+	 * Two orphans: one before and one after the chunk with the unreadable label in the order of
+	 * the list.
+	 */
 	put_orphan(&jf, disk, (struct chunk_id){77, 0}, 1, 77);
 	put_orphan(&jf, disk, (struct chunk_id){UINT64_MAX, 0}, 1, UINT64_MAX);
 	CHECK_EQ(janitor_collect(j), 0);
@@ -400,8 +409,10 @@ CLIENT_TEST(janitors_that_come_and_go_or_are_many_do_not_shorten_the_grace, 4, 1
 	janitor_fixture_close(&jf);
 }
 
-/* A writer keeps its block pending for several grace periods while collectors run: its chunks stay
- * until the record is collected; the commit succeeds, or fails and nothing is left. */
+/*
+ * A writer keeps its block pending for several grace periods while collectors run. The chunks stay
+ * until the record is collected. The commit succeeds, or it fails and leaves nothing.
+ */
 static void slow_writer_body(struct client_fixture *fx)
 {
 	struct janitor_fixture jf;
@@ -431,7 +442,7 @@ static void slow_writer_body(struct client_fixture *fx)
 		CHECK_EQ(node_put(&u.node, u.disk, (struct chunk_id){4711, i}, &p), 0);
 		disk_end(&c, &u, 0, 0);
 	}
-	/* Nearly a whole grace period: nothing is deleted. */
+	/* Less than a grace period has passed, so nothing is deleted. */
 	for (int i = 0; i < 11; i++) {
 		CHECK_EQ(janitor_collect(j), 0);
 		CHECK_EQ(janitor_orphans(j), 0);
@@ -493,7 +504,10 @@ CLIENT_TEST(old_sightings_are_forgotten_however_many, 4, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* Two such shares, so that other shares come after one of them wherever the janitor begins. */
+/*
+ * Two shares fail, so that other shares come after one of them, whichever share the janitor begins
+ * with.
+ */
 static void one_share_body(struct client_fixture *fx)
 {
 	static const char *const LEASES[] = {"collect/3", "collect/11"};

@@ -120,7 +120,10 @@ CLIENT_TEST(mostly_dead_blocks_are_compacted_and_deleted, 4, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* A node is silent and still online in the map: a client's write would leave its chunk missing. */
+/*
+ * The map says that a silent node is online. A write by a client would leave the chunk on that node
+ * missing.
+ */
 CLIENT_TEST(a_rewritten_block_lacks_no_chunk, 4, 1)
 {
 	struct janitor_fixture jf;
@@ -162,7 +165,7 @@ CLIENT_TEST(blocks_with_moved_files_are_compacted_too, 4, 1)
 	for (unsigned i = 0; i < FILES; i++)
 		if (i % 5 != 0)
 			drop(&jf, i);
-	/* A move shares the block of its source. */
+	/* A moved file shares the block with its source. */
 	struct call c;
 	make_dir(&jf, "/q");
 	engine_call(jf.engine, &c, NULL);
@@ -376,8 +379,10 @@ CLIENT_TEST(rewriting_keeps_to_the_bandwidth_of_disks_and_janitors, 3, 1)
 		CHECK_EQ(count_of(&jf, "r3"), 0);
 		CHECK_EQ(janitor_report(k), 0);
 	}
-	/* For each block each disk is charged the length of a replica, and the last block is not
-	 * waited for. */
+	/*
+	 * For each block each disk is charged the length of a replica. The charge of the last block
+	 * delays no other block.
+	 */
 	CHECK(spent_ns[0] >= 1152 * KIB * NS_PER_S / 100000);
 	CHECK(spent_ns[1] > spent_ns[0] * 3 / 2);
 	janitor_close(k);

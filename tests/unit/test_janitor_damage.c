@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Chunks that are on their disks and are wrong, in a simulated cluster. */
+/* Chunks that are on their disks and have wrong contents, in a simulated cluster. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 /* Five disks and blocks of five chunks: no other disk can take a chunk. */
 CLIENT_TEST(a_damaged_chunk_is_rebuilt_in_place_when_no_other_disk_takes_it, 5, 1)
 {
-	const uint64_t len = 256 * KIB; /* full blocks: every chunk has a byte 100 */
+	const uint64_t len = 256 * KIB; /* the blocks are full, so every chunk has a byte 100 */
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
 	CHECK_EQ(write_text(&jf, "/f", 3, len, "rs:3+2"), 0);
@@ -49,7 +49,10 @@ CLIENT_TEST(a_damaged_chunk_is_rebuilt_in_place_when_no_other_disk_takes_it, 5, 
 	janitor_fixture_close(&jf);
 }
 
-/* Five racks with two disks each: the other disk of a rack keeps the block as far apart. */
+/*
+ * Five racks with two disks each: if the chunk moves to the other disk of its rack, the block is
+ * spread over as many racks as before.
+ */
 CLIENT_TEST(a_repaired_block_is_spread_as_far_as_before, 5, 2)
 {
 	struct janitor_fixture jf;
@@ -62,7 +65,7 @@ CLIENT_TEST(a_repaired_block_is_spread_as_far_as_before, 5, 2)
 	CHECK(blocks_on(&jf, 21, &on) > 0);
 	struct meta_block before = block_get(&jf, on.block, &a);
 	chunk_drop(&jf, 21, (struct chunk_id){before.chunk_block, on.index});
-	/* A chunk in a rack without another online disk. */
+	/* The chunk is in a rack without another online disk. */
 	uint32_t other = on.index == 0 ? 1 : 0;
 	uint64_t lonely = before.chunks[other].disk;
 	CHECK_EQ(meta_client_want_disk(&jf.root, lonely % 10 == 1 ? lonely + 1 : lonely - 1,
@@ -123,7 +126,10 @@ CLIENT_TEST(a_chunk_that_is_found_on_the_target_is_replaced, 6, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* A pool has a column that is valid by its own checksums and not the right one. */
+/*
+ * A pool has a column that is valid by its own checksums and has other bytes than the record
+ * describes.
+ */
 static void column_body(struct client_fixture *fx)
 {
 	struct janitor_fixture jf;
@@ -158,8 +164,10 @@ static void a_valid_but_wrong_column_is_replaced_on_its_pool(void **state)
 	fixture_run_pools(3, column_body);
 }
 
-/* A chunk that is valid by its own checksums and not what was written: other bytes, shorter, still
- * open, or of another block. Only the record tells. */
+/*
+ * A chunk is valid by its own checksums and does not match the record: it has other bytes, is
+ * shorter, is still open, or is of another block.
+ */
 CLIENT_TEST(scrub_finds_a_valid_chunk_that_is_not_what_was_written, 8, 1)
 {
 	struct janitor_fixture jf;
@@ -194,8 +202,10 @@ static uint64_t share_of(const struct meta_on_disk *on)
 	return all * 16 >> META_PARTITION_BITS;
 }
 
-/* In two shares a record is unreadable, so that other shares come after one of them wherever the
- * janitor begins. */
+/*
+ * Two shares have an unreadable record, so that other shares come after one of them, whichever
+ * share the janitor begins with.
+ */
 static void one_share_body(struct client_fixture *fx)
 {
 	struct janitor_fixture jf;
@@ -220,7 +230,7 @@ static void one_share_body(struct client_fixture *fx)
 	struct janitor_options o = quick();
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_repair(j, true), -EBADMSG);
-	/* Blocks of such a share that were found before the record are repaired. */
+	/* Blocks of such a share that come before the unreadable record are repaired. */
 	size_t left = blocks_on(&jf, 21, NULL);
 	CHECK(left >= ARRAY_LEN(spoilt) && left <= n - others);
 	CHECK_EQ(stats_of(j).chunks_repaired, n - left);
@@ -231,7 +241,7 @@ static void one_share_body(struct client_fixture *fx)
 	CHECK_EQ(stats_load(&jf.root, &sum), 0);
 	CHECK_EQ(sum.parts, 16);
 	stats_fini(&sum);
-	/* The same with an unreadable row of the reverse index. */
+	/* The same test with an unreadable row of the reverse index in place of a record. */
 	struct meta_on_disk listed;
 	CHECK(blocks_on(&jf, 41, &listed) > 0);
 	record_spoil(&jf,

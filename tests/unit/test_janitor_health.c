@@ -81,8 +81,10 @@ CLIENT_TEST(replicated_blocks_are_degraded_down_to_the_last_replica, 3, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* Five nodes and blocks of five chunks: chunks of silent nodes count as away until the nodes are
- * removed. */
+/*
+ * Five nodes and blocks of five chunks: chunks of silent nodes count as offline until the nodes are
+ * removed.
+ */
 CLIENT_TEST(blocks_of_silent_nodes_are_unreachable_and_lost_once_these_are_removed, 5, 1)
 {
 	struct janitor_fixture jf;
@@ -118,7 +120,7 @@ CLIENT_TEST(blocks_of_silent_nodes_are_unreachable_and_lost_once_these_are_remov
 	CHECK_EQ(meta_client_want_node(&jf.root, 4, CLUSTER_GONE), 0);
 	fresh_map(&jf);
 	check_counts(&jf, j, 0, 0, blocks);
-	/* stuck_lost is the number of the last walk, not a sum. */
+	/* stuck_lost counts the blocks of the last walk; it is not a sum over walks. */
 	for (int i = 0; i < 2; i++) {
 		CHECK_EQ(janitor_repair(j, true), 0);
 		CHECK_EQ(stats_of(j).stuck_lost, blocks);

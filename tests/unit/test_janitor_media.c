@@ -79,7 +79,10 @@ static uint64_t misplaced_by_fsck(struct janitor_fixture *jf)
 	return n.misplaced;
 }
 
-/* The flash disk that is drained has a chunk of every block, and the others take none: the first of either media. */
+/*
+ * The drained flash disk has a chunk of every block, and no other flash disk accepts chunks: the
+ * chunks go to the first disk of either media that does.
+ */
 static void spill(struct janitor_fixture *jf, struct janitor *j, uint64_t drained, size_t on)
 {
 	want(jf, drained, CLUSTER_DRAINING);
@@ -123,7 +126,7 @@ static void without_flash_repair_uses_disks_and_rebalance_returns_the_chunks(voi
 	fixture_run_media(5, 3, 0, spill_body);
 }
 
-/* Disks with numbers that end in 2 are all flash; too few of the others are left. */
+/* Disks whose number ends in 2 are all flash; too few other disks are left. */
 static void disks_body(struct client_fixture *fx)
 {
 	struct janitor_fixture jf;
@@ -146,7 +149,7 @@ static void without_disks_repair_uses_flash_and_rebalance_returns_the_chunks(voi
 	fixture_run_media(4, 4, 0, disks_body);
 }
 
-/* The drain finds flash that the map says is online, and that refuses. */
+/* The map says that a flash disk is online, but the disk refuses the chunks of the drain. */
 static void refused_body(struct client_fixture *fx)
 {
 	struct janitor_fixture jf;
@@ -179,7 +182,10 @@ static void flash_that_refuses_a_chunk_does_not_stop_a_drain(void **state)
 	fixture_run_media(6, 5, 4 * MIB, refused_body);
 }
 
-/* Flash is full of chunks and the disks are empty: for the disks of one media alone there is nothing to even out. */
+/*
+ * The flash disks are full and the other disks are empty. The disks of each media are filled
+ * evenly, so nothing moves.
+ */
 static void fill_body(struct client_fixture *fx)
 {
 	struct janitor_fixture jf;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Repair without memory for its lists of a block's chunks: all such allocations fail, then all but the first,
- * until a run meets no fault. Linked with --wrap for calloc.
+ * Repair without memory for its lists of a block's chunks. First all such allocations fail, then
+ * all but the first, and so on until no allocation fails. Linked with --wrap for calloc.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,13 +13,15 @@
 
 #include "janitor_fixture.h"
 
-#define CHUNKS 7 /* chunks of a block; its allocations are recognized by this number */
+/* number of chunks of a block; the test recognizes the allocations by this number of elements */
+#define CHUNKS 7
 
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 
 static unsigned calls;
-static unsigned fail_at = UINT32_MAX; /* first call that fails; all later ones fail too */
+/* number of the first call that fails; all later calls fail too */
+static unsigned fail_at = UINT32_MAX;
 
 void *__wrap_calloc(size_t count, size_t size)
 {

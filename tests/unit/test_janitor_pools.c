@@ -48,7 +48,7 @@ struct toll {
 	uint64_t lost;      /* bytes of data rows that must be sent */
 	uint64_t lost_data; /* bytes of failed data rows in lost stripes */
 	uint64_t failed;    /* bytes of all failed rows of the pool */
-	/* part of these in the last stripes of their chunks, which may be short */
+	/* the part of these bytes that is in the last stripes of chunks, which may be short */
 	uint64_t ends;
 };
 
@@ -60,7 +60,7 @@ static uint64_t sum_rows(const struct store_pool_loss *l, bool need)
 	return (uint64_t)(need ? l->need : rows) * l->stripes * l->piece_bytes;
 }
 
-/* Gives up members of a pool that tolerates the loss of one. */
+/* Removes members of a pool that tolerates the loss of one. */
 static struct toll lose_some(struct janitor_fixture *jf, uint64_t disk, uint32_t members)
 {
 	struct call c;
@@ -97,7 +97,7 @@ static struct toll lose_members(struct janitor_fixture *jf, uint64_t disk)
 	return lose_some(jf, disk, 2);
 }
 
-/* The pool has rebuilt the rows that it can. */
+/* Wait until the pool has rebuilt the rows that it can. */
 static void settle(struct janitor_fixture *jf, uint64_t disk)
 {
 	struct call c;
@@ -133,7 +133,7 @@ static void read_columns(struct janitor_fixture *jf)
 	}
 }
 
-/* Only the bytes of the method have crossed racks. */
+/* Only the bytes that the method requires have crossed racks. */
 static void check_toll(const struct janitor_stats *s, const struct toll *t,
 		       enum janitor_method method)
 {
@@ -142,7 +142,7 @@ static void check_toll(const struct janitor_stats *s, const struct toll *t,
 						  : t->failed;
 	CHECK(s->pool_patches > 0);
 	CHECK(s->pool_patch_bytes <= most && s->pool_patch_bytes + t->ends >= most);
-	/* Read from two other columns, of which the last may be short. */
+	/* The bytes were read from two other columns, of which the last may be short. */
 	CHECK(s->repair_read_bytes > s->pool_patch_bytes);
 	CHECK(s->repair_read_bytes <= 2 * s->pool_patch_bytes);
 	/* The janitor is in no rack, so all its bytes cross racks. */
@@ -243,7 +243,7 @@ static void a_catastrophic_pool_is_rebuilt_by_r_all(void **state)
 	fixture_run_outside_pools(6, r_all_body);
 }
 
-/* As many racks as columns: no other pool can take a column. */
+/* There are as many racks as columns, so no other pool can take a column. */
 static void in_place_body(struct client_fixture *fx)
 {
 	struct janitor_fixture jf;
@@ -271,7 +271,9 @@ static void r_all_rebuilds_columns_in_their_pool_when_there_is_no_other(void **s
 	fixture_run_outside_pools(3, in_place_body);
 }
 
-/* Copies the column to the one pool that has none of the block. False: the column is empty. */
+/*
+ * Copies the column to the only pool that has no column of the block. False: the column is empty.
+ */
 static bool leave_elsewhere(struct janitor_fixture *jf, const struct meta_on_disk *on)
 {
 	struct arena a;
@@ -288,7 +290,7 @@ static bool leave_elsewhere(struct janitor_fixture *jf, const struct meta_on_dis
 	return full;
 }
 
-/* The one other pool has the columns already, from an interrupted repair. */
+/* The only other pool has the columns already, from an interrupted repair. */
 static void leftover_body(struct client_fixture *fx)
 {
 	struct janitor_fixture jf;
@@ -352,8 +354,10 @@ static void end_well(struct janitor_fixture *jf, size_t blocks)
 	janitor_close(j);
 }
 
-/* Counts the columns that a pool lists as lost, or as failed; and those that records call
- * damaged. */
+/*
+ * Counts the columns that a pool lists as lost, the columns that it lists as failed, and the
+ * columns that records report as damaged.
+ */
 static size_t listed(struct janitor_fixture *jf, uint64_t disk, bool lost, uint64_t *blocks,
 		     size_t max)
 {
@@ -430,8 +434,10 @@ static void readable_columns_stay_when_nothing_can_be_sent_to_their_pool(void **
 	fixture_run_outside_pools(3, away_body);
 }
 
-/* Pool 21 lost more than its code tolerates. Returns when its first chunk was patched, at this
- * rate; the fiber goes on. */
+/*
+ * Pool 21 lost more than its code tolerates. Starts its repair at this rate in another fiber, and
+ * returns when the first chunk was patched.
+ */
 static struct rt_fiber *bring_begin(struct janitor_fixture *jf, uint64_t disk_bytes_per_s,
 				    struct round *r, size_t *blocks)
 {
@@ -450,8 +456,10 @@ static struct rt_fiber *bring_begin(struct janitor_fixture *jf, uint64_t disk_by
 	return fiber;
 }
 
-/* A second pool loses more than its code tolerates while the first is patched, partly from its
- * columns. */
+/*
+ * A second pool loses more than its code tolerates while the first pool is patched, partly from
+ * columns of the second.
+ */
 static void second_body(struct client_fixture *fx)
 {
 	struct janitor_fixture jf;
@@ -506,7 +514,7 @@ static void the_repair_of_a_silent_pool_has_not_ended(void **state)
 	fixture_run_wide_pools(4, gone_body);
 }
 
-/* A source column is valid by its own checksums, and wrong. */
+/* A source column is valid by its own checksums and has other bytes than the record describes. */
 static void rotten_body(struct client_fixture *fx)
 {
 	struct janitor_fixture jf;
@@ -525,7 +533,7 @@ static void rotten_body(struct client_fixture *fx)
 			struct arena a;
 			arena_init(&a, MIB);
 			struct meta_block k = block_get(&jf, on[i].block, &a);
-			/* A column that the cheapest plan reads. */
+			/* Replace a column that the cheapest plan reads. */
 			uint32_t other = on[i].index == 0 ? 1 : 0;
 			uint64_t disk = k.chunks[other].disk;
 			struct chunk_id id = {k.chunk_block, other};
@@ -539,8 +547,10 @@ static void rotten_body(struct client_fixture *fx)
 	}
 	CHECK(spoilt > 4 && lose_some(&jf, 21, 3).lost > 0);
 	CHECK_EQ(janitor_pools(j), 0);
-	/* The pool refuses bytes that are not of its column, so these columns are rebuilt
-	 * completely from others. */
+	/*
+	 * The pool refuses bytes that do not belong to its column, so these columns are rebuilt
+	 * completely from others.
+	 */
 	uint64_t refused = stats_of(j).failed;
 	CHECK(refused > 0);
 	for (int i = 0; i < 2; i++)

@@ -49,7 +49,7 @@ CLIENT_TEST(a_silent_node_is_repaired_after_the_delay_and_not_before, 8, 1)
 	CHECK(on > 0);
 	fixture_do(fx, fixture_kill_node, 31);
 	CHECK_EQ(rt_sleep_ns(10 * NS_PER_S), 0);
-	/* The node is suspect first. */
+	/* The dead node is suspect and not lost yet. */
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(stats_of(j).chunks_repaired, 0);
 	CHECK_EQ(rt_sleep_ns(25 * NS_PER_S), 0);
@@ -125,7 +125,7 @@ CLIENT_TEST(a_disk_with_errors_is_repaired_after_the_delay, 8, 1)
 	CHECK_EQ(janitor_repair(j, true), 0);
 	CHECK_EQ(rt_sleep_ns(20 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, true), 0);
-	/* The disk is online for a moment: the delay starts again. */
+	/* The disk returns for a moment, so the delay starts again. */
 	fx->sick = 0;
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	CHECK_EQ(janitor_repair(j, false), 0);
@@ -152,7 +152,7 @@ CLIENT_TEST(the_chunks_of_a_replaced_drive_are_repaired_at_once, 8, 1)
 	write_all(&jf);
 	size_t on = blocks_on(&jf, 31, NULL);
 	CHECK(on > 0);
-	/* No chunk is missing: nothing is to be done, also for the next janitor. */
+	/* No chunk is missing, so neither this janitor nor the next finds anything to do. */
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(stats_of(j).damage_found, 0);
 	fixture_do(fx, fixture_kill_node, 31);
@@ -173,7 +173,7 @@ CLIENT_TEST(the_chunks_of_a_replaced_drive_are_repaired_at_once, 8, 1)
 
 /* --- in which order, and how fast ------------------------------------------------------------- */
 
-/* Counts blocks with chunks on both disks, and on one of them. */
+/* Counts the blocks with chunks on both disks, and the blocks with a chunk on exactly one. */
 static void count_hurt(struct janitor_fixture *jf, uint64_t x, uint64_t y, size_t *both,
 		       size_t *one)
 {
@@ -220,7 +220,7 @@ CLIENT_TEST(blocks_with_the_least_redundancy_left_go_first, 9, 1)
 	bool seen = false;
 	for (left = both; left > 0;) {
 		count_hurt(&jf, 21, 41, &left, &one);
-		/* One block with two lost chunks may be half repaired. */
+		/* A block with two lost chunks may have one of them repaired. */
 		CHECK(left == 0 || one >= singles);
 		seen = seen || (left > 0 && left < both);
 		CHECK_EQ(rt_sleep_ns(20 * NS_PER_MS), 0);
@@ -253,7 +253,7 @@ CLIENT_TEST(the_most_degraded_blocks_stay_on_a_list_that_is_too_short, 9, 1)
 		CHECK_EQ(janitor_repair(j, false), 0);
 		count_hurt(&jf, 21, 41, &left, &one);
 		CHECK(left < before);
-		/* Rounds without such blocks repair others. */
+		/* Rounds that find no such block repair other blocks. */
 		CHECK(left == 0 || (before - left) * singles > (singles - one) * before);
 		singles = one;
 	}
@@ -315,7 +315,10 @@ CLIENT_TEST(lost_blocks_leave_room_on_the_list_for_others, 9, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* A disk is lost while the blocks of another are repaired: blocks with chunks on both come next. */
+/*
+ * A second disk is lost while the blocks of the first are repaired: blocks with chunks on both
+ * disks come next.
+ */
 CLIENT_TEST(blocks_hit_by_a_second_failure_go_first, 9, 1)
 {
 	struct janitor_fixture jf;
@@ -333,7 +336,7 @@ CLIENT_TEST(blocks_hit_by_a_second_failure_go_first, 9, 1)
 		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
 	size_t both, one, singles, left;
 	CHECK_EQ(meta_client_want_disk(&jf.root, 41, CLUSTER_GONE), 0);
-	/* Until the janitor has the new map and has finished its current block. */
+	/* Wait until the janitor has the new map and has finished its current block. */
 	CHECK_EQ(rt_sleep_ns(8 * NS_PER_S), 0);
 	count_hurt(&jf, 21, 41, &both, &singles);
 	CHECK(both > 2 && singles > 2 && !r.done);
@@ -357,8 +360,10 @@ static void cut_metadata(struct client_fixture *fx, uint64_t unused)
 	sim_net_cut(fx->sim, fx->client, fx->meta, true);
 }
 
-/* The metadata is cut off now and then, so that maps are old: a worker that asks for the map
- * waits, and others take the last block in that time. */
+/*
+ * The metadata server is unreachable now and then, so that maps become old: while a worker waits
+ * for a new map, other workers take the last block.
+ */
 CLIENT_TEST(no_worker_goes_beyond_the_end_of_the_list, 9, 1)
 {
 	struct janitor_fixture jf;
@@ -407,7 +412,8 @@ CLIENT_TEST(bandwidth_is_kept_and_live_janitors_know_of_each_other, 9, 1)
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
 	struct janitor_options o = quick();
 	o.disk_bytes_per_s = 500000; /* repair may use 20%: 100 KB/s */
-	o.rack_bytes_per_s = 250000; /* 20%: 50 KB/s, for the one disk of a rack */
+	/* repair may use 20% of the rate: 50 KB/s, for the only disk of a rack */
+	o.rack_bytes_per_s = 250000;
 	struct janitor *j = hire(&o), *k = hire(&o);
 	CHECK_EQ(janitor_report(j), 0);
 	CHECK_EQ(stats_of(j).janitors, 1);
@@ -421,7 +427,7 @@ CLIENT_TEST(bandwidth_is_kept_and_live_janitors_know_of_each_other, 9, 1)
 	CHECK(rec[0].total == on && rec[0].done == on && rec[0].failed == 0);
 	CHECK_EQ(rec[0].cross_bytes, on * 2 * 64 * KIB);
 	CHECK_EQ(rec[0].predicted_bytes, rec[0].cross_bytes);
-	/* A second janitor counts as live until its report is a minute old. */
+	/* A janitor counts as live until its report is a minute old. */
 	CHECK_EQ(janitor_report(k), 0);
 	CHECK_EQ(janitor_report(j), 0);
 	CHECK_EQ(stats_of(j).janitors, 2);

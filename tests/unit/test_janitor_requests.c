@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How many requests a round of a janitor makes to the metadata. Linked with --wrap for the calls that read the reverse
- * index and Block records: they are counted, but for those of the test's own client.
+ * Counts the requests that a round of a janitor makes to the metadata service. Linked with --wrap
+ * for the calls that read the reverse index and Block records; calls of the test's own client are
+ * not counted.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -128,7 +129,7 @@ int __wrap_fabric_init(struct fabric *f, const struct fabric_options *o)
 
 /* --- counting by hand --------------------------------------------------------------------------- */
 
-/* Requests that read the rows of the disks once, share by share. */
+/* Returns the number of requests that read all rows of the disks once, share by share. */
 static size_t requests_of_one_walk(struct janitor_fixture *jf, const uint64_t *disks, size_t n)
 {
 	size_t requests = 0;
@@ -147,7 +148,7 @@ static size_t requests_of_one_walk(struct janitor_fixture *jf, const uint64_t *d
 	return requests;
 }
 
-/* Blocks, and of them those with a chunk on any of the disks. */
+/* Counts all blocks, and the blocks with a chunk on any of the disks. */
 static size_t count_blocks(struct janitor_fixture *jf, const uint64_t *disks, size_t n, size_t *all)
 {
 	struct arena a;
@@ -204,7 +205,7 @@ CLIENT_TEST(a_round_reads_each_row_of_the_index_and_each_record_once, 9, 1)
 	CHECK(seen.get_requests <= JANITOR_SHARES);
 	CHECK_EQ(seen.walk_requests, 0);
 	check_each_read_once(hurt);
-	/* Nothing is left on the disks, which a round finds out without reading a record. */
+	/* No chunk is left on the disks. A round finds that out without reading a record. */
 	count_from_now(&jf);
 	CHECK_EQ(janitor_repair(j, false), 0);
 	CHECK_EQ(seen.index_rows, 0);
@@ -331,7 +332,7 @@ CLIENT_TEST(a_janitor_leaves_shares_to_others_that_live, 9, 1)
 	CHECK_EQ(janitor_repair(second, false), 0);
 	rt_join(fiber);
 	CHECK_EQ(first.rc, 0);
-	/* The first has found all blocks, and left some to the second. */
+	/* The first janitor has found all blocks and has left some of them to the second. */
 	CHECK(stats_of(second).chunks_repaired > 0);
 	CHECK_EQ(stats_of(first.j).chunks_repaired + stats_of(second).chunks_repaired, rows);
 	CHECK_EQ(stats_of(first.j).overtaken + stats_of(second).overtaken, 0);
@@ -385,9 +386,9 @@ CLIENT_TEST(a_survey_rewrites_blocks_of_all_tenants_with_one_client, 8, 1)
 	CHECK_EQ(janitor_survey(j), 0);
 	CHECK_EQ(stats_of(j).blocks_reencoded, all);
 	CHECK_EQ(seen.clients, 0);
-	/* Once by the walk, once when it is rewritten. */
+	/* Each record is read once by the walk, and once when its block is rewritten. */
 	CHECK_EQ(seen.read_count, 2 * all);
-	/* Of the labels, too: the chunks are those of their tenants. */
+	/* The labels of the new chunks have the tenants of their blocks. */
 	CHECK_EQ(check_whole(&jf), all);
 	count_from_now(&jf);
 	CHECK_EQ(janitor_survey(j), 0);

@@ -60,8 +60,10 @@ CLIENT_TEST(scrub_finds_a_damaged_chunk_and_it_is_repaired, 8, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* A leftover chunk of an earlier layout is damaged, on a disk that has a chunk of the same index
- * now. */
+/*
+ * A chunk that an earlier layout left behind is damaged. It is on a disk that now has another chunk
+ * with the same index.
+ */
 CLIENT_TEST(damage_in_an_old_layout_is_not_reported_for_the_new_one, 6, 1)
 {
 	struct janitor_fixture jf;
@@ -97,7 +99,7 @@ CLIENT_TEST(damage_in_an_old_layout_is_not_reported_for_the_new_one, 6, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* A janitor whose clock was a year ahead has saved a pass. */
+/* The saved position was written by a janitor whose clock was a year ahead. */
 CLIENT_TEST(a_clock_that_was_ahead_does_not_delay_scrub, 8, 1)
 {
 	struct janitor_fixture jf;
@@ -119,7 +121,7 @@ CLIENT_TEST(a_clock_that_was_ahead_does_not_delay_scrub, 8, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* A file of many chunks on one disk, verified slowly by one janitor after the other. */
+/* Several janitors, one after the other, slowly verify a file of many chunks on one disk. */
 CLIENT_TEST(scrub_continues_where_the_last_janitor_stopped, 4, 1)
 {
 	struct janitor_fixture jf;
@@ -129,7 +131,10 @@ CLIENT_TEST(scrub_continues_where_the_last_janitor_stopped, 4, 1)
 	size_t all = chunks_everywhere(&jf);
 	struct janitor_options o = quick();
 	o.lease_ns = 5 * NS_PER_S;
-	/* A disk counts as 1 GiB at least: a chunk of 64 KiB in a second. */
+	/*
+	 * The rate is that of a disk of 1 GiB, the least size that counts: a chunk of 64 KiB per
+	 * second.
+	 */
 	uint64_t pass_ns = 32768 * NS_PER_S;
 	size_t seen = 0, most = 0, passes = 0;
 	unsigned lives = 0;
@@ -148,8 +153,10 @@ CLIENT_TEST(scrub_continues_where_the_last_janitor_stopped, 4, 1)
 		rt_join(fiber);
 		janitor_close(k.j);
 	}
-	/* Together they verified everything: at most a page for each disk was verified twice, for
-	 * each janitor that stopped before it saved. */
+	/*
+	 * Together the janitors verified everything. For each janitor that stopped before it saved
+	 * its position, at most a page of each disk was verified twice.
+	 */
 	CHECK(most < all * 2 / 3);
 	CHECK(lives > 2);
 	CHECK(seen < all + all / 2);
@@ -160,12 +167,12 @@ CLIENT_TEST(scrub_continues_where_the_last_janitor_stopped, 4, 1)
 	s = stats_of(j);
 	CHECK(s.scrubbed_chunks < all / 2);
 	CHECK_EQ(passes + s.scrub_passes, fx->node_count);
-	/* No pass is due, and the age is that of the begin of the last passes. */
+	/* No pass is due, and the reported age is the time since the last passes began. */
 	CHECK_EQ(janitor_scrub(j, pass_ns), 0);
 	CHECK_EQ(stats_of(j).scrubbed_chunks, s.scrubbed_chunks);
 	CHECK(stats_of(j).scrub_oldest_ns >= 45 * NS_PER_S);
 	janitor_close(j);
-	/* The same for a janitor that has just started. */
+	/* The same holds for a janitor that has just started. */
 	j = hire(&o);
 	CHECK_EQ(janitor_scrub(j, pass_ns), 0);
 	CHECK_EQ(stats_of(j).scrubbed_chunks, 0);
@@ -262,10 +269,10 @@ CLIENT_TEST(scrubbing_is_not_faster_than_repair_may_be, 2, 1)
 	o.disk_bytes_per_s = 500000; /* repair may use 20%: 100 KB/s */
 	struct janitor *j = hire(&o);
 	uint64_t begin_ns = rt_now_ns();
-	/* The period would need a much higher rate. */
+	/* The period would need a much higher rate than repair may use. */
 	CHECK_EQ(janitor_scrub(j, 2 * NS_PER_S), 0);
 	CHECK_EQ(stats_of(j).scrubbed_bytes, 2560 * KIB);
-	/* Two disks hold all chunks; the last chunk is not waited for. */
+	/* Two disks hold all chunks. The pause after the last chunk does not count. */
 	CHECK(rt_now_ns() - begin_ns >= 1152 * KIB * NS_PER_S / 100000);
 	janitor_close(j);
 	janitor_fixture_close(&jf);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The in-memory engine: the suite in both worlds, and its faults. */
+/*
+ * The engine in memory: the suite of all engines, in the real and in the simulated world, and the
+ * faults of this engine.
+ */
 #include "kv_suite_main.h"
 
 #include <errno.h>
@@ -178,7 +181,9 @@ static void count_main(void *arg)
 		int rc = kv_txn(kv, 1, &(struct kv_txn){&check, 1, &w, 1, false}, NULL);
 		if (rt_cancelled())
 			goto out;
-		/* A late request from before the crash may have been applied; it wrote the same number. */
+		/*
+		 * A request from before the crash may be applied later; it wrote the same number.
+		 */
 		CHECK(rc == 0 || rc == -ESTALE);
 		n = next;
 		c->acknowledged = n;

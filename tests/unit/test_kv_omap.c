@@ -21,7 +21,7 @@
 struct fixture {
 	uint64_t seed;
 	const struct kv_case *test;
-	struct kv_mem *mem; /* the objects; survive crashes of the process */
+	struct kv_mem *mem; /* the stored objects; they survive crashes of the process */
 	struct omap_faults faults[SERVERS];
 	struct kv_omap_options options;
 	struct kv *kv[SERVERS];
@@ -266,7 +266,10 @@ static void a_store_that_is_down_is_an_error_in_bounded_time(void **state)
 	fixture_run(&fx, down_body);
 }
 
-/* A write without an answer, done only after its transaction has returned -ETIMEDOUT. */
+/*
+ * The answer of a write is lost, and the write is applied only after its transaction has returned
+ * -ETIMEDOUT.
+ */
 static void late_body(void *arg)
 {
 	struct fixture *fx = arg;
@@ -303,7 +306,7 @@ static void expire_body(void *arg)
 	servers_open(fx);
 	CHECK_EQ(put_one(fx->kv[0], "a"), 0);
 	CHECK_EQ(put_one(fx->kv[1], "b"), 0);
-	CHECK_EQ(kv_mem_keys(fx->mem), 4); /* two rows, two records */
+	CHECK_EQ(kv_mem_keys(fx->mem), 4); /* two rows, and a record of each of two writers */
 	CHECK_EQ(rt_sleep_ns(8ULL * 24 * 3600 * NS_PER_S), 0);
 	AUTO_KV_ROWS struct kv_rows rows = {0};
 	CHECK_EQ(kv_scan(fx->kv[2], 1, &(struct kv_range){0}, &rows), 0);
@@ -311,7 +314,7 @@ static void expire_body(void *arg)
 	struct kv_check check = {.kind = KV_VERSION, .version = rows.version};
 	struct kv_write w = {.kind = KV_DELETE, .key = kv_text("a")};
 	CHECK_EQ(kv_txn(fx->kv[2], 1, &(struct kv_txn){&check, 1, &w, 1, false}, NULL), 0);
-	CHECK_EQ(kv_mem_keys(fx->mem), 2); /* one row, the record of the last writer */
+	CHECK_EQ(kv_mem_keys(fx->mem), 2); /* one row, and the record of the last writer */
 	/* The server whose record was removed can write again. */
 	CHECK_EQ(put_one(fx->kv[0], "c"), 0);
 	CHECK_EQ(put_one(fx->kv[0], "c"), 0);

@@ -176,7 +176,7 @@ static void writer_main(void *arg)
 			w->all->acknowledged[w->number]++;
 		else
 			w->all->unknown++;
-		/* No other client writes to this key, so no check can fail. */
+		/* No other client writes to this key, so the check of the transaction holds. */
 		CHECK(rc == 0);
 	}
 }
@@ -189,7 +189,7 @@ static uint64_t total(const struct outage *o)
 	return sum;
 }
 
-/* Waits until so many more writes are acknowledged. */
+/* Waits until this number of further writes is acknowledged. */
 static void progress(struct outage *o, uint64_t more)
 {
 	uint64_t goal = total(o) + more;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The engine on RocksDB: the suite, restarts, one owner, crashes, a failed disk, the row cache. */
+/*
+ * The engine on RocksDB: the suite of all engines, restarts, the lock against a second owner,
+ * crashes, a failed disk, the row cache.
+ */
 #include "kv_suite_main.h"
 
 #include <errno.h>
@@ -13,7 +16,10 @@
 #include "base/log.h"
 #include "rocks_fixture.h"
 
-/* RocksDB is a shared library: its calls of the C library's sync functions reach these two. */
+/*
+ * RocksDB is a shared library, so its calls of the C library's sync functions reach the two
+ * functions below.
+ */
 static atomic_uint syncs;
 
 int fdatasync(int fd)
@@ -119,8 +125,11 @@ static void check_is(struct kv *kv, uint64_t partition, struct kv_bytes key, con
 	CHECK(value == NULL || kv_equal(rows.row[0].value, kv_text(value)));
 }
 
-/* Early and synced transactions in turn: each sees those before it, and so do reads, also of keys that were read
- * (and cached) before. A restart after a synced one keeps them all. */
+/*
+ * Alternates transactions that are acknowledged before and after a sync. Each one, and each read,
+ * also of cached keys, sees all transactions before it. A restart after a synced one keeps them
+ * all.
+ */
 static void early_body(void *arg)
 {
 	struct kv *kv;
@@ -158,7 +167,7 @@ static void early_writes_are_seen_at_once_and_kept_with_later_ones(void **state)
 /* Eight transactions wait together and are committed two by two, in this order. */
 static const struct {
 	bool early;
-	unsigned syncs; /* how often the log was synced when the transaction is acknowledged */
+	unsigned syncs; /* number of syncs of the log when the transaction is acknowledged */
 } mixed[] = {{false, 1}, {false, 1}, {true, 2}, {false, 2},
 	     {false, 3}, {true, 3},  {true, 3}, {true, 3}};
 
@@ -253,7 +262,10 @@ static void open_twice(void *arg)
 	kv_close(kv);
 }
 
-/* Starts this program again in another role; a fork without exec would have RocksDB without its threads. */
+/*
+ * Starts this program again in another role. A fork without exec would have RocksDB's state without
+ * its threads.
+ */
 static pid_t start_role(const char *role, const char *dir, int *out)
 {
 	int fds[2];
@@ -427,7 +439,8 @@ static void fail_role(void *arg)
 	CHECK(kv_health(kv) < 0);
 	CHECK(has(kv, 0) && has(kv, 999));
 	kv_close(kv);
-	_exit(42); /* without the leak check: kv_close abandons the store on purpose */
+	/* checks no leaks, because kv_close does not free the store after a failed sync */
+	_exit(42);
 }
 
 static void after_failure_body(void *arg)
@@ -491,7 +504,11 @@ static void sharing_body(void *arg)
 	}
 	CHECK_EQ(kv->stats.reads_offloaded, 0);
 	fill_some(kv, 0,
-		  4000); /* more than one block, because opening may read a table's only block */
+		  /*
+		   * more rows than fit in one block of a table, because opening may read the only
+		   * block of a table
+		   */
+		  4000);
 	kv_close(kv);
 	CHECK_EQ(open_there(arg, &kv), 0);
 	/* Now the row is in a table: the first read fetches its block from the file, the second finds it cached. */
@@ -519,7 +536,7 @@ static void commits_are_shared_and_hot_reads_stay_on_the_loop(void **state)
 
 #define TURNS 300
 
-/* Two keys that are only ever written together, with a number that grows. */
+/* Two keys are always written together, with a number that grows. */
 struct turns {
 	struct kv *kv;
 	uint32_t begun;

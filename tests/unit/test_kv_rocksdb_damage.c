@@ -80,7 +80,7 @@ static void a_damaged_table_is_found_and_never_read_as_good(void **state)
 		flip(path, tenth == 10 ? size - 5 : size * tenth / 10);
 		in_fiber(&p, look_at_all);
 		if (p.rc == 0)
-			assert_int_equal(p.numbers[0], MANY); /* the byte is not used by any read */
+			assert_int_equal(p.numbers[0], MANY); /* a byte that no read uses */
 		else
 			assert_int_equal(p.rc, -EBADMSG);
 		if (tenth <= 8)

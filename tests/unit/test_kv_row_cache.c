@@ -72,12 +72,12 @@ static void drop(struct row_cache *c, uint64_t i)
 	row_cache_drop(c, partition_of(i), kv_bytes(key, key_of(key, i)));
 }
 
-/* The model holds the last put of each key; the cache returns that or nothing. */
+/* The model holds the last put of each key. The cache must return that put, or nothing. */
 static void a_lookup_returns_the_last_put_or_nothing(void **state)
 {
 	(void)state;
 	static uint32_t model[KEYS];
-	const uint64_t bytes_max = 256 * KIB; /* room for a fraction of the keys */
+	const uint64_t bytes_max = 256 * KIB; /* the cache has room for a fraction of the keys */
 	struct row_cache *c;
 	struct rng rng;
 	uint64_t hits = 0;

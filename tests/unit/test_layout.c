@@ -85,7 +85,10 @@ static void lookups_by_slot_invert_lookups_by_stripe(void **state)
 	}
 }
 
-/* Disks hold the same number of chunks: within one per level. */
+/*
+ * The disks of a layout hold the same number of chunks: the numbers differ by at most one per
+ * level.
+ */
 static void chunks_are_balanced_over_disks(void **state)
 {
 	(void)state;
@@ -208,7 +211,7 @@ static void same_seed_same_layout_other_seed_other_layout(void **state)
 	assert_true(differ > a.stripes / 2);
 }
 
-/* Stored data depends on these: they may never change. */
+/* Stored data is found by these values, so they may never change. */
 static void layouts_never_change(void **state)
 {
 	(void)state;

@@ -191,7 +191,11 @@ static void small_base_sets_have_single_overlap_wherever_one_exists(void **state
 static void base_sets_elsewhere_report_the_least_overlap_found(void **state)
 {
 	(void)state;
-	check_base(120, 1, 20, 4); /* 380 distances over 119 values: 4 is the least possible */
+	/*
+	 * a set of 20 members has 380 distances, which have 119 values: one of them occurs 4 times
+	 * or more
+	 */
+	check_base(120, 1, 20, 4);
 	check_base(8, 1, 4, 2);
 	check_base(120, 1, 12, 2);
 	check_base(60, 1, 60, 60);

@@ -24,7 +24,10 @@
 
 static const struct cluster_id some_id = {.high = 7, .low = 9};
 
-/* In real time no node is suspect: a busy machine would make it so. */
+/*
+ * Options for simulated time. In real time no node becomes suspect, because a busy machine could
+ * delay heartbeats.
+ */
 static struct meta_map_options fast = {
 	.beat_ns = 20 * NS_PER_MS,
 	.watch_ns = 10 * NS_PER_MS,
@@ -65,7 +68,11 @@ static void fixture_main(void *arg)
 
 struct fixture_test {
 	void (*fn)(struct fixture *fixture);
-	bool sim_only; /* real time would be too long, or the result would depend on the machine's load */
+	/*
+	 * runs in simulated time only: real time would be too long, or a busy machine could change
+	 * the result
+	 */
+	bool sim_only;
 };
 
 static void fixture_run(void **state)
@@ -105,7 +112,7 @@ static bool disk_is(struct meta_map *m, uint64_t id, enum cluster_state state)
 	return d != NULL && cluster_disk_state(c, d) == state;
 }
 
-/* Waits until a server's map has a disk in a state. */
+/* Waits until the map of a server has the disk in this state. */
 static void await(struct meta_map *m, uint64_t disk, enum cluster_state state)
 {
 	for (int i = 0; i < 120000 && !disk_is(m, disk, state); i++)
@@ -113,7 +120,7 @@ static void await(struct meta_map *m, uint64_t disk, enum cluster_state state)
 	CHECK(disk_is(m, disk, state));
 }
 
-/* Waits until a server knows what a disk uses. */
+/* Waits until a server knows the used bytes of a disk. */
 static void await_used(struct meta_map *m, uint64_t disk, uint64_t bytes)
 {
 	const struct cluster *c = meta_map_cluster(m);
@@ -146,7 +153,7 @@ static void a_node_registers_once_and_other_servers_learn_it(struct fixture *fix
 	const struct cluster_node *seen = cluster_node_of(c, 11);
 	CHECK(strcmp(seen->addr, "alpha:7000") == 0 && strcmp(seen->name, "alpha") == 0);
 	CHECK(strcmp(cluster_rack(c, seen->rack)->name, "left") == 0);
-	/* The same registration again changes nothing, at either server. */
+	/* A second, equal registration changes nothing, at either server. */
 	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
 	CHECK_EQ(meta_map_register(fixture->map[1], &n), 0);
 	CHECK_EQ(meta_map_cluster(fixture->map[1])->version, 2);
@@ -161,7 +168,7 @@ a_disk_that_registration_does_not_name_is_failed_until_named_again(struct fixtur
 	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
 	CHECK(disk_is(fixture->map[0], 11, CLUSTER_ONLINE));
 	CHECK(disk_is(fixture->map[0], 12, CLUSTER_FAILED));
-	/* The drive was put into another machine. */
+	/* The drive was moved to another machine. */
 	struct meta_map_node other = a_node(2);
 	other.name = "beta";
 	other.disks = &two_disks[1];
@@ -222,7 +229,7 @@ a_second_node_of_the_same_id_is_refused_while_the_first_is_online(struct fixture
 	}
 	CHECK(disk_is(fixture->map[1], 11, CLUSTER_ONLINE));
 	CHECK(disk_is(fixture->map[1], 12, CLUSTER_ONLINE));
-	/* The node itself can restart at once; with a missing disk, only after suspect_ns. */
+	/* The same node may restart at once. If a disk is missing, it must wait for suspect_ns. */
 	n.incarnation++;
 	CHECK_EQ(meta_map_register(fixture->map[1], &n), 0);
 	n.incarnation++;
@@ -306,7 +313,7 @@ static void pools_of_flash_get_positions_of_their_own(struct fixture *fixture)
 	CHECK_EQ(cluster_disk(c, 22)->position, 0);
 	CHECK_EQ(cluster_disk_media(c, 22), CLUSTER_MEDIA_FLASH);
 	CHECK_EQ(cluster_disk(c, 31)->position, 2);
-	/* The node's configuration has another media now. */
+	/* The node's configuration now gives the disk another media. */
 	more[0].media = CLUSTER_MEDIA_FLASH;
 	n.incarnation++;
 	CHECK_EQ(meta_map_register(fixture->map[0], &n), 0);
@@ -337,7 +344,7 @@ a_silent_node_is_suspect_then_failed_and_online_with_a_heartbeat(struct fixture 
 	await(fixture->map[0], 11, CLUSTER_ONLINE);
 }
 
-/* Overwrites a node's stored BeatRecord with bytes that are no BeatRecord. */
+/* Overwrites a node's stored BeatRecord with bytes that cannot be decoded. */
 static void damage_beat(struct fixture *fixture, uint64_t node)
 {
 	struct map_key key = map_key(MAP_KEY_BEAT, node);
@@ -391,7 +398,10 @@ static void heartbeats_without_news_change_no_version(struct fixture *fixture)
 	disks[0].health = CLUSTER_ONLINE;
 	CHECK_EQ(meta_map_beat(fixture->map[0], &n), 0);
 	CHECK(disk_is(fixture->map[0], 11, CLUSTER_ONLINE));
-	/* The drive is replaced; then the new one is offline, and the map keeps its creation time. */
+	/*
+	 * The drive is replaced, then the new drive is offline. The map keeps the creation time of
+	 * the new drive.
+	 */
 	const struct cluster *c = meta_map_cluster(fixture->map[0]);
 	for (uint64_t created = 7; created <= 8; created++) {
 		disks[0].created_ns = created;
@@ -537,8 +547,11 @@ static void nodes_that_register_at_once_are_all_in_the_map(struct fixture *fixtu
 	CHECK_EQ(meta_map_cluster(fixture->map[0])->version, 1 + CROWD);
 }
 
-/* Loses or delays the n-th request or response of a registration, for n = 1, 2, ... Afterwards both servers have the disk
- * online: after the first call, or after a retry if that failed with -ETIMEDOUT. */
+/*
+ * Loses or delays the n-th request or response of a registration, for n = 1, 2, ... Afterwards both
+ * servers show the disk online: after the first call or, if that returned -ETIMEDOUT, after a
+ * retry.
+ */
 static void a_lost_response_is_resolved_by_a_retry(struct fixture *fixture)
 {
 	static const enum kv_mem_fate fates[] = {KV_MEM_REQUEST_LOST, KV_MEM_REPLY_LOST,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests that arrive twice: sent again after other requests changed the result, or carried out by two servers at
- * once, one of which fails. An acknowledged result stays.
+ * Requests that arrive twice: sent again after other requests changed the state, or executed by two
+ * servers at once, one of which fails. An acknowledged result stays.
  */
 #include "base/arena.h"
 #include "meta_api/id.h"
@@ -101,8 +101,10 @@ META_TEST(a_delayed_fence_does_not_admit_the_old_writer_again)
 
 /* --- two servers, one of which fails ------------------------------------------------------------------ */
 
-/* Before the n-th transaction of this server another server carries out the same request; then this transaction is
- * refused. */
+/*
+ * Before the n-th transaction of this server another server executes the same request; then the
+ * transaction is refused.
+ */
 struct twin {
 	struct kv base;
 	struct kv *below;
@@ -112,7 +114,7 @@ struct twin {
 	unsigned count;
 	int (*op)(struct meta_fixture *fx);
 	bool met;
-	bool goes_on; /* the transaction is not refused but runs */
+	bool goes_on; /* run the transaction instead of refusing it */
 };
 
 static struct twin *twin_of(struct kv *kv)
@@ -162,7 +164,8 @@ static bool twin_run(struct meta_fixture *fx, unsigned at, int error,
 	t.count = 0;
 	t.at = at;
 	int rc = op(&through);
-	CHECK(rc <= 0); /* any error will do: the other server has carried it out */
+	/* any error is allowed, because the other server has executed the request */
+	CHECK(rc <= 0);
 	meta_close(through.m);
 	kv_close(&t.base);
 	return t.met;
@@ -283,7 +286,8 @@ META_TEST(a_create_that_was_refused_is_refused_again)
 	CHECK_EQ(meta_remove(fx->m, &fx->ctx, META_ROOT, meta_name("n"), other, 0), 0);
 	CHECK_EQ(create_op(fx), -EEXIST);
 	CHECK_EQ(id_at(fx, META_ROOT, "n"), 0);
-	CHECK_EQ(must_be_whole(fx).files, 1); /* the removed file, until it is collected */
+	/* the one file is the removed file, until it is collected */
+	CHECK_EQ(must_be_whole(fx).files, 1);
 	must_create(fx, META_ROOT, "n");
 	clean_in_the_end(fx);
 }
@@ -309,7 +313,10 @@ META_TEST(a_create_that_another_server_carried_out_meanwhile_stays)
 	struct twin t = {.base.ops = &twin_ops,
 			 .fx = fx,
 			 .op = twin_makes_and_seals,
-			 .at = 3, /* record, name; then the tombstone of the refusal */
+			 /*
+			  * transactions: the record and the name, then the tombstone of the refusal
+			  */
+			 .at = 3,
 			 .goes_on = true};
 	CHECK_EQ(kv_mem_open(&t.below, fx->mem), 0);
 	struct meta_fixture through = *fx;
@@ -345,7 +352,7 @@ META_TEST(a_removal_sent_again_does_not_succeed_for_a_renamed_directory)
 META_TEST(extents_in_a_collected_block_are_refused)
 {
 	block_make(fx);
-	collect_all(fx); /* longer than the grace period without use */
+	collect_all(fx); /* the block is unused for longer than the grace period */
 	CHECK_EQ(packed_op(fx), -ENOENT);
 	CHECK_EQ(id_at(fx, META_ROOT, "n"), 0);
 	struct meta_extent x = {.block = BLOCK, .length = 10};
@@ -376,12 +383,16 @@ META_TEST(a_move_sent_again_does_not_move_a_new_file_of_the_name)
 	CHECK_EQ(meta_rename(fx->m, &fx->ctx, DIR, meta_name("n"), meta_name("z"), meta_id(), 0),
 		 0);
 	uint64_t fresh = must_create(fx, META_ROOT, "f");
-	CHECK_EQ(move_op(fx), 0); /* carried out before, so nothing is changed */
+	/* the request was executed before, so this copy changes nothing */
+	CHECK_EQ(move_op(fx), 0);
 	CHECK_EQ(id_at(fx, META_ROOT, "f"), fresh);
 	CHECK_EQ(id_at(fx, DIR, "n"), 0);
 	CHECK_EQ(id_at(fx, DIR, "z"), FID + 1);
 	clean_in_the_end(fx);
-	/* Nor after the note of the request was collected: the copy is of another file. */
+	/*
+	 * This also holds after the note of the request was collected, because the name has another
+	 * file now.
+	 */
 	CHECK_EQ(move_op(fx), -ESTALE);
 	CHECK_EQ(id_at(fx, META_ROOT, "f"), fresh);
 	clean_in_the_end(fx);
@@ -398,7 +409,7 @@ static int twin_overwrites(struct meta_fixture *fx)
 	return 0;
 }
 
-/* The source is replaced between the copy and the transfer of the same move. */
+/* Between the copy and the transfer of a move the source is replaced by another file. */
 static void replaced_body(struct meta_fixture *fx)
 {
 	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR), 0);
@@ -425,7 +436,8 @@ static void a_move_does_not_take_the_copy_of_one_file_for_that_of_another(void *
 {
 	(void)state;
 	struct meta_fixture fx = fixture_of(replaced_body);
-	fx.seed = 4; /* record, copy, transfer; then the row of the source */
+	/* transactions: the record, the copy and the transfer, then the row of the source */
+	fx.seed = 4;
 	fixture_run(&fx);
 }
 
@@ -442,7 +454,7 @@ static void back_again_body(struct meta_fixture *fx)
 	CHECK_EQ(rename_root(fx, "f", "g", REQUEST), 0);
 	CHECK_EQ(id_at(fx, META_ROOT, "f"), f);
 	CHECK_EQ(id_at(fx, META_ROOT, "g"), 0);
-	/* And when no row of the move is left. */
+	/* The result is the same when no row of the move is left. */
 	CHECK_EQ(meta_remove(fx->m, &fx->ctx, META_ROOT, meta_name("f"), f, 0), 0);
 	CHECK_EQ(rename_root(fx, "f", "g", REQUEST), 0);
 	CHECK_EQ(rename_root(fx, "f", "g", meta_id()), -ENOENT);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One directory with very many names, on RocksDB: created in batches, listed, looked up. BIGDIR_ENTRIES in the
- * environment is their number; 1000000 works too, the default of 20000 keeps the test short.
+ * One directory with very many names, on RocksDB: created in batches, listed, looked up. The
+ * environment variable BIGDIR_ENTRIES sets the number of names; the default of 20000 keeps the test
+ * short, 1000000 is possible.
  */
 #include "rocks_fixture.h"
 
@@ -55,7 +56,7 @@ static void make(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint6
 	say("created", n, began);
 }
 
-/* Every name once, in order, with its id. */
+/* The listing must return every name once, in order, with its id. */
 static void list(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint64_t n)
 {
 	struct meta_cursor at = {0};

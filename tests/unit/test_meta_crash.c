@@ -21,10 +21,13 @@ struct scenario {
 	unsigned spread;
 	void (*setup)(struct meta_fixture *fx);
 	int (*op)(struct meta_fixture *fx);
-	/* 0: nothing was changed; 1: carried out; any other value ends the test */
+	/*
+	 * returns 0 if the operation changed nothing and 1 if it was executed; any other value
+	 * fails the test
+	 */
 	int (*state)(struct meta_fixture *fx);
-	bool no_retry;   /* the operation is not sent again */
-	unsigned stride; /* crash at every stride-th wait; 0: at every one */
+	bool no_retry;   /* the operation is not sent again after the crash */
+	unsigned stride; /* crash at every stride-th wait; 0: at every wait */
 };
 
 /* --- pieces of setups ------------------------------------------------------------------------- */
@@ -150,7 +153,7 @@ static int written_op(struct meta_fixture *fx)
 		rc = block_do(fx, FILE_NEW, META_BLOCK_SEALED, 40);
 	if (rc == 0)
 		rc = meta_file_add(fx->m, &fx->ctx, FILE_NEW, TOKEN, 0, &x, 1);
-	/* Sent again after the file was sealed. */
+	/* The request is sent again after the file was sealed. */
 	if (rc == -EROFS)
 		rc = 0;
 	if (rc == 0)
@@ -315,7 +318,7 @@ static int append_state(struct meta_fixture *fx)
 	return e.sealed;
 }
 
-/* A second writer takes the file over, with the open extent of the first. */
+/* A second writer takes over the file, whose first writer has left an open extent. */
 static int steal_op(struct meta_fixture *fx)
 {
 	struct meta_ctx *ctx = &fx->ctx;
@@ -417,14 +420,14 @@ struct run {
 	struct sim_node *node;
 	bool ended; /* the operation returned before the crash */
 	int rc;
-	enum kv_mem_fate fate; /* of the n-th call; KV_MEM_FINE: none fails */
+	enum kv_mem_fate fate; /* fault of the n-th call of the store; KV_MEM_FINE: no call fails */
 	uint64_t n;
 	bool met;       /* the n-th call of the store was reached */
-	bool twice;     /* two servers carry out the operation at once */
+	bool twice;     /* two servers execute the operation at the same time */
 	bool twin_done; /* the second server returned 0 */
 };
 
-/* The second server, with a store and cache of its own. */
+/* The second server, which has its own cache and its own handle of the store. */
 static void twin_main(void *arg)
 {
 	struct run *r = arg;
@@ -443,7 +446,7 @@ static void afterwards(struct run *r)
 	struct meta_fixture *fx = &r->fx;
 	must_be_whole(fx);
 	int state = r->what->state(fx);
-	/* An acknowledged operation was carried out, a refused one was not. */
+	/* An acknowledged operation must have been executed, a refused one must not. */
 	if ((r->ended && r->rc == 0) || r->twin_done)
 		CHECK_EQ(state, 1);
 	if (!r->what->no_retry) {
@@ -536,7 +539,7 @@ static void run_end(struct run *r)
 	kv_mem_free(r->fx.mem);
 }
 
-/* A crash at the n-th wait, for every n. */
+/* Runs the operation with a crash at the n-th wait, for every n. */
 static void crash_sweep(const struct scenario *what)
 {
 	uint64_t n = 0;
@@ -568,7 +571,7 @@ static void fate_sweep(const struct scenario *what, enum kv_mem_fate fate)
 	assert_true(n > 2);
 }
 
-/* One of two servers that carry out the same request fails at a refused transaction. */
+/* Two servers execute the same request, and one fails at a refused transaction. */
 static void twice_sweep(const struct scenario *what)
 {
 	uint64_t n = 0;

@@ -131,7 +131,7 @@ META_TEST(a_pending_block_is_committed_with_its_file)
 	struct meta_create c = {
 		.name = meta_name("f"), .id = id, .extents = &x, .extent_count = 1, .block = &k.b};
 	int result = 0;
-	/* A block that was never allocated, or has been collected. */
+	/* The block was never allocated, or has been collected. */
 	CHECK_EQ(meta_create(fx->m, &fx->ctx, META_ROOT, &c, 1, 0, &result), 0);
 	CHECK_EQ(result, -ENOENT);
 	CHECK_EQ(id_at(fx, META_ROOT, "f"), 0);
@@ -146,7 +146,7 @@ META_TEST(a_pending_block_is_committed_with_its_file)
 	CHECK_EQ(meta_block_owners(fx->m, &fx->ctx, k.b.id, 0, owners, 2), 1);
 	CHECK_EQ(owners[0].file, id);
 	CHECK_EQ(owners[0].bytes, 300);
-	/* A block that no extent of the file names. */
+	/* No extent of the file is in this block. */
 	c.id = meta_id();
 	c.name = meta_name("g");
 	x.block = meta_id();
@@ -223,7 +223,7 @@ META_TEST(an_empty_block_of_a_log_is_collected_while_the_log_is_open)
 	CHECK_EQ(meta_file_steal(fx->m, &fx->ctx, f, TOKEN + 1, &file, &left), 0);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(meta_file_close_extent(fx->m, &fx->ctx, f, TOKEN + 1, k.b.id, 0), 0);
-	/* The empty block of the log's last extent stays, for any time. */
+	/* The empty block of the log's last extent is never collected. */
 	struct blk last;
 	blk_init(&last, meta_id(), 0);
 	last.b.state = META_BLOCK_OPEN;
@@ -295,7 +295,10 @@ META_TEST(a_block_is_collected_with_its_last_owner)
 		CHECK(!f.removed && n == 1);
 		collect_once(fx, &counts);
 	}
-	/* Marked in one epoch, collected two later; then the next layer's grace begins. */
+	/*
+	 * The garbage is marked in one epoch and collected two epochs later. Then the grace period
+	 * of the next layer begins.
+	 */
 	CHECK_EQ(get_file(fx, moved, 0, &f, got, &n, &at), 0);
 	CHECK(f.removed && n == 1);
 	CHECK_EQ(used(fx), 300);
@@ -310,7 +313,10 @@ META_TEST(a_block_is_collected_with_its_last_owner)
 
 META_TEST(files_of_stopped_writers_are_collected_and_those_of_active_ones_stay)
 {
-	/* Pending block, committed block, file with blocks but no name, directory without a name. */
+	/*
+	 * Garbage of four kinds: a pending block, a committed block, a file with blocks and no
+	 * name, a directory without a name.
+	 */
 	struct blk k;
 	blk_init(&k, meta_id(), 50);
 	CHECK_EQ(meta_block_allocate(fx->m, &fx->ctx, &k.b), 0);
@@ -323,7 +329,7 @@ META_TEST(files_of_stopped_writers_are_collected_and_those_of_active_ones_stay)
 	must_block(fx, 20, NULL, 0);
 	CHECK_EQ(used(fx), 150);
 	must_be_whole(fx);
-	/* The file of a writer that continues is not collected. */
+	/* The file of a writer that continues to write is not collected. */
 	for (unsigned i = 0; i < 6; i++) {
 		struct meta_gc_counts counts = {0};
 		e = (struct meta_extent){.block = must_block(fx, 100, &f, 1), .length = 100};
@@ -341,7 +347,7 @@ META_TEST(files_of_stopped_writers_are_collected_and_those_of_active_ones_stay)
 	CHECK_EQ(report.files, 1);
 	CHECK_EQ(report.garbage, 0);
 	CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &k.b, NULL, 0), -ENOENT);
-	/* The file of a writer that stopped is. */
+	/* The file of a writer that stopped is collected. */
 	f = meta_id();
 	CHECK_EQ(meta_file_new(fx->m, &fx->ctx, META_ROOT, f, TOKEN), 0);
 	e = (struct meta_extent){.block = must_block(fx, 100, &f, 1), .length = 100};
@@ -415,7 +421,7 @@ META_TEST(a_tenant_cannot_reach_objects_of_another)
 	uint64_t d = must_mkdir(fx, META_ROOT, "d");
 	uint64_t f = must_create(fx, d, "f");
 	uint64_t block = must_block(fx, 10, &f, 1);
-	/* Another tenant gets -ENOENT for all of them. */
+	/* All operations of another tenant on these objects return -ENOENT. */
 	struct meta_fixture other = *fx;
 	other.ctx.tenant = 8;
 	CHECK_EQ(id_at(&other, META_ROOT, "d"), 0);
@@ -645,7 +651,7 @@ static void must_be_wrong(struct meta_fixture *fx, const char *what)
 	CHECK(report.errors > 0 && strstr(report.first, what) != NULL);
 }
 
-/* The seed chooses the damage. */
+/* Damages the store in a way that the seed chooses. */
 static void planted_body(struct meta_fixture *fx)
 {
 	uint64_t d = must_mkdir(fx, META_ROOT, "d");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Objects that the collector must not delete: half created, half moved, or marked by a worker with an old epoch. Each
- * test interrupts an operation, runs collectors of chosen kinds, and checks that no object with a name is deleted.
+ * Objects that the collector must not delete: half created, half moved, or marked by a collector
+ * with an old epoch. Each test interrupts an operation, runs collectors of chosen kinds, and checks
+ * that no object with a name is deleted.
  */
 #include "base/arena.h"
 #include "meta_api/id.h"
@@ -21,9 +22,11 @@ struct cut {
 	struct kv *below;
 	struct meta_fixture *fx;
 	enum meta_layer layer; /* layer of the transaction that is stopped; 0: any layer */
-	unsigned left;         /* transactions of the layer before the cut */
-	void (*other)(struct meta_fixture *fx); /* runs at the cut; NULL: all later calls fail */
-	bool met;                               /* the transaction to be stopped was reached */
+	/* number of transactions of the layer that run before the one that is stopped */
+	unsigned left;
+	/* called at the stopped transaction; NULL: all later calls of the store fail */
+	void (*other)(struct meta_fixture *fx);
+	bool met; /* the transaction to be stopped was reached */
 };
 
 static struct cut *cut_of(struct kv *kv)
@@ -72,7 +75,7 @@ static const struct kv_ops cut_ops = {
 	.close = cut_close,
 };
 
-/* Opens the store of the fixture again, as another process would, through the cut. */
+/* Opens the fixture's store a second time, as another process would, with the stop in between. */
 static struct meta_fixture cut_open(struct cut *c, struct meta_fixture *fx)
 {
 	unsigned left = c->left;
@@ -185,7 +188,8 @@ static void a_file_survives_a_move_that_crashed_before_replacing_it(void **state
 
 static void suspect_all(struct meta_fixture *fx)
 {
-	rt_sleep_ns(NS_PER_MS); /* until the record and the name are stored */
+	/* number of transactions until the record and the name are stored */
+	rt_sleep_ns(NS_PER_MS);
 	step(fx, META_GC_ORPHANS, epoch_now(fx));
 	step(fx, META_GC_DIRS, epoch_now(fx));
 }
@@ -326,7 +330,10 @@ META_TEST(a_search_finds_a_file_that_is_renamed_during_it)
 	must_be_whole(fx);
 }
 
-/* A tombstone is proof enough: the collector does not read a directory once for each of its removed names. */
+/*
+ * A tombstone proves that a file was removed: the collector does not read the directory again for
+ * each removed file.
+ */
 META_TEST(an_object_with_a_tombstone_needs_no_search)
 {
 	CHECK_EQ(try_create(fx, META_ROOT, "removed", FID, TOKEN, 0), 0);
@@ -347,7 +354,10 @@ META_TEST(an_object_with_a_tombstone_needs_no_search)
 	CHECK_EQ(must_be_whole(fx).garbage, 0);
 }
 
-/* Each renamed log costs a search, so a request that handled all logs in one step would time out at the client. */
+/*
+ * The collector searches a file for each renamed log, so a request that handled all logs in one
+ * step would time out at the client.
+ */
 static void slow_search_body(struct meta_fixture *fx)
 {
 	enum { LOGS = 64 };
@@ -386,8 +396,10 @@ static void a_step_of_slow_rows_ends_early_and_continues_after_them(void **state
 	fixture_run(&fx);
 }
 
-/* A single search takes twice as long as a client waits. Its object is not treated as an orphan; an orphan of a small
- * directory, handled after it, is. */
+/*
+ * A single search takes twice as long as a client waits. The object of that search is not treated
+ * as an orphan; an orphan of a small directory that is handled after it is collected.
+ */
 META_TEST(a_search_that_takes_too_long_ends_and_deletes_nothing)
 {
 	char name[16];
@@ -435,7 +447,7 @@ META_TEST(a_worker_with_an_old_epoch_shortens_no_grace_period)
 	CHECK_EQ(counts.collected, 0);
 	struct meta_owner o = {.file = FID, .bytes = 10};
 	CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &b, &o, 1), 0);
-	/* A worker with a future epoch does not shorten a grace period either. */
+	/* A collector with a future epoch does not shorten a grace period either. */
 	step(fx, META_GC_NAMES, epoch_now(fx) + 100);
 	struct meta_check_report report = must_be_whole(fx);
 	CHECK(report.garbage > 0);
@@ -460,7 +472,7 @@ META_TEST(a_late_allocation_gives_the_first_writer_no_block)
 	later = copy;
 	CHECK_EQ(meta_block_allocate(fx->m, &fx->ctx, &later), 0);
 	CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &b, &o, 1), -ENOENT);
-	/* The writer of the second allocation may commit it, also twice. */
+	/* The writer of the second allocation may commit the block, also twice. */
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &later, &o, 1), 0);
 	struct meta_check_report report = must_be_whole(fx);
@@ -503,7 +515,9 @@ static void chunks_done(struct meta_fixture *fx, uint64_t epoch)
 	}
 }
 
-/* The collector runs over accounts before the dead chunks are deleted, or (seed 2) after. */
+/*
+ * The collector runs over the accounts before the dead chunks are deleted or, with seed 2, after.
+ */
 static void empty_charge_body(struct meta_fixture *fx)
 {
 	struct meta_chunk chunk;

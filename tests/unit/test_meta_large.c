@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files with very many extents: the collector's walk passes them, and they can be moved. */
+/* Files with very many extents: the collector passes them in steps, and they can be moved. */
 #include "base/arena.h"
 #include "meta_api/id.h"
 #include "meta_fixture.h"
@@ -31,7 +31,10 @@ static uint64_t must_block(struct meta_fixture *fx, uint64_t owner)
 	return k.b.id;
 }
 
-/* A sealed file of n extents of one byte, in `blocks` blocks in turn, runs of `run` in each. */
+/*
+ * Makes a sealed file of n extents of one byte each. The extents are in `blocks` blocks in turn,
+ * `run` extents in each.
+ */
 static uint64_t must_long_file(struct meta_fixture *fx, const char *name, size_t n, size_t blocks,
 			       size_t run)
 {
@@ -63,7 +66,10 @@ static uint64_t must_long_file(struct meta_fixture *fx, const char *name, size_t
 META_TEST(a_file_with_very_many_extents_does_not_stop_the_collector)
 {
 	uint64_t f = must_long_file(fx, "f", VERY_MANY, 2, 1000);
-	/* An owner without an extent in the file: the search for one walks the file. */
+	/*
+	 * The block has an owner without an extent in it. To find that out the collector must
+	 * search the whole file.
+	 */
 	uint64_t spare = must_block(fx, f);
 	struct meta_block b;
 	struct arena a;
@@ -82,7 +88,7 @@ META_TEST(a_file_with_very_many_extents_does_not_stop_the_collector)
 
 static void damaged_body(struct meta_fixture *fx)
 {
-	/* A row that cannot be decoded, before a row that is garbage. */
+	/* A row that cannot be decoded comes before a row that is garbage. */
 	uint64_t block = must_block(fx, meta_id());
 	struct schema_key key = key_ids(KEY_OWNER, FIXTURE_TENANT, 2, 3);
 	struct kv_write w = {.kind = KV_PUT, .key = key_bytes(&key), .value = kv_text("\xff\xff")};
@@ -207,7 +213,7 @@ META_TEST(a_file_is_not_left_with_a_block_that_was_collected_meanwhile)
 		struct meta_extent now = {.block = fresh, .length = 1};
 		int rc = meta_file_remap(slow, &fx->ctx, f, 0, &part.extents[0], &now);
 		rt_deadline_set(RT_NEVER);
-		/* The first transaction changes the file, the second would undo that. */
+		/* The first transaction changes the file; the second would undo the change. */
 		CHECK_EQ(rc, at > 1 ? 0 : s.lost ? -ETIMEDOUT : -ENOENT);
 		CHECK_EQ(s.txns, at == 1 ? 2 : 1);
 		meta_close(slow);
@@ -229,7 +235,10 @@ META_TEST(a_move_of_a_long_file_continues_where_it_was_interrupted)
 	uint64_t id = meta_id(), request = meta_id();
 	int rc;
 	uint64_t longest = 0, tries = 0;
-	/* Interrupted again and again: it completes in about as many attempts as it has batches. */
+	/*
+	 * The move is interrupted again and again: it completes in about as many attempts as it has
+	 * batches.
+	 */
 	do {
 		uint64_t before = fx->kv->stats.txns;
 		kv_mem_fail_at(fx->mem, 200, KV_MEM_REQUEST_LOST);

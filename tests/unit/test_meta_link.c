@@ -18,7 +18,7 @@ static void must_new(struct meta_fixture *fx)
 	CHECK_EQ(meta_file_new(fx->m, &fx->ctx, META_ROOT, FID, TOKEN), 0);
 }
 
-/* Another file has the name for a while, so the file gets another name. */
+/* Another file has the name for a while, so the file is linked under another name. */
 static void other_name(struct meta_fixture *fx)
 {
 	CHECK_EQ(try_create(fx, META_ROOT, "x", OTHER, 0, 0), 0);
@@ -40,7 +40,10 @@ META_TEST(a_link_held_up_after_its_mark_gives_no_second_name)
 	CHECK_EQ(id_at(fx, META_ROOT, "z"), FID);
 }
 
-/* The same in a directory that is spread: the fence is in the slice where the name would be. */
+/*
+ * The same in a directory that is spread over slices: the fence is in the slice where the name
+ * would be.
+ */
 static void spread_body(struct meta_fixture *fx)
 {
 	must_new(fx);
@@ -72,7 +75,7 @@ static void link_x(struct meta_fixture *fx)
 	CHECK_EQ(link_as(fx, "x"), 0);
 }
 
-/* A file that has a name is refused another one at any time. */
+/* A file that has a name can never be given another one by meta_link. */
 META_TEST(a_file_that_has_a_name_gets_no_other)
 {
 	must_new(fx);

@@ -88,7 +88,7 @@ static void batch_body(struct meta_fixture *fx)
 		CHECK_EQ(results[i], want);
 		CHECK_EQ(id_at(fx, dir, names[i]), i == 7 ? taken : want != 0 ? 0 : first + i);
 	}
-	/* Sent again: files that exist have result 0. */
+	/* The same batch again: files that exist have result 0. */
 	CHECK_EQ(meta_create(fx->m, &fx->ctx, dir, files, MANY, 0, results), 0);
 	CHECK_EQ(results[0], 0);
 	CHECK_EQ(results[7], -EEXIST);
@@ -123,7 +123,7 @@ static void batches_body(struct meta_fixture *fx)
 	struct meta_stats stats;
 	meta_stats(fx->m, &stats);
 	CHECK(stats.spreads > 0);
-	/* About one transaction for each slice, not for each file. */
+	/* About one transaction was made for each slice, not for each file. */
 	CHECK(fx->kv->stats.txns - txns < 100);
 	must_be_whole(fx);
 }
@@ -222,7 +222,10 @@ static void round_trip_body(struct meta_fixture *fx)
 	char name[16];
 	uint64_t dir = must_mkdir(fx, META_ROOT, "d");
 	struct meta_stats stats;
-	/* Spreads the home slice; the slices below are far from full. */
+	/*
+	 * Fills the home slice until it is divided; the slices that it was divided into are far
+	 * from full.
+	 */
 	for (unsigned i = 0; i < 150; i++) {
 		snprintf(name, sizeof(name), "f%u", i);
 		must_create(fx, dir, name);
@@ -458,7 +461,10 @@ static void cache_body(struct meta_fixture *fx)
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(meta_file_get(fx->m, &fx->ctx, a, NULL, &arena, &f), 0);
 	CHECK_EQ(fx->kv->stats.gets, gets + 1);
-	/* Another server removes the name: the cache serves it for at most cache_ttl_ns. */
+	/*
+	 * Another server removes the name: this server's cache still has the name for at most
+	 * cache_ttl_ns.
+	 */
 	struct meta *other;
 	CHECK_EQ(meta_open(&other, fx->kv, &fx->options), 0);
 	CHECK_EQ(meta_remove(other, &fx->ctx, dir, meta_name("a"), a, META_SEALED_TOO), 0);

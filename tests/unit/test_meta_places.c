@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Locations of chunks: the reverse index, and the questions about a chunk that a sweep found on a disk. */
+/*
+ * Locations of chunks: the reverse index, and whether a chunk that a sweep found on a disk is
+ * wanted.
+ */
 #include "base/arena.h"
 #include "meta_blk.h"
 
@@ -47,13 +50,16 @@ META_TEST(the_reverse_index_follows_every_change_of_place)
 	CHECK_EQ(on_disk(fx, 102), 1);
 	uint64_t b = k.b.id;
 	CHECK_EQ(replace(fx, b, b, 0, 101, 103, 0), -ESTALE);
-	/* The same disk and index, but another layout. */
+	/* The row has the same disk and index as before, but belongs to another layout. */
 	CHECK_EQ(replace(fx, b, b + 7, 0, 100, 103, 0), -ESTALE);
 	CHECK_EQ(replace(fx, b, b, 0, 100, 101, 0), -EEXIST);
 	CHECK_EQ(replace(fx, b, b, 3, 100, 103, 0), -EINVAL);
 	CHECK_EQ(replace(fx, b + 1, b, 0, 100, 103, 0), -ENOENT);
 	CHECK_EQ(replace(fx, b, b, 0, 100, 103, 0), 0);
-	/* Only the first request may delete the chunk on 100: not another one, nor the same one sent again. */
+	/*
+	 * Only the first request makes the caller delete the chunk on disk 100, not another
+	 * request, nor a copy of the first.
+	 */
 	CHECK_EQ(replace(fx, b, b, 0, 100, 103, 0), -ESTALE);
 	CHECK_EQ(on_disk(fx, 100), 0);
 	CHECK_EQ(on_disk(fx, 103), 1);
@@ -99,7 +105,10 @@ static bool wanted(struct meta_fixture *fx, uint64_t block, uint64_t chunk_block
 	return yes;
 }
 
-/* gc.h: chunks are written first and named afterwards, so a chunk without a record may still get one. */
+/*
+ * Chunks are written before a record names them (gc.h), so a chunk that no record names may still
+ * get a record.
+ */
 META_TEST(a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_way)
 {
 	uint64_t f = must_create(fx, META_ROOT, "f");
@@ -108,17 +117,20 @@ META_TEST(a_chunk_is_wanted_when_it_is_named_and_not_while_a_layout_is_under_way
 	blk_init(&k, 7000, 10); /* disks 100, 101, 102 */
 	CHECK(!wanted(fx, 7000, 7000, 0, 100));
 	CHECK_EQ(meta_block_allocate(fx->m, &fx->ctx, &k.b), 0);
-	/* Pending: the writer may put its own chunks on any disk. */
+	/* While the block is pending, its writer may put the block's chunks on any disk. */
 	CHECK(wanted(fx, 7000, 7000, 0, 100) && wanted(fx, 7000, 7000, 2, 999));
 	CHECK(!wanted(fx, 7000, 7001, 0, 100));
 	CHECK_EQ(meta_block_commit(fx->m, &fx->ctx, &k.b, &owner, 1), 0);
 	CHECK(wanted(fx, 7000, 7000, 1, 101));
 	CHECK(!wanted(fx, 7000, 7000, 1, 100) && !wanted(fx, 7000, 7000, 3, 100));
-	/* A repair writes to 103 and changes the record afterwards: in between the chunk is not named, but not dead. */
+	/*
+	 * A repair writes a chunk to disk 103 and changes the record afterwards. In between no
+	 * record names the chunk, but it is not dead.
+	 */
 	CHECK(!wanted(fx, 7000, 7000, 0, 103));
 	CHECK_EQ(replace(fx, 7000, 7000, 0, 100, 103, 0), 0);
 	CHECK(wanted(fx, 7000, 7000, 0, 103) && !wanted(fx, 7000, 7000, 0, 100));
-	/* So does a new layout, under another chunk_block. */
+	/* The same holds for the chunks of a new layout, which have another chunk_block. */
 	struct blk n;
 	blk_init(&n, 7000, 10);
 	for (unsigned i = 0; i < 3; i++)
@@ -242,7 +254,10 @@ META_TEST(a_layout_whose_chunks_were_given_up_is_refused)
 {
 	struct blk k, n;
 	block_make(fx, &k, &n);
-	/* The new chunks are put; their writer is suspended; a sweep finds one of them and deletes it. */
+	/*
+	 * A writer puts the chunks of a new layout and is suspended. A sweep finds one of them and
+	 * deletes it.
+	 */
 	CHECK(!given_up(fx, 7000, 1, 101));
 	CHECK_EQ(release_count(fx, 7000), 0);
 	CHECK(given_up(fx, 5555, 1, 201));
@@ -263,13 +278,19 @@ META_TEST(a_place_whose_chunk_may_be_deleted_is_refused)
 	CHECK_EQ(replace(fx, 7000, 7000, 0, 100, 103, 0), -ESTALE);
 	CHECK(wanted(fx, 7000, 7000, 0, 100));
 	CHECK_EQ(replace(fx, 7000, 7000, 0, 100, 103, 1), 0);
-	/* The request again, then a change back; then a copy of the first request arrives. */
+	/*
+	 * The request is sent again, then the chunk is moved back; then a copy of the first request
+	 * arrives.
+	 */
 	CHECK_EQ(replace(fx, 7000, 7000, 0, 100, 103, 1), -ESTALE);
 	CHECK_EQ(release_count(fx, 7000), 2);
 	CHECK_EQ(replace(fx, 7000, 7000, 0, 103, 100, 2), 0);
 	CHECK_EQ(replace(fx, 7000, 7000, 0, 100, 103, 1), -ESTALE);
 	CHECK(wanted(fx, 7000, 7000, 0, 100));
-	/* Rebuilt in place and damaged again: a copy of the first request does not clear the mark. */
+	/*
+	 * The chunk is rebuilt in place and damaged again: a copy of the first request does not
+	 * clear its mark.
+	 */
 	CHECK_EQ(meta_block_report(fx->m, &fx->ctx, 7000, 7000, 0, 100), 0);
 	CHECK_EQ(replace(fx, 7000, 7000, 0, 100, 100, 3), 0);
 	CHECK_EQ(meta_block_report(fx->m, &fx->ctx, 7000, 7000, 0, 100), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Races: one operation is stopped right before one of its transactions, another runs from beginning
- * to end, and the first continues.
+ * Races: one operation is stopped right before one of its transactions, another operation runs from
+ * beginning to end, and then the first one continues.
  */
 #include "meta_gate.h"
 
@@ -210,7 +210,7 @@ static void meeting_body(struct meta_fixture *fx)
 	meta_close(slow);
 	kv_close(&g.base);
 	if (t->met) {
-		/* One of them took effect first, and the other was refused. */
+		/* One of the two operations took effect first, and the other was refused. */
 		CHECK((rc == 0) != (t->other_rc == 0));
 		CHECK_EQ(id_at(fx, A, "g") == FID, rc == 0);
 		CHECK_EQ(id_at(fx, A, "f") == FID, rc == -EEXIST);
@@ -322,7 +322,8 @@ static void late_body(struct meta_fixture *fx)
 	late_make(fx, kind);
 	if (kv_mem_fail_pending(fx->mem)) {
 		kv_mem_fail_at(fx->mem, 0, KV_MEM_FINE);
-		fx->options.partition_bits = 99; /* marks that the call was not reached */
+		/* value that shows that the call was not reached */
+		fx->options.partition_bits = 99;
 	}
 	CHECK_EQ(late_make(fx, kind), 0);
 	if (rename)
@@ -331,7 +332,7 @@ static void late_body(struct meta_fixture *fx)
 		CHECK_EQ(meta_rmdir(fx->m, &fx->ctx, META_ROOT, meta_name("n"), FID), 0);
 	else
 		CHECK_EQ(meta_remove(fx->m, &fx->ctx, META_ROOT, meta_name("n"), FID, 0), 0);
-	/* The delayed call has arrived by now. */
+	/* By now the delayed call has reached the store. */
 	for (int i = 0; i < 40; i++)
 		CHECK_EQ(id_at(fx, META_ROOT, "other"), 0);
 	CHECK_EQ(id_at(fx, META_ROOT, "n"), 0);
@@ -367,7 +368,7 @@ static void a_delayed_request_does_not_bring_a_name_back(void **state)
 struct writers {
 	struct meta_fixture *fx;
 	uint64_t file;
-	/* names added and acknowledged; names in doubt */
+	/* names of which the create was acknowledged, and names of which it is in doubt */
 	uint64_t acked[WRITERS * ADDS];
 	size_t acked_count;
 	uint64_t maybe[WRITERS * ADDS];
@@ -619,7 +620,7 @@ static size_t names_in(struct meta_fixture *fx, uint64_t dir)
 
 struct sealing {
 	struct meta_fixture fx; /* must be the first member, because the fixture casts */
-	size_t names;           /* in the directory when the seal returned */
+	size_t names;           /* number of names in the directory when the seal returned */
 };
 
 static void seal_and_count(struct meta_fixture *fx)
@@ -646,7 +647,10 @@ static void sealing_body(struct meta_fixture *fx)
 	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
 	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("b"), B), 0);
 	CHECK_EQ(try_create(fx, fx->seed % 2 == 0 ? B : A, "y", FID, 0, 0), 0);
-	/* Before each of its transactions on names, then on its record. */
+	/*
+	 * The seal is stopped before each of its transactions on names, then before the one on the
+	 * directory's record.
+	 */
 	unsigned at = (unsigned)fx->seed / 2;
 	gate_run(fx, at < 4 ? META_LAYER_NAME : META_LAYER_TRANSFER, at < 4 ? at : at - 4,
 		 seal_and_count, move_y);

@@ -134,11 +134,15 @@ struct world {
 	struct sim_node *judge;
 	bool prepared;
 	bool done;
-	/* tree only: the place of each client's file, by the results that it got */
+	/*
+	 * for the test of a tree: the place of each client's file, according to the results that
+	 * the client got
+	 */
 	struct where {
 		uint64_t dir[2];
 		char name[2][16];
-		uint64_t id[2]; /* the second: possible too, because the last answer was lost */
+		/* a second place that is possible, because the last answer was lost */
+		uint64_t id[2];
 		unsigned made;
 	} where[NODES * FIBERS];
 	uint64_t dirs[8];
@@ -208,7 +212,10 @@ static void server_main(void *arg)
 	kv_close(fx.kv);
 }
 
-/* A collector's walk of a random kind and partition, by a worker that may have slept since it read the epoch. */
+/*
+ * Runs a collector of a random kind over a random partition. The collector may have been paused
+ * since it read the epoch.
+ */
 static void collect_some(struct meta_fixture *fx, struct rng *rng)
 {
 	uint64_t epoch;
@@ -314,7 +321,10 @@ static void settle(struct world *w, size_t index, int rc, int refused)
 		return;
 	}
 	op->result = rc == 0 ? HISTORY_APPLIED : HISTORY_REFUSED;
-	/* Too many concurrent changes, or it did not begin: it changed nothing and proves nothing. */
+	/*
+	 * The request had too many concurrent changes or did not begin: it changed nothing, and its
+	 * result proves nothing.
+	 */
 	if (rc != 0 && rc != refused) {
 		op->kind = HISTORY_READ;
 		op->mask = 0;
@@ -385,7 +395,7 @@ static void dir_remove(struct world *w, struct meta_fixture *fx, unsigned client
 	settle(w, index, rc, -ENOENT);
 }
 
-/* Which id was moved is known from the transactions that the store recorded. */
+/* The transactions that the store recorded show which id was moved. */
 static void dir_rename(struct world *w, struct meta_fixture *fx, unsigned client, unsigned from,
 		       unsigned to, bool over)
 {

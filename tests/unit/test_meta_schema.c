@@ -118,7 +118,7 @@ static void records_with_impossible_values_are_refused(void **state)
 	assert_int_equal(entry_verdict(&e), -EBADMSG);
 }
 
-/* A block record without the field `media`, as it was stored before there was one. */
+/* A block record without the field `media`, as older versions have stored it. */
 static void a_block_record_without_media_is_of_disk(void **state)
 {
 	(void)state;
@@ -159,7 +159,10 @@ static void a_block_record_without_media_is_of_disk(void **state)
 	assert_int_equal(block_from_record(5, rec, &a, &b), 0);
 	assert_int_equal(b.media, CLUSTER_MEDIA_DISK);
 	assert_true(b.length == 10 && b.capacity == 1000 && b.chunks[0].disk == 101);
-	/* A record of disk is stored as before: what reads no media reads it. */
+	/*
+	 * The record of a block on disk is stored without `media`, so programs that do not know
+	 * that field read it.
+	 */
 	assert_int_equal(rec_pack(&a, &rec->base, &v), 0);
 	assert_int_equal(v.len, sizeof(old));
 	assert_memory_equal(v.data, old, sizeof(old));

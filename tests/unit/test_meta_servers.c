@@ -71,11 +71,11 @@ static void a_server_whose_store_failed_ends_and_clients_use_another(struct fixt
 	for (unsigned i = 0; i < 20; i++) {
 		snprintf(name, sizeof(name), "f%u", i);
 		(void)make_file(c, META_ROOT,
-				name); /* never -EROFS, which kv returns for a failed store */
+				name); /* must not be -EROFS, which kv returns for a failed store */
 		CHECK_EQ(meta_client_mkdir(&(struct meta_call){.client = fixture->client},
 					   META_ROOT, meta_name("d"), 5000),
 			 0);
-		/* All clients may use the other server already. */
+		/* All clients may have changed to the other server already. */
 		struct meta_client *own = NULL;
 		const char *addr = fixture->servers[0].addr;
 		CHECK_EQ(meta_client_open(
@@ -111,7 +111,10 @@ static void a_change_refused_after_a_lost_try_is_in_doubt(struct fixture *fixtur
 	struct meta_call *c = &fixture->call;
 	for (size_t k = 0; k < ARRAY_LEN(ops); k++) {
 		int rc = 0;
-		/* The servers themselves, and the lookup before a rename, use the store, too. */
+		/*
+		 * The servers themselves, and the lookup before a rename, also make calls of the
+		 * store.
+		 */
 		for (uint64_t i = 0; i < 200 && rc != -ETIME; i++) {
 			kv_mem_fail_at(fixture->mem, 1 + i % 4, KV_MEM_REQUEST_LOST);
 			rc = ops[k](c);
@@ -153,7 +156,7 @@ static void without_a_server_a_call_ends_at_its_time_limit(struct fixture *fixtu
 	CHECK(rc == -ECONNREFUSED || rc == -ETIME);
 	CHECK(!c->in_doubt && c->error[0] != 0);
 	CHECK(rt_now_ns() - begin_ns >= 150 * NS_PER_MS);
-	/* An impatient client fails at once. */
+	/* A client with the option `impatient` fails at once. */
 	struct meta_client *hasty = NULL;
 	const char *addr = fixture->servers[0].addr;
 	CHECK_EQ(meta_client_open(&hasty,
@@ -339,7 +342,10 @@ static void a_large_map_is_sent_in_pages(struct fixture *fixture)
 {
 	for (uint64_t i = 1; i <= 12; i++)
 		CHECK_EQ(register_node(fixture, i, 1000 * i, 400), 0);
-	/* A node that was added early has a late version: its disks are in an earlier page than its record. */
+	/*
+	 * A node that was added early and changed late: pages are in the order of versions, so its
+	 * disks are in an earlier page than its record.
+	 */
 	CHECK_EQ(meta_client_want_node(&fixture->root, 1, CLUSTER_DRAINING), 0);
 	struct cluster *map = await_version(fixture, 14);
 	CHECK_EQ(map->version, 14);

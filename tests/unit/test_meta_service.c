@@ -272,7 +272,7 @@ static void a_file_is_written_opened_and_read_from_the_cache(struct fixture *fix
 	meta_client_stats(fixture->client, &after);
 	CHECK_EQ(after.calls, before.calls);
 	CHECK_EQ(after.cache_hits, before.cache_hits + 3);
-	/* Opening a directory returns its entry only. */
+	/* Opening a directory returns the entry of the directory only. */
 	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("data"), 0, &fixture->arena, &o), 0);
 	CHECK(o.entry.kind == META_DIR && o.entry.id == dir && o.extent_count == 0);
 	CHECK_EQ(meta_client_open_path(c, META_ROOT, meta_name("/data/no"), 0, &fixture->arena, &o),
@@ -291,7 +291,7 @@ static void a_refresh_finds_chunks_that_moved(struct fixture *fixture)
 	CHECK_EQ(meta_client_block_get(c, &block, 1, &fixture->arena, &b), 0);
 	uint64_t layout = b.layout;
 	CHECK_EQ(meta_client_block_refresh(c, block, layout, &fixture->arena, &b), -ESTALE);
-	/* A repair by a service that acts for this tenant. */
+	/* A service that acts for this tenant repairs the block. */
 	struct meta_call repair = {.client = fixture->system};
 	struct meta_place place = {
 		.chunk_block = b.chunk_block, .index = 1, .crc = 55, .from = 101, .to = 777};
@@ -301,7 +301,7 @@ static void a_refresh_finds_chunks_that_moved(struct fixture *fixture)
 	CHECK_EQ(meta_client_block_replace(&repair, block, &place), 0);
 	rt_context_leave(before);
 	CHECK_EQ(meta_client_block_get(c, &block, 1, &fixture->arena, &b), 0);
-	CHECK_EQ(b.chunks[1].disk, 101); /* from this client's cache */
+	CHECK_EQ(b.chunks[1].disk, 101); /* the value in this client's cache, which is older */
 	CHECK_EQ(meta_client_block_refresh(c, block, layout, &fixture->arena, &b), 0);
 	CHECK_EQ(b.chunks[1].disk, 777);
 	CHECK_EQ(meta_client_block_get(c, &block, 1, &fixture->arena, &b), 0);
@@ -470,7 +470,7 @@ static void removed_files_are_collected_through_the_service(struct fixture *fixt
 	CHECK(!wanted[0] && !wanted[1]);
 	CHECK_EQ(meta_client_tenant_get(root, 1, NULL, &t), 0);
 	CHECK_EQ(t.used_bytes, 1000);
-	/* A tenant may do none of this. */
+	/* A client of a tenant may do none of the following. */
 	CHECK_EQ(meta_client_gc_epoch(c, &epoch, &partitions), -EPERM);
 	struct meta_walk w = {.end = 64};
 	CHECK_EQ(meta_client_disk_blocks(c, 101, &w, on, 2), -EPERM);
@@ -563,7 +563,7 @@ static void usage_is_counted_periodically_by_one_server(struct fixture *fixture)
 	while (u.files != 1 && rt_sleep_ns(NS_PER_MS) == 0);
 	uint64_t taken_ns = u.taken_ns;
 	CHECK(taken_ns != 0 && u.bytes == 1000);
-	/* The server that counts ends: the other one takes over. */
+	/* The server that counts usage ends: the other server takes over. */
 	for (unsigned i = 0; i < SERVERS; i++) {
 		server_stop(&fixture->servers[i]);
 		do

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The requests of a storage node: their effects, and that refused ones have none. */
+/* The requests of a storage node: their effects. A refused request has no effect. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,7 @@ static void read_many(struct node_fixture *fx)
 	}
 	CHECK_EQ(s.len, at);
 	buf_unref(s.buf);
-	/* If all ranges fail there is no payload. */
+	/* If all ranges fail, the response has no payload. */
 	CHECK_EQ(node_get(&fx->call, 1, &ranges[9], 1, NULL, &s), 0);
 	CHECK(ranges[9].rc == -ENOENT && s.buf == NULL);
 }

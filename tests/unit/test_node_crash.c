@@ -74,7 +74,7 @@ static const struct chunk_id grown = {.block = 5, .index = 1};
 static const struct chunk_id whole = {.block = 6, .index = 2};
 static const struct chunk_id brief = {.block = 7, .index = 3};
 
-/* The connection or the response was lost: the change is in doubt until stat. */
+/* Returns whether the outcome is unknown: the connection or the response was lost. */
 static bool in_doubt(int rc)
 {
 	return rc == -ECONNRESET || rc == -ETIME || rc == -ECONNREFUSED || rc == -ETIMEDOUT ||

@@ -41,7 +41,7 @@ static void an_absent_disk_is_opened_when_its_folder_appears(void **state)
 	node_fixture_run_everywhere(come_late);
 }
 
-/* Three folders with unsuitable disks, and one that holds other files. */
+/* Three folders contain disks that do not belong there, and one contains other files. */
 static void wrong_disks(const char *path)
 {
 	struct node_fixture fx;
@@ -133,7 +133,7 @@ static void lose_member(struct node_fixture *fx)
 	struct fixture_pool l = fixture_await_rebuild(fx, 10, 0);
 	CHECK(l.rows > 0 && l.lost == 0 && l.down == 1);
 	CHECK_EQ(fixture_count_bad(fx, 10, N), 0);
-	/* The rebuild has ended, so another member can be lost. */
+	/* The rebuild has ended, so the pool tolerates another loss. */
 	fixture_take_away(fx, M3);
 	l = fixture_await_rebuild(fx, 10, l.rebuilds);
 	CHECK(l.lost == 0 && l.down == 2);
@@ -164,7 +164,7 @@ static void use_spare(const char *path)
 	CHECK_EQ(fixture_start(&fx), 0);
 	CHECK_EQ(fixture_look(&fx, 11).down, 0);
 	CHECK_EQ(fixture_count_bad(&fx, 11, N), 0);
-	/* Losing another member proves that its rows are intact. */
+	/* The loss of another member shows that this member has its rows. */
 	fixture_take_away(&fx, C0);
 	CHECK_EQ(fixture_count_bad(&fx, 11, N), 0);
 	fixture_stop(&fx);
@@ -260,7 +260,10 @@ static void slowly(const char *path)
 	CHECK_EQ(node_pool_rebuild(&fx.call, 10, true), 0);
 	l = fixture_look(&fx, 10);
 	uint64_t took_s = (rt_now_ns() - start) / NS_PER_S;
-	/* Rows of about 12 KiB each; nothing waits after the last one. */
+	/*
+	 * Rows of about 12 KiB each. The pace does not delay the end of the rebuild after the last
+	 * row.
+	 */
 	CHECK(l.rows > 3 && took_s >= l.rows - 2 && took_s <= 2 * l.rows + 2);
 	fixture_stop(&fx);
 }
@@ -351,7 +354,7 @@ static void metrics_have_series_for_disks_groups_and_classes(void **state)
 
 /* --- orders that wait --------------------------------------------------------------------------- */
 
-/* A store that carries out orders when the test lets it. */
+/* A store that executes orders only when the test allows it. */
 struct deaf {
 	struct store_ops ops;
 	const struct store_ops *below;
@@ -413,7 +416,7 @@ static void order_deaf(const char *path)
 	d->store->ops = &k.ops;
 	order_two(d, &k, STORE_DRAINING, STORE_DRAINING, true);
 	CHECK_EQ(d->ordered, STORE_DRAINING);
-	/* Neither order takes effect. */
+	/* Both orders fail, so the state stays. */
 	order_two(d, &k, STORE_ONLINE, STORE_FAILED, false);
 	CHECK_EQ(d->ordered, STORE_DRAINING);
 	order_two(d, &k, STORE_ONLINE, STORE_FAILED, true);

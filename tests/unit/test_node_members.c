@@ -17,7 +17,7 @@
 #include "node_fixture.h"
 #include "rt/file.h"
 
-#define TICKS_NS (2 * NS_PER_S) /* many rounds of the keeper, many times give_up */
+#define TICKS_NS (2 * NS_PER_S) /* time of many rounds of the keeper, and of many times give_up */
 
 static void await_down(struct node_fixture *fx, uint64_t disk, size_t want)
 {
@@ -52,8 +52,9 @@ static bool says(struct node_fixture *fx, const char *line)
 /* --- members that come back ------------------------------------------------------------------- */
 
 /*
- * Three of five members vanish, and the code tolerates one: so a cable failed, not the disks. In simulated time, because
- * in real time the first member could be given up before the second one vanishes.
+ * Three of five members vanish at once although the code tolerates one loss, so the cause is a
+ * cable and not the disks. Runs in simulated time, because in real time the first member could be
+ * given up before the second one vanishes.
  */
 static void away_together(struct node_fixture *fx)
 {
@@ -155,7 +156,7 @@ static void flap(const char *path)
 	fixture_take_away(&fx, M1);
 	while (!d->slots[1].vanished || list_empty(&d->members.waiters))
 		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
-	/* Its superblock can be read, but the disk cannot be opened. */
+	/* The superblock of the disk is readable, but the disk cannot be opened. */
 	fixture_bring_back(&fx, M1);
 	fixture_move(&fx, M1, "tmp", "lost");
 	rt_mutex_unlock(&d->members);
@@ -179,7 +180,10 @@ static void given_up_and_back(struct node_fixture *fx)
 	fixture_take_away(fx, M1);
 	struct fixture_pool l = fixture_await_rebuild(fx, 10, 0);
 	CHECK(l.down == 1 && l.rows > 0);
-	/* Rows of these chunks were rebuilt elsewhere and must be written to it again. */
+	/*
+	 * Rows of these chunks were rebuilt on other members and must be written to this member
+	 * again.
+	 */
 	for (uint32_t i = N; i < N + MORE; i++)
 		CHECK_EQ(fixture_put(fx, 10, (struct chunk_id){100 + i, i}, i, 20000 + i, false, 0),
 			 0);
@@ -277,7 +281,10 @@ static void mount_points(const char *path)
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
 	CHECK(!has_superblock(fx.paths[GONE]) && !has_superblock(fx.paths[M1]));
 	fixture_stop(&fx);
-	/* Also not at the next start with the option format. */
+	/*
+	 * The folder is not formatted at the next start either, although the option format is
+	 * given.
+	 */
 	CHECK_EQ(fixture_start(&fx), 0);
 	CHECK_EQ(rt_sleep_ns(TICKS_NS), 0);
 	CHECK(!has_superblock(fx.paths[M1]));
@@ -504,7 +511,7 @@ static void renew_slowly(const char *path)
 	CHECK_EQ(rt_spawn(&f, "renew", renew_main, d), 0);
 	while (!k.closing)
 		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
-	/* The pool has the spare's store, and the slots are not exchanged yet. */
+	/* At this moment the pool has the spare's store, and the slots are not exchanged yet. */
 	await_look(d);
 	k.hangs = false;
 	rt_join(f);
@@ -552,8 +559,10 @@ static void swap_under_look(const char *path)
 	fixture_bring_back(&fx, S0);
 	CHECK_EQ(disk_reopen(d), 0);
 	CHECK_EQ(d->slots[1].folder->disk, 119);
-	/* The fiber clears `checking` of the member's slot: no fiber would clear it in the
-	 * spare's. */
+	/*
+	 * The fiber clears `checking` in the slot of the member; in the slot of the spare no fiber
+	 * would ever clear it.
+	 */
 	CHECK(d->slots[1].checking && !d->spares[0].checking);
 	d->slots[1].checking = false;
 	node_disks_close(&set);
@@ -609,7 +618,7 @@ static void hang_one(const char *path)
 		node_disk_info(one, &info);
 		CHECK_EQ(info.state, STORE_SUSPECT);
 		CHECK_EQ(info.total_bytes, total);
-		/* Only the first request waits for it. */
+		/* Only the first request waits for the hanging device. */
 		CHECK(rt_now_ns() - start <= (i == 0 ? 1100 : 1) * NS_PER_MS);
 		node_disk_info(two, &info);
 		CHECK_EQ(info.state, STORE_ONLINE);

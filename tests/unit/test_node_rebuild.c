@@ -44,8 +44,10 @@ static int rebuild_in_node(struct rebuild_fixture *fx, struct store *pool,
 	return rc;
 }
 
-/* Rebuilds in the node, or, if alone > 0, in the pool without a node with so many chunks at a
- * time. */
+/*
+ * Rebuilds the pool in a node or, if alone > 0, in the pool itself without a node and with this
+ * number of chunks at a time.
+ */
 static double rows_per_s(enum place_kind place, uint32_t rows, uint32_t alone)
 {
 	/* Rows of 2 MiB, as chunks of 8 MiB have them. */

@@ -70,15 +70,17 @@ SIM_TEST(a_group_beyond_its_quota_is_skipped_only_while_others_wait)
 	struct sched_config c = job_serial_config();
 	struct sched *s = job_sched_open(&c);
 	struct job a = {0};
-	/* A group that is alone is served at once, whatever it has used. */
+	/* A group that has no competitor is served at once, whatever it has used. */
 	for (int i = 0; i < 20; i++) {
 		job_start(s, &a, "a", SCHED_BRONZE, 4096);
 		CHECK(a.at_disk);
 		job_pass_ms(100);
 		job_finish(&a);
 	}
-	/* The group owes a little more than two quotas: the other group alone is served in this
-	 * round and two more, and first in the next. */
+	/*
+	 * The group is in debt by a little more than two quotas: the other group is served alone in
+	 * this round and in two more, and is served first in the next.
+	 */
 	struct job many[16] = {0}, hold = {0};
 	size_t before = 0;
 	job_start(s, &hold, "hold", SCHED_BRONZE, 4096);
@@ -113,7 +115,8 @@ SIM_TEST(a_request_that_has_begun_ends_before_another_starts)
 		CHECK(a.at_disk && !b.at_disk);
 		CHECK_EQ(a.off, i * MIB);
 		CHECK_EQ(a.len, MIB);
-		job_pass_ms(9); /* 72 ms in all: beyond its quota of 40, within twice of it */
+		/* 72 ms in all: more than its quota of 40 ms, less than twice the quota */
+		job_pass_ms(9);
 		job_let_go(&a);
 	}
 	CHECK(a.over && b.at_disk);
@@ -176,8 +179,10 @@ static void a_lower_class_cedes_its_turn_to_a_higher_one(void **state)
 
 SIM_TEST(a_request_does_not_cede_if_it_would_miss_its_deadline)
 {
-	/* The request takes 54 ms, the other 12: with a deadline of 60 ms it would be late if it
-	 * ceded, with 80 ms not. */
+	/*
+	 * The request takes 54 ms, the other one 12 ms. If it lets the other one go first, it is
+	 * late with a deadline of 60 ms, but not with 80 ms.
+	 */
 	CHECK(!higher_goes_first(SCHED_BRONZE, SCHED_GOLD, 60 * NS_PER_MS));
 	CHECK(higher_goes_first(SCHED_BRONZE, SCHED_GOLD, 80 * NS_PER_MS));
 }
@@ -198,7 +203,7 @@ static void cap(void *arg)
 	for (size_t i = 0; i < ARRAY_LEN(jobs); i++)
 		job_start(s, &jobs[i], "b", i % 2 == 0 ? SCHED_BRONZE : SCHED_SILVER, 4096);
 	CHECK_EQ(jobs_at_disk(jobs, ARRAY_LEN(jobs)), 2);
-	/* Independent of the time that it is at the disk. */
+	/* The result does not depend on the time that the request is at the disk. */
 	job_pass_ms(40);
 	job_let_go(&jobs[jobs[0].at_disk ? 0 : 2]);
 	CHECK_EQ(jobs_at_disk(jobs, ARRAY_LEN(jobs)), 2);
@@ -231,8 +236,10 @@ SIM_TEST(without_gold_the_disk_time_at_the_disk_is_bounded)
 {
 	struct sched *s = job_sched_open(&sched_hdd);
 	struct job small[12] = {0}, large[4] = {0}, gold = {0};
-	/* Of 12 ms each: up to the depth of the disk. Of 54 ms each: one is within 100 ms, two
-	 * are not. */
+	/*
+	 * Requests of 12 ms each are sent up to the depth of the disk. Of requests of 54 ms each
+	 * one fits into 100 ms, two do not.
+	 */
 	for (size_t i = 0; i < ARRAY_LEN(small); i++)
 		job_start(s, &small[i], "b", SCHED_BRONZE, 4096);
 	CHECK_EQ(jobs_at_disk(small, ARRAY_LEN(small)), 8);
@@ -243,7 +250,7 @@ SIM_TEST(without_gold_the_disk_time_at_the_disk_is_bounded)
 	for (size_t i = 0; i < ARRAY_LEN(large); i++)
 		job_start(s, &large[i], "b", SCHED_BRONZE, 8 * MIB);
 	CHECK_EQ(jobs_at_disk(large, ARRAY_LEN(large)), 1);
-	/* One slice while Gold is not active, small slices from then on. */
+	/* A request is one slice while Gold is not active, and small slices from then on. */
 	CHECK_EQ(large[0].len, 8 * MIB);
 	job_start(s, &gold, "g", SCHED_GOLD, 4096);
 	CHECK(gold.at_disk);
@@ -405,7 +412,7 @@ SIM_TEST(gold_beyond_its_quota_starves_no_group)
 			  i % 2 == 0 ? SCHED_GOLD : SCHED_BRONZE, 4096);
 	job_finish(&hold);
 	count_first(jobs, ARRAY_LEN(jobs), 40, &a, &b);
-	CHECK_EQ(a, 20); /* and the same for both in the end */
+	CHECK_EQ(a, 20); /* both groups get the same service in the end */
 	CHECK_EQ(b, 20);
 	job_check_empty(s);
 	sched_close(s);

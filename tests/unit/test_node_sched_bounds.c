@@ -100,7 +100,7 @@ SIM_TEST(a_request_cancelled_between_slices_leaves_nothing_behind)
 	CHECK_EQ(sched_class_stats(s, SCHED_BRONZE)->errors, 1);
 	CHECK_EQ(sched_class_stats(s, SCHED_BRONZE)->bytes, MIB);
 	job_finish(&gold);
-	/* Cancelled at the moment at which its turn is granted. */
+	/* The job is cancelled at the moment at which its turn is granted. */
 	job_start(s, &a, "a", SCHED_BRONZE, 4096);
 	job_start(s, &b, "b", SCHED_BRONZE, 4096);
 	rt_cond_signal(&a.go);
@@ -249,7 +249,7 @@ static bool has_group(const struct sched *s, const char *name)
 SIM_TEST(groups_are_bounded_and_entries_of_idle_ones_are_reused)
 {
 	struct sched_config c = sched_hdd;
-	c.groups_max = 4; /* "other", one with a weight, and two */
+	c.groups_max = 4; /* the group "other", a group with a weight, and two more */
 	struct sched *s = job_sched_open(&c);
 	struct job a = {0}, b = {0}, d = {0}, e = {0};
 	CHECK_EQ(sched_weigh(s, "kept", 10), 0);
@@ -275,7 +275,7 @@ SIM_TEST(groups_are_bounded_and_entries_of_idle_ones_are_reused)
 	CHECK_EQ(sched_release(s, r.id, &r), 0);
 	job_start(s, &d, "d", SCHED_BRONZE, 4096);
 	CHECK(!has_group(s, "a") && has_group(s, "b") && has_group(s, "d") && has_group(s, "kept"));
-	/* When no group is idle, new ones share SCHED_GROUP_OTHER. */
+	/* When no group is idle, new groups share the group SCHED_GROUP_OTHER. */
 	job_start(s, &e, "e", SCHED_BRONZE, 4096);
 	CHECK(!has_group(s, "e") && has_group(s, SCHED_GROUP_OTHER));
 	CHECK_EQ(sched_weigh(s, "f", 10), -ENOSPC);
@@ -363,7 +363,7 @@ SIM_TEST(a_busy_disk_refuses_reservations)
 	uint32_t n = 0;
 	while (sched_reserve(s, "a", SCHED_GOLD, WRITE_BYTES, &r[n], &retry_ns) == 0)
 		CHECK(++n < ARRAY_LEN(r));
-	CHECK_EQ(n, 18); /* 18 * 53.9 ms is within a second, 19 are not */
+	CHECK_EQ(n, 18); /* 18 reservations of 53.9 ms fit into a second, 19 do not */
 	CHECK(retry_ns >= NS_PER_MS && retry_ns < 60 * NS_PER_MS);
 	struct sched_disk_stats st;
 	sched_disk_stats(s, &st);

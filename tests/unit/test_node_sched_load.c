@@ -84,8 +84,10 @@ static void gold_keeps_its_p99_under_a_flood_of_bronze(void **state)
 static void without_the_rules_gold_waits_longer(void **state)
 {
 	(void)state;
-	/* Proves that the test above can fail: more requests at the disk, no slices, no
-	 * patience. */
+	/*
+	 * Shows that the test above can fail: with more requests at the disk, without slices, and
+	 * without patience for Gold.
+	 */
 	struct sched_config c = sched_hdd;
 	c.other_depth = 4;
 	c.slice_bytes = c.run_bytes;
@@ -185,7 +187,10 @@ static void a_disk_with_queued_requests_is_never_idle(void **state)
 static void without_gold_bronze_gets_the_full_speed_of_the_disk(void **state)
 {
 	(void)state;
-	/* As fast as alone on the drive: long reads, and many small ones at a time. */
+	/*
+	 * A load of long reads, and one of many small reads, is as fast with the scheduler as
+	 * without it.
+	 */
 	static const uint64_t sizes[] = {8 * MIB, 4096};
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 		struct sched_fixture ours = fixture_of(&drive_hdd, &sched_hdd, 100), bare = ours;
@@ -244,7 +249,7 @@ static void invariants(struct sched_fixture *fx)
 			queued += g.classes[c].queued;
 			at_disk += g.classes[c].at_disk;
 			by_class[c] += g.classes[c].at_disk;
-			/* Requests that have begun continue whatever waits. */
+			/* A request that has begun continues, whatever other requests wait. */
 			CHECK(g.classes[c].queued <= fx->config->queue_max + fx->config->depth);
 		}
 	}
@@ -254,11 +259,11 @@ static void invariants(struct sched_fixture *fx)
 	}
 	CHECK_EQ(queued, st.queued);
 	CHECK_EQ(at_disk, st.at_disk);
-	/* Every nanosecond is charged once. */
+	/* Every nanosecond of the disk is charged exactly once. */
 	CHECK_EQ(claimed + st.unclaimed_ns, st.busy_ns);
 	/* Rule 7 of the scheduler: the disk is never idle while requests are queued. */
 	CHECK(st.queued == 0 || st.at_disk > 0);
-	/* Rule 4: in these runs Gold comes first and stays active. */
+	/* Rule 4 of the scheduler: in these runs Gold requests come first and Gold stays active. */
 	CHECK(st.at_disk <= fx->config->depth);
 	CHECK(st.at_disk - by_class[SCHED_GOLD] <= fx->config->other_depth);
 	CHECK(st.groups <= fx->config->groups_max);

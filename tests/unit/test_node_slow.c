@@ -26,7 +26,8 @@ static const struct chunk_id one = {.block = 7, .index = 1};
 
 struct crowd {
 	struct node_fixture *fx;
-	bool sends; /* puts without their payload; else gets that are not read */
+	/* the clients send headers of puts without payload; else they send gets and do not read */
+	bool sends;
 	uint32_t connected;
 	uint32_t hung_up;
 };
@@ -91,7 +92,7 @@ static void slow_client(void *arg)
 	int rc = 0;
 	if (c->sends) {
 		rc = send_all(s, bytes, put_bytes(bytes, id));
-		/* Enough bytes that the node allocates the buffer of the payload. */
+		/* the payload is so large that the node allocates a buffer for it */
 		if (rc == 0)
 			rc = send_all(s, some, sizeof(some));
 	}
@@ -143,7 +144,7 @@ static void with_crowd(const char *path, bool sends)
 	}
 	rt_group_cancel(&g);
 	rt_group_join(&g);
-	/* All memory was returned. */
+	/* Check that the node has returned all memory. */
 	uint64_t in_use = 1;
 	for (unsigned i = 0; i < 100 && in_use > 0; i++) {
 		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);

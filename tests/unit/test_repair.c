@@ -24,9 +24,10 @@
 struct world {
 	const struct layout *l;
 	uint32_t *disk; /* disk of each chunk; GONE: the chunk is lost */
-	uint32_t *copy; /* that R_ALL made of a chunk whose disk works, or GONE */
+	/* disk of the copy that R_ALL made of a chunk whose disk works; GONE: there is no copy */
+	uint32_t *copy;
 	uint8_t *failed;
-	bool split; /* R_ALL ran before: columns may lie in two racks */
+	bool split; /* a plan of R_ALL ran before, so a column may be in two racks */
 };
 
 static void world_init(struct world *w, const struct layout *l)
@@ -76,7 +77,7 @@ static void world_fail_one(struct world *w, uint32_t disk)
 	}
 }
 
-/* Fails those of the disks that have not failed yet. */
+/* Fails the disks of the list that have not failed yet. */
 static void world_fail(struct world *w, const uint32_t *disks, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -247,7 +248,7 @@ static void check_order(struct danger *d, const struct repair_step *step)
 static uint32_t draw_disks(struct rng *rng, const struct layout *l, uint32_t want, uint32_t *disks,
 			   uint32_t n)
 {
-	/* Most in one pool, so that catastrophic pools are common. */
+	/* Draws most failed disks from one pool, so that catastrophic pools are common. */
 	uint32_t pool = (uint32_t)rng_below(rng, l->pools);
 	while (n < want && n < l->disks) {
 		uint32_t disk = (uint32_t)rng_below(rng, l->disks);
@@ -339,7 +340,7 @@ static void plans_rebuild_every_chunk_from_chunks_that_are_there(void **state)
 	}
 }
 
-/* R_ALL >= R_FCO >= R_HYB >= R_MIN in bytes over the network. */
+/* The bytes sent over the network decrease in this order: R_ALL, R_FCO, R_HYB, R_MIN. */
 static void later_methods_send_less_over_the_network(void **state)
 {
 	(void)state;

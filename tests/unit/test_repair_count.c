@@ -77,8 +77,8 @@ static void plans_and_counts_agree_chunk_by_chunk(void **state)
 }
 
 /*
- * Failed data rows come over the network, and as many parities fewer as stand among the failed;
- * on average the counts say so, too.
+ * Failed data rows are sent over the network, and parities only if too few failed rows are data;
+ * the expected counts say the same on average.
  */
 static void parities_stay_inside_with_all_methods(void **state)
 {
@@ -118,8 +118,8 @@ static void parities_stay_inside_with_all_methods(void **state)
 }
 
 /*
- * One enclosure of 24 disks with enough stripes to see the distribution: five deviations
- * allowed.
+ * One enclosure of 24 disks with enough stripes to compare the distribution: five standard
+ * deviations are allowed.
  */
 static void expected_counts_are_those_of_the_layout(void **state)
 {
@@ -166,7 +166,7 @@ static void expected_counts_are_hypergeometric(void **state)
 	assert_int_equal(repair_counts_expected(&l, 121, count), -ERANGE);
 }
 
-/* Single-overlap: the mean over all sets of disks is that of declustering. */
+/* Single-overlap placement: the mean over all sets of disks equals that of declustering. */
 static void expected_counts_are_the_mean_over_all_sets_in_single_overlap(void **state)
 {
 	(void)state;

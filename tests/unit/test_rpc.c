@@ -434,7 +434,10 @@ static void large_main(void *arg)
 	b->done++;
 }
 
-/* Each may take sixteen times its bytes of memory when unpacked, so they go one after the other. */
+/*
+ * Unpacking a request may take sixteen times its bytes of memory, so the server unpacks them one
+ * after the other.
+ */
 static void large_bodies_are_bounded_together(struct fixture *f)
 {
 	struct bulk bulk = {.f = f};

@@ -42,6 +42,13 @@ void rpc_count_fault(struct rpc_counters *c, enum frame_fault fault)
 	}
 }
 
+void rpc_counters_add(struct rpc_counters *sum, const struct rpc_counters *c)
+{
+#define X(name, help) sum->name += c->name;
+	RPC_COUNTERS(X)
+#undef X
+}
+
 int rpc_counters_print(const struct rpc_counters *c, const char *role, struct strbuf *out)
 {
 	for (size_t i = 0; i < ARRAY_LEN(counter_table); i++) {

@@ -40,6 +40,9 @@ struct rpc_counters {
 #undef X
 };
 
+/* Adds the counters c to sum. */
+void rpc_counters_add(struct rpc_counters *sum, const struct rpc_counters *c);
+
 /* Prints Prometheus text: terrane_rpc_NAME_total{role="ROLE"}. -EMSGSIZE, -ENOMEM. */
 int rpc_counters_print(const struct rpc_counters *c, const char *role, struct strbuf *out);
 

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "rpc/server.h"
+
 /* pause after an eviction, so that the freed memory reaches the waiting fiber before the next
  * eviction */
 #define SETTLE_NS (1 * NS_PER_MS)
@@ -59,8 +61,8 @@ static struct rpc_out *outgoing_worst(struct incoming *g)
 
 static int incoming_watch(struct incoming *g)
 {
-	if (g->waiting == 0 && g->pool->waiting == 0)
-		return rt_cond_wait(&g->pool->pressed);
+	if (rt_budget_waiting(g->budget) == 0 && rt_pool_waiting(g->pool) == 0)
+		return rt_cond_wait(&g->pressed.raised);
 	struct incoming_reader *reader = incoming_worst(g);
 	struct rpc_out *out = outgoing_worst(g);
 	uint64_t reader_due = reader != NULL ? reader_due_ns(reader) : RT_NEVER;
@@ -86,24 +88,28 @@ static void incoming_main(void *arg)
 		;
 }
 
-int incoming_init(struct incoming *g, struct rt_pool *pool)
+int incoming_init(struct incoming *g, struct rt_pool *pool, struct rt_budget *budget)
 {
-	*g = (struct incoming){.pool = pool, .limit_bytes = pool->bufs.stats.limit_bytes / 2};
-	rt_mutex_init(&g->turn);
-	rt_cond_init(&g->freed);
+	*g = (struct incoming){.pool = pool, .budget = budget != NULL ? budget : &g->own};
+	rt_budget_init(&g->own, rpc_receive_limit(pool->bufs.stats.limit_bytes), false);
 	list_init(&g->readers);
 	list_init(&g->outs);
+	rt_event_subscribe(&pool->pressed, &g->pressed);
 	return rt_spawn(&g->watch, "rpc-incoming", incoming_main, g);
 }
 
 void incoming_fini(struct incoming *g)
 {
-	assert(list_empty(&g->readers) && list_empty(&g->outs) && g->held_bytes == 0);
-	if (g->watch == NULL)
+	if (g->pool == NULL)
 		return;
-	rt_cancel(g->watch);
-	rt_join(g->watch);
-	g->watch = NULL;
+	assert(list_empty(&g->readers) && list_empty(&g->outs));
+	if (g->watch != NULL) {
+		rt_cancel(g->watch);
+		rt_join(g->watch);
+	}
+	rt_event_unsubscribe(&g->pressed);
+	rt_budget_fini(&g->own);
+	g->pool = NULL;
 }
 
 void incoming_watch_out(struct incoming *g, struct rpc_out *o)
@@ -119,45 +125,10 @@ void incoming_unwatch_out(struct rpc_out *o)
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
-/* Reports whether a reader of this many bytes may get memory now. A single reader may exceed the
- * limit. */
-static bool incoming_fits(const struct incoming *g, size_t bytes)
+static void incoming_pressed(void *ctx)
 {
-	return g->held_bytes == 0 || g->held_bytes + bytes <= g->limit_bytes;
-}
-
-static int incoming_await(struct incoming *g, size_t bytes)
-{
-	int rc = rt_mutex_lock(&g->turn);
-	if (rc < 0)
-		return rc;
-	while (rc == 0 && !incoming_fits(g, bytes))
-		rc = rt_cond_wait(&g->freed);
-	rt_mutex_unlock(&g->turn);
-	return rc;
-}
-
-static int incoming_take(struct incoming *g, size_t bytes)
-{
-	if (g->waiting > 0 || !incoming_fits(g, bytes)) {
-		g->waiting++;
-		rt_cond_broadcast(&g->pool->pressed);
-		int rc = incoming_await(g, bytes);
-		assert(g->waiting > 0);
-		g->waiting--;
-		if (rc < 0)
-			return rc;
-	}
-	g->held_bytes += bytes;
-	g->peak_bytes = max_u64(g->peak_bytes, g->held_bytes);
-	return 0;
-}
-
-static void incoming_give(struct incoming *g, size_t bytes)
-{
-	assert(g->held_bytes >= bytes);
-	g->held_bytes -= bytes;
-	rt_cond_broadcast(&g->freed);
+	struct incoming *g = ctx;
+	rt_event_raise(&g->pool->pressed);
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
@@ -167,7 +138,7 @@ static int incoming_read_into(struct incoming *g, struct rpc_in *in, struct buf 
 {
 	struct incoming_reader r = {
 		.fiber = rt_self(), .in = in, .len = len, .since_ns = rt_now_ns()};
-	assert(b->cap >= len && g->held_bytes >= buf_cap_for(len));
+	assert(b->cap >= len);
 	in->read_bytes = 0;
 	list_push_back(&g->readers, &r.link);
 	int rc = in_read(in, b->data, len, crc);
@@ -182,12 +153,12 @@ int incoming_read(struct incoming *g, struct rpc_in *in, size_t len, struct buf 
 	*out = NULL;
 	int rc = in_await(in, min_u64(len, INCOMING_FIRST_BYTES));
 	if (rc == 0)
-		rc = incoming_take(g, bytes);
+		rc = rt_budget_take(g->budget, bytes, incoming_pressed, g);
 	if (rc < 0)
 		return rc;
 	rc = rt_pool_get(g->pool, len, out);
 	if (rc == 0)
 		rc = incoming_read_into(g, in, *out, len, crc);
-	incoming_give(g, bytes);
+	rt_budget_give(g->budget, bytes);
 	return rc;
 }

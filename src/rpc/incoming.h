@@ -31,8 +31,8 @@
 #include "base/list.h"
 #include "rpc/stream.h"
 #include "rt/pool.h"
+#include "rt/queue.h"
 #include "rt/rt.h"
-#include "rt/sync.h"
 
 #define INCOMING_FIRST_BYTES ((size_t)(4 * KIB))
 #define INCOMING_GRACE_NS (500 * NS_PER_MS)
@@ -41,19 +41,17 @@
 
 struct incoming {
 	struct rt_pool *pool;
-	uint64_t limit_bytes;
-	uint64_t held_bytes;
-	uint64_t peak_bytes;
-	struct rt_mutex turn; /* held by the reader that waits for room next */
-	struct rt_cond freed;
-	unsigned waiting;    /* readers that wait for memory */
-	struct list readers; /* readers that hold memory (struct incoming_reader) */
+	struct rt_budget *budget; /* memory of payloads that are being received, on all loops */
+	struct rt_budget own;     /* the budget of a server that shares none */
+	struct rt_event_sub pressed;
+	struct list readers; /* readers of this loop that hold memory (struct incoming_reader) */
 	struct list outs;    /* the watched streams (struct rpc_out) */
 	struct rt_fiber *watch;
 };
 
-/* Initializes the state for one pool. -ENOMEM, -EAGAIN. */
-int incoming_init(struct incoming *g, struct rt_pool *pool);
+/* Initializes the state for one pool and a budget; NULL: a budget of its own, half of the pool.
+ * -ENOMEM, -EAGAIN. */
+int incoming_init(struct incoming *g, struct rt_pool *pool, struct rt_budget *budget);
 /* Releases the state. No reader may run and no rpc_out may be watched. */
 void incoming_fini(struct incoming *g);
 

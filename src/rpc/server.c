@@ -50,6 +50,67 @@ static void refuse_connection(struct rpc_server *s, struct rt_sock *sock)
 	s->counters.refused_connections++;
 }
 
+/* --- spreading ------------------------------------------------------------------------------- */
+
+struct handover {
+	struct rpc_branch *branch;
+	struct rt_sock *sock;
+	int rc;
+};
+
+static void branch_adopt(void *arg)
+{
+	struct handover *h = arg;
+	struct rpc_server *s = h->branch->server;
+	h->rc = s != NULL && !s->stopping ? server_conn_start(s, h->sock) : -ESHUTDOWN;
+	if (h->rc == -ESHUTDOWN)
+		rt_sock_close(h->sock);
+}
+
+static size_t connections_of_all(const struct rpc_server *s)
+{
+	size_t n = s->conn_count;
+	for (size_t i = 0; i < s->branch_count; i++)
+		n += atomic_load(&s->branches[i].connections);
+	return n;
+}
+
+/* Returns the branch with fewer connections than all others; NULL: this server has the fewest. */
+static struct rpc_branch *branch_for_next(const struct rpc_server *s)
+{
+	struct rpc_branch *best = NULL;
+	size_t fewest = s->conn_count;
+	for (size_t i = 0; i < s->branch_count; i++) {
+		size_t n = atomic_load(&s->branches[i].connections);
+		if (n < fewest) {
+			fewest = n;
+			best = &s->branches[i];
+		}
+	}
+	return best;
+}
+
+/* Starts serving a connection, here or on another loop. Takes over the socket, also after an error. */
+static int accept_one_take(struct rpc_server *s, struct rt_sock *sock)
+{
+	struct handover h = {.branch = branch_for_next(s), .sock = sock};
+	if (h.branch == NULL)
+		return server_conn_start(s, sock);
+	int rc = rt_call(&h.branch->port, "rpc-adopt", branch_adopt, &h);
+	if (rc != 0) {
+		rt_sock_close(sock);
+		return rc;
+	}
+	return h.rc;
+}
+
+void rpc_server_spread(struct rpc_server *s, struct rpc_branch *branches, size_t count)
+{
+	assert(s->listener != NULL && s->branch_count == 0);
+	s->branches = branches;
+	s->branch_count = count;
+}
+
 static void accept_main(void *arg)
 {
 	struct rpc_server *s = arg;
@@ -59,12 +120,14 @@ static void accept_main(void *arg)
 		int rc = rt_accept(s->listener, &sock);
 		if (rc == -ECANCELED)
 			return;
-		if (rc == 0 && s->conn_count >= s->opts.connections_max) {
+		if (rc == 0 && connections_of_all(s) >= s->opts.connections_max) {
 			refuse_connection(s, sock);
 			continue;
 		}
 		if (rc == 0)
-			rc = server_conn_start(s, sock);
+			rc = accept_one_take(s, sock);
+		if (rc == -ECANCELED)
+			return;
 		if (rc < 0) {
 			log_warn("rpc_accept_failed", "addr=%s err=%s",
 				 rt_listener_addr(s->listener), err_name(rc));
@@ -107,7 +170,8 @@ static void server_free(struct rpc_server *s)
 {
 	assert(list_empty(&s->conns) && s->conn_count == 0 && s->in_flight == 0);
 	incoming_fini(&s->incoming);
-	rt_listener_close(s->listener);
+	if (s->listener != NULL)
+		rt_listener_close(s->listener);
 	struct list *node;
 	while ((node = list_pop_front(&s->free_requests)) != NULL) {
 		struct rpc_request *r = list_entry(node, struct rpc_request, link);
@@ -130,12 +194,12 @@ int rpc_server_open(struct rpc_server **out, const char *addr, const struct rpc_
 	list_init(&s->conns);
 	list_init(&s->free_requests);
 	rt_cond_init(&s->conn_gone);
-	int rc = incoming_init(&s->incoming, o->pool);
+	int rc = incoming_init(&s->incoming, o->pool, o->receiving);
 	for (size_t i = 0; i < o->method_count && rc == 0; i++)
 		rc = server_add_method(s, &o->methods[i]);
-	if (rc == 0)
+	if (rc == 0 && addr != NULL)
 		rc = rt_listen(&s->listener, addr);
-	if (rc == 0)
+	if (rc == 0 && addr != NULL)
 		rc = rt_spawn(&s->acceptor, "rpc-accept", accept_main, s);
 	if (rc < 0) {
 		server_free(s);
@@ -154,13 +218,23 @@ static void server_await_conns(struct rpc_server *s, uint64_t at_most_ns)
 	rt_deadline_set(before);
 }
 
+void rpc_server_stop(struct rpc_server *s)
+{
+	if (s->acceptor != NULL) {
+		rt_cancel(s->acceptor);
+		rt_join(s->acceptor);
+		s->acceptor = NULL;
+	}
+	s->branches = NULL;
+	s->branch_count = 0;
+}
+
 void rpc_server_close(struct rpc_server *s, uint64_t grace_ns)
 {
 	struct server_conn *c;
 	assert(!s->stopping);
 	s->stopping = true;
-	rt_cancel(s->acceptor);
-	rt_join(s->acceptor);
+	rpc_server_stop(s);
 	list_for_each_entry(c, &s->conns, link)
 		server_conn_stop(c);
 	server_await_conns(s, grace_ns);
@@ -185,13 +259,16 @@ const struct rpc_counters *rpc_server_counters(const struct rpc_server *s)
 	return &s->counters;
 }
 
-void rpc_server_stats(const struct rpc_server *s, struct rpc_server_stats *out)
+void rpc_server_stats(struct rpc_server *s, struct rpc_server_stats *out)
 {
 	*out = s->stats;
 	out->connections = s->conn_count;
 	out->in_flight = s->in_flight;
-	out->incoming_peak_bytes = s->incoming.peak_bytes;
-	const struct server_conn *c;
-	list_for_each_entry(c, &s->conns, link)
+	out->incoming_peak_bytes = rt_budget_peak(s->incoming.budget);
+	struct server_conn *c;
+	list_for_each_entry(c, &s->conns, link) {
 		out->out_queue_peak = max_u64(out->out_queue_peak, c->out.peak_bytes);
+		out->share_peak_bytes =
+			max_u64(out->share_peak_bytes, rt_budget_peak(&c->share));
+	}
 }

@@ -16,7 +16,10 @@
  * Handlers may end in any order. All resources of a connection are bounded; further requests wait
  * at the client.
  *
- * A server belongs to the loop it was opened on.
+ * A server belongs to the loop it was opened on. A role with several loops opens one on each: the first listens and
+ * spreads the connections over all (rpc_server_spread), the others have no address. The service may name the port where
+ * a request is handled (rpc_server_options.home): then the handler runs on the loop of that port, with the body, payload
+ * and arena of the request, while the fiber of the request waits on the loop of the connection.
  */
 #ifndef RPC_SERVER_H
 #define RPC_SERVER_H
@@ -26,15 +29,18 @@
 #include <stdint.h>
 
 #include <protobuf-c/protobuf-c.h>
+#include <stdatomic.h>
 
 #include "base/arena.h"
 #include "base/context.h"
 #include "base/list.h"
 #include "base/slice.h"
+#include "rt/call.h"
 
 struct buf;
 struct rpc_counters;
 struct rpc_type;
+struct rt_budget;
 struct rt_fiber;
 struct rt_pool;
 struct rpc_server;
@@ -98,13 +104,33 @@ struct rpc_method {
 	int (*handle)(struct rpc_request *r);
 };
 
+/* A server on another loop that serves connections which the first server accepts. Its memory outlives both. */
+struct rpc_branch {
+	struct rt_port port; /* on the loop of the server; closed before the server is */
+	struct rpc_server *server; /* only for that loop; NULL: not open */
+	atomic_size_t connections;
+};
+
+/* Returns how many bytes of a pool of limit_bytes the payloads that are being received may hold. */
+static inline uint64_t rpc_receive_limit(uint64_t limit_bytes)
+{
+	return limit_bytes / 2;
+}
+
 struct rpc_server_options {
 	/* table of the methods; must outlive the server, with all that it points to */
 	const struct rpc_method *methods;
 	size_t method_count;
 	void *service;
-	struct rt_pool *pool;   /* memory for payloads */
-	size_t connections_max; /* limit for connections at a time; 0: 1024 */
+	/* Returns the port where the request is handled; NULL: here. The port must outlive the server. The slot may
+	 * be NULL. */
+	struct rt_port *(*home)(struct rpc_request *r);
+	struct rt_pool *pool; /* memory for payloads */
+	/* Memory of payloads that are being received, in buffers of the pool; servers that share the pool share it.
+	 * NULL: this server is the only one. */
+	struct rt_budget *receiving;
+	struct rpc_branch *branch; /* the server is that of a branch; NULL: it is not */
+	size_t connections_max; /* limit for connections at a time, with those of branches; 0: 1024 */
 	/* limit for the requests of one connection in flight; 0: 256 */
 	size_t in_flight_max;
 	/* limit for the payloads and large bodies of one connection; 0: a quarter of the pool */
@@ -114,9 +140,16 @@ struct rpc_server_options {
 	uint64_t idle_ns; /* limit for silence between frames; 0: none */
 };
 
-/* Opens a server; may wait. Errors of rt_listen; -EINVAL: the methods exceed the limits, or two
- * have the same type. */
+/* Opens a server; may wait. addr NULL: a server of a branch, which does not listen. Errors of rt_listen; -EINVAL: the
+ * methods exceed the limits, or two have the same type. */
 int rpc_server_open(struct rpc_server **out, const char *addr, const struct rpc_server_options *o);
+
+/* From now on hands each new connection to the server, of s and the branches, that has the fewest. The array is borrowed
+ * until rpc_server_stop. */
+void rpc_server_spread(struct rpc_server *s, struct rpc_branch *branches, size_t count);
+
+/* Stops accepting; may wait. rpc_server_close does so, too. */
+void rpc_server_stop(struct rpc_server *s);
 
 /*
  * Stops accepting, waits up to grace_ns for running requests, then cancels them. Sends a goodbye to
@@ -140,6 +173,6 @@ struct rpc_server_stats {
 	/* largest memory of payloads being received at once, over all connections */
 	size_t incoming_peak_bytes;
 };
-void rpc_server_stats(const struct rpc_server *s, struct rpc_server_stats *out);
+void rpc_server_stats(struct rpc_server *s, struct rpc_server_stats *out);
 
 #endif

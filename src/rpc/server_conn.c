@@ -85,33 +85,26 @@ static void request_end(struct rpc_request *r)
 {
 	struct server_conn *c = r->conn;
 	assert(c->in_flight > 0 && c->server->in_flight >= c->in_flight);
-	assert(c->bulk_bytes >= r->bulk_bytes);
 	buf_unref(r->payload.buf);
 	buf_unref(r->reply_payload.buf);
 	context_unref(r->context);
 	list_remove(&r->link);
 	c->in_flight--;
 	c->server->in_flight--;
-	c->bulk_bytes -= r->bulk_bytes;
+	if (r->bulk_bytes > 0)
+		rt_budget_give(&c->share, r->bulk_bytes);
 	rt_cond_broadcast(&c->room);
 	server_request_free(c->server, r);
 }
 
 /* Charges memory to the connection's share until the request ends. Waits for room; a single
- * charge may exceed the share. */
+ * charge may exceed the share. On the loop of the connection or of the handler. */
 static int request_charge(struct rpc_request *r, size_t bytes)
 {
-	struct server_conn *c = r->conn;
-	struct rpc_server *s = c->server;
-	while (c->bulk_bytes > 0 && c->bulk_bytes + bytes > s->opts.share_bytes) {
-		int rc = rt_cond_wait(&c->room);
-		if (rc < 0)
-			return rc;
-	}
-	c->bulk_bytes += bytes;
-	r->bulk_bytes += bytes;
-	s->stats.share_peak_bytes = max_u64(s->stats.share_peak_bytes, c->bulk_bytes);
-	return 0;
+	int rc = rt_budget_take(&r->conn->share, bytes, NULL, NULL);
+	if (rc == 0)
+		r->bulk_bytes += bytes;
+	return rc;
 }
 
 void *rpc_alloc(struct rpc_request *r, size_t len)
@@ -208,6 +201,31 @@ static void request_answer(struct rpc_request *r, int rc, bool not_executed)
 	rt_shield_leave();
 }
 
+struct handling {
+	struct rpc_request *r;
+	int rc;
+};
+
+static void handle_there(void *arg)
+{
+	struct handling *h = arg;
+	h->rc = h->r->method->handle(h->r);
+}
+
+/* Runs the handler, on the loop that the service names. */
+static int request_handle(struct rpc_request *r, bool *not_executed)
+{
+	const struct rpc_method *m = r->method;
+	const struct rpc_server_options *o = &r->conn->server->opts;
+	struct rt_port *home = o->home != NULL ? o->home(r) : NULL;
+	if (home == NULL || rt_on_loop(home->loop))
+		return m->handle(r);
+	struct handling h = {.r = r};
+	int rc = rt_call(home, m->type->name, handle_there, &h);
+	*not_executed = rc != 0;
+	return rc != 0 ? rc : h.rc;
+}
+
 static void request_main(void *arg)
 {
 	struct rpc_request *r = arg;
@@ -221,7 +239,7 @@ static void request_main(void *arg)
 		rc = -ETIME;
 	bool not_executed = rc != 0;
 	if (rc == 0)
-		rc = r->method->handle(r);
+		rc = request_handle(r, &not_executed);
 	assert(rc <= 0 && r->conn->in_flight > 0);
 	request_answer(r, rc, not_executed);
 	request_end(r);
@@ -464,13 +482,18 @@ static void conn_count_end(struct server_conn *c, int rc)
 static void conn_free(struct server_conn *c)
 {
 	struct rpc_server *s = c->server;
-	assert(c->in_flight == 0 && c->bulk_bytes == 0 && list_empty(&c->requests));
+	assert(c->in_flight == 0 && list_empty(&c->requests));
 	assert(s->conn_count > 0);
 	s->stats.out_queue_peak = max_u64(s->stats.out_queue_peak, c->out.peak_bytes);
+	s->stats.share_peak_bytes =
+		max_u64(s->stats.share_peak_bytes, rt_budget_peak(&c->share));
+	rt_budget_fini(&c->share);
 	in_fini(&c->in);
 	rt_sock_close(c->sock);
 	list_remove(&c->link);
 	s->conn_count--;
+	if (s->opts.branch != NULL)
+		atomic_fetch_sub(&s->opts.branch->connections, 1);
 	rt_cond_broadcast(&s->conn_gone);
 	free(c);
 }
@@ -516,8 +539,11 @@ int server_conn_start(struct rpc_server *s, struct rt_sock *sock)
 	rt_group_init(&c->handlers);
 	list_init(&c->requests);
 	rt_cond_init(&c->room);
+	rt_budget_init(&c->share, s->opts.share_bytes, true);
 	list_push_back(&s->conns, &c->link);
 	s->conn_count++;
+	if (s->opts.branch != NULL)
+		atomic_fetch_add(&s->opts.branch->connections, 1);
 	int rc = in_init(&c->in, sock, s->opts.stall_ns);
 	if (rc == 0)
 		rc = out_init(&c->out, sock, s->opts.pool, s->opts.stall_ns);

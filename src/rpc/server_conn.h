@@ -16,8 +16,10 @@ struct rpc_server {
 	/* for each part of a frame, the maximum over all methods */
 	struct frame_limits limits;
 	struct map types; /* type number -> struct rpc_method */
-	struct rt_listener *listener;
-	struct rt_fiber *acceptor;
+	struct rt_listener *listener; /* NULL: a server of a branch */
+	struct rt_fiber *acceptor;    /* NULL: it has stopped */
+	struct rpc_branch *branches;
+	size_t branch_count;
 	struct rt_group conn_fibers;
 	struct list conns;
 	size_t conn_count;
@@ -43,8 +45,9 @@ struct server_conn {
 	struct rt_group handlers;
 	struct list requests; /* requests in flight (struct rpc_request) */
 	size_t in_flight;
-	size_t bulk_bytes;   /* memory charged to the connection's share */
-	struct rt_cond room; /* signalled when in_flight or bulk_bytes decreases */
+	struct rt_cond room; /* signalled when in_flight decreases */
+	/* memory charged to the connection's share; handlers on other loops charge it, too */
+	struct rt_budget share;
 };
 
 /* Starts serving a connection. Takes over the socket, also after an error. -ENOMEM, -EAGAIN. */

@@ -101,6 +101,7 @@ struct sched {
 	size_t fiber_max;
 	size_t stack_size_bytes;
 	uint64_t switches;
+	const char *ran_name; /* name of the fiber that ran last */
 };
 
 struct rt_loop {
@@ -137,6 +138,8 @@ struct rt_world {
 	void (*note)(struct rt_loop *l, const char *fmt, va_list args);
 	/* Called before each wait of a fiber; the simulator may crash the process here. May be NULL. */
 	void (*at_wait)(struct rt_loop *l);
+	/* Measures how busy the loop is; called on any thread. NULL: the world does not measure it. */
+	void (*load)(struct rt_loop *l, struct rt_load *out);
 	const struct rt_fs_ops *fs;
 	const struct rt_net_ops *net;
 };

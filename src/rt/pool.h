@@ -3,34 +3,23 @@
  * A buffer pool whose callers wait while it is exhausted: the back-pressure of bulk data. Callers
  * are served in order of arrival, so that a large request is not starved by small ones.
  *
- * The pool belongs to one loop; its buffers may be released on any thread.
+ * The loops of a process share a pool: fibers of any loop get buffers, and any thread releases them, so a buffer can be
+ * handed over to another loop.
  */
 #ifndef RT_POOL_H
 #define RT_POOL_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "base/buf.h"
-#include "rt/rt.h"
-#include "rt/sync.h"
+#include "rt/queue.h"
 
 struct rt_pool {
 	struct buf_pool bufs;
-	struct rt_loop *loop;
-	struct rt_mutex turn; /* held by the fiber that gets the next free buffer */
-	struct rt_cond freed;
-	/* signalled when a fiber begins to wait for a buffer or for the turn */
-	struct rt_cond pressed;
-	unsigned waiting;
-	/*
-	 * Tells the loop that other threads released buffers; one message reports any number of
-	 * buffers.
-	 */
-	struct rt_msg msg;
-	atomic_bool waited;
-	atomic_bool posted;
-	uint64_t waits; /* number of calls that had to wait */
+	struct rt_queue queue;
+	/* raised when a fiber begins to wait for a buffer */
+	struct rt_event pressed;
+	atomic_uint_fast64_t waits; /* number of calls that had to wait */
 };
 
 void rt_pool_init(struct rt_pool *p, uint64_t limit_bytes);
@@ -42,5 +31,8 @@ void rt_pool_fini(struct rt_pool *p);
  * len is larger than the pool, or -ENOMEM.
  */
 int rt_pool_get(struct rt_pool *p, size_t len, struct buf **out);
+
+/* Returns the number of fibers that wait for buffers, on all loops. */
+unsigned rt_pool_waiting(const struct rt_pool *p);
 
 #endif

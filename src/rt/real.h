@@ -24,6 +24,12 @@ struct rt_real_options {
  */
 int rt_real_run(const struct rt_real_options *options, void (*main)(void *), void *arg);
 
+/*
+ * Parses the number of loops of a process: a whole number from 1 to RT_TEAM_MAX, or "auto", the number of processors
+ * that this process may use. Returns 0 or -EINVAL.
+ */
+int rt_real_threads(const char *text, unsigned *out);
+
 /* Returns the size of the machine's memory in bytes, used or not; 0 when it is unknown. */
 uint64_t rt_real_memory_bytes(void);
 

@@ -179,6 +179,18 @@ struct rt_msg {
  */
 void rt_post(struct rt_loop *loop, struct rt_msg *msg);
 
+/* How busy a loop is. */
+struct rt_load {
+	uint64_t up_ns;       /* age of the loop */
+	uint64_t busy_ns;     /* time for which it was awake */
+	uint64_t long_runs;   /* how often a fiber ran for more than 10 ms without a wait */
+	uint64_t longest_ns;  /* longest run of a fiber without a wait in the last one to two minutes */
+	char longest_name[32]; /* name of that fiber */
+};
+
+/* Returns the load of a loop; zeros in the simulator, where computing takes no time. On any loop of the process. */
+void rt_loop_load(struct rt_loop *loop, struct rt_load *out);
+
 /*
  * Runs fn(arg) on a thread of the offload pool and waits until fn returns: for libraries that
  * block. The wait runs to its end. fn must not call functions of rt.

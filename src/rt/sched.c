@@ -198,6 +198,7 @@ static void group_remove(struct rt_fiber *f)
 {
 	struct rt_group *g = f->group;
 	assert(!list_empty(&f->group_link));
+	assert(g->waiter == NULL || g->waiter->loop == f->loop);
 	list_remove(&f->group_link);
 	f->group = NULL;
 	if (g->waiter != NULL && list_empty(&g->members)) {
@@ -264,6 +265,7 @@ bool sched_run_one(struct sched *s)
 	struct rt_fiber *f = sched_pick(s);
 	assert(f->loop->sched == s && !f->parked && !f->finished);
 	s->switches++;
+	s->ran_name = f->name;
 	current_fiber = f;
 	current_loop = f->loop;
 	enter_fiber(s, f);

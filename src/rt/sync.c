@@ -25,8 +25,12 @@ int rt_cond_wait(struct rt_cond *c)
 void rt_cond_signal(struct rt_cond *c)
 {
 	struct list *node = list_pop_front(&c->waiters);
-	if (node != NULL)
-		fiber_wake(list_entry(node, struct rt_fiber, wait_link), 0);
+	if (node == NULL)
+		return;
+	struct rt_fiber *f = list_entry(node, struct rt_fiber, wait_link);
+	/* A condition belongs to one loop; timers of the simulator run outside loops. */
+	assert(rt_loop_self() == NULL || rt_on_loop(f->loop));
+	fiber_wake(f, 0);
 }
 
 void rt_cond_broadcast(struct rt_cond *c)

@@ -5,6 +5,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -16,6 +17,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "rt/call.h"
 #include "rt/real/real.h"
 
 #define RING_ENTRIES 512      /* slots of the submission queue */
@@ -72,6 +74,27 @@ uint64_t rt_real_memory_bytes(void)
 	long pages = sysconf(_SC_PHYS_PAGES);
 	long page = sysconf(_SC_PAGESIZE);
 	return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
+int rt_real_threads(const char *text, unsigned *out)
+{
+	cpu_set_t allowed;
+	if (strcmp(text, "auto") == 0) {
+		int n = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed)
+									     : 1;
+		*out = n < 1 ? 1 : (unsigned)min_u64((uint64_t)n, RT_TEAM_MAX);
+		return 0;
+	}
+	uint64_t n = 0;
+	for (const char *p = text; *p != '\0'; p++) {
+		if (*p < '0' || *p > '9' || n > RT_TEAM_MAX)
+			return -EINVAL;
+		n = n * 10 + (uint64_t)(*p - '0');
+	}
+	if (n < 1 || n > RT_TEAM_MAX)
+		return -EINVAL;
+	*out = (unsigned)n;
+	return 0;
 }
 
 void *rt_real_map(size_t bytes)
@@ -174,11 +197,11 @@ static void event_arm(struct real_loop *l)
 static void inbox_drain(struct real_loop *l)
 {
 	assert(rt_on_loop(&l->base) && rt_self() == NULL);
-	l->inbox_due = false;
 	pthread_mutex_lock(&l->inbox_lock);
 	struct rt_msg *m = l->inbox_first;
 	l->inbox_first = NULL;
 	l->inbox_last = &l->inbox_first;
+	atomic_store_explicit(&l->inbox_any, false, memory_order_relaxed);
 	pthread_mutex_unlock(&l->inbox_lock);
 	while (m != NULL) {
 		struct rt_msg *next = m->next;
@@ -187,16 +210,22 @@ static void inbox_drain(struct real_loop *l)
 	}
 }
 
-/*
- * Sets inbox_due, and runs no message: completions may be taken while a fiber runs, but messages
- * run only between fibers.
- */
+/* Returns whether the loop may sleep: its inbox is empty, and the next sender will write the eventfd. */
+static bool inbox_sleep(struct real_loop *l)
+{
+	pthread_mutex_lock(&l->inbox_lock);
+	bool may = l->inbox_first == NULL;
+	atomic_store_explicit(&l->asleep, may, memory_order_relaxed);
+	pthread_mutex_unlock(&l->inbox_lock);
+	return may;
+}
+
+/* The loop is awake. A message that came meanwhile is in the inbox, and runs between fibers. */
 static void event_done(struct io_op *op, int result)
 {
 	struct real_loop *l = container_of(op, struct real_loop, event_op);
 	assert(result == sizeof(l->event_value));
 	(void)result;
-	l->inbox_due = true;
 	event_arm(l);
 }
 
@@ -204,16 +233,18 @@ static void real_post(struct rt_loop *base, struct rt_msg *m)
 {
 	struct real_loop *l = real_loop(base);
 	pthread_mutex_lock(&l->inbox_lock);
-	if (l->inbox_first == NULL) {
-		uint64_t one = 1;
-		ssize_t n = write(l->event_fd, &one, sizeof(one));
-		assert(n == sizeof(one));
-		(void)n;
-	}
 	assert(*l->inbox_last == NULL);
 	m->next = NULL;
 	*l->inbox_last = m;
 	l->inbox_last = &m->next;
+	atomic_store_explicit(&l->inbox_any, true, memory_order_relaxed);
+	if (atomic_load_explicit(&l->asleep, memory_order_relaxed)) {
+		uint64_t one = 1;
+		atomic_store_explicit(&l->asleep, false, memory_order_relaxed);
+		ssize_t n = write(l->event_fd, &one, sizeof(one));
+		assert(n == sizeof(one));
+		(void)n;
+	}
 	pthread_mutex_unlock(&l->inbox_lock);
 }
 
@@ -258,6 +289,11 @@ static int signal_open(struct real_loop *l)
 static int real_loop_open(struct rt_loop *l, struct rt_loop **out, const char *name);
 static void real_loop_close(struct rt_loop *l, struct rt_loop *other);
 
+static void real_load(struct rt_loop *l, struct rt_load *out)
+{
+	meter_load(&real_loop(l)->meter, clock_ns(CLOCK_MONOTONIC), out);
+}
+
 static const struct rt_world real_world = {
 	.now_ns = real_now,
 	.sched_ns = real_sched_ns,
@@ -266,6 +302,7 @@ static const struct rt_world real_world = {
 	.loop_close = real_loop_close,
 	.post = real_post,
 	.offload = offload_run,
+	.load = real_load,
 	.fs = &real_fs_ops,
 	.net = &real_net_ops,
 };
@@ -329,6 +366,7 @@ static int real_loop_init(struct real_loop *l, const struct rt_real_options *opt
 	}
 	l->event_op.done = event_done;
 	event_arm(l);
+	meter_init(&l->meter, clock_ns(CLOCK_MONOTONIC));
 	return 0;
 }
 
@@ -337,6 +375,7 @@ static void real_loop_fini(struct real_loop *l)
 	io_uring_queue_exit(&l->ring);
 	close(l->event_fd);
 	pthread_mutex_destroy(&l->inbox_lock);
+	meter_fini(&l->meter);
 	if (l->signal_fd >= 0)
 		close(l->signal_fd);
 	sched_fini(&l->sched);
@@ -344,16 +383,17 @@ static void real_loop_fini(struct real_loop *l)
 
 static void ring_poll(struct real_loop *l, bool may_sleep)
 {
-	if (!may_sleep) {
+	if (!may_sleep || !inbox_sleep(l)) {
 		io_uring_submit_and_get_events(&l->ring);
 		ring_take(l);
 		return;
 	}
 	uint64_t next = sched_next_ns(&l->sched);
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	struct __kernel_timespec ts;
 	struct __kernel_timespec *timeout = NULL;
+	meter_sleeps(&l->meter, now);
 	if (next != RT_NEVER) {
-		uint64_t now = clock_ns(CLOCK_MONOTONIC);
 		uint64_t wait = next > now ? next - now : 0;
 		ts.tv_sec = (int64_t)(wait / NS_PER_S);
 		ts.tv_nsec = (int64_t)(wait % NS_PER_S);
@@ -361,6 +401,9 @@ static void ring_poll(struct real_loop *l, bool may_sleep)
 	}
 	struct io_uring_cqe *cqe;
 	int rc = io_uring_submit_and_wait_timeout(&l->ring, &cqe, 1, timeout, NULL);
+	/* From now on the loop looks at the inbox before it sleeps again. */
+	atomic_store_explicit(&l->asleep, false, memory_order_relaxed);
+	meter_wakes(&l->meter, clock_ns(CLOCK_MONOTONIC));
 	if (rc < 0 && rc != -ETIME && rc != -EINTR && rc != -EBUSY && rc != -EAGAIN) {
 		log_error("ring_wait", "err=%s", err_name(rc));
 		abort();
@@ -368,18 +411,30 @@ static void ring_poll(struct real_loop *l, bool may_sleep)
 	ring_take(l);
 }
 
+/* Runs ready fibers, at most a batch. */
+static void run_fibers(struct real_loop *l)
+{
+	uint64_t before = meter_ticks();
+	for (unsigned ran = 0; ran < RUN_BATCH && !l->submit_soon && sched_run_one(&l->sched);
+	     ran++) {
+		uint64_t after = meter_ticks();
+		if (after - before > l->meter.alarm_ticks)
+			meter_record(&l->meter, after - before, l->sched.ran_name,
+				     clock_ns(CLOCK_MONOTONIC));
+		before = after;
+	}
+	l->submit_soon = false;
+}
+
 static void real_loop_run(struct real_loop *l)
 {
 	loop_enter(&l->base);
 	while (!l->base.ending || l->sched.fiber_count > 0) {
-		unsigned ran = 0;
-		while (ran < RUN_BATCH && !l->submit_soon && sched_run_one(&l->sched))
-			ran++;
-		l->submit_soon = false;
+		run_fibers(l);
 		if (l->base.ending && l->sched.fiber_count == 0)
 			break;
-		ring_poll(l, l->sched.ready_count == 0 && !l->inbox_due);
-		if (l->inbox_due)
+		ring_poll(l, l->sched.ready_count == 0);
+		if (atomic_load_explicit(&l->inbox_any, memory_order_relaxed))
 			inbox_drain(l);
 		if (sched_next_ns(&l->sched) != RT_NEVER)
 			sched_fire_due(&l->sched);

@@ -5,6 +5,7 @@
 
 #include <liburing.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/signalfd.h>
 
 #include "base/base.h"
@@ -31,6 +32,29 @@ struct loop_close {
 	struct rt_fiber *closer; /* fiber that waits for the message `ended` */
 };
 
+/* A run of a fiber without a wait. */
+struct long_run {
+	uint64_t ns;
+	const char *name; /* name of the fiber */
+};
+
+/*
+ * How busy a loop is, and which fiber keeps it longest from its other work. Runs of fibers are measured in ticks of
+ * the processor's counter, because reading the clock at each switch would take a third of the time of a switch.
+ */
+struct meter {
+	/* For the loop's thread: */
+	uint64_t alarm_ticks;           /* a run above this is recorded: at least the longest of this minute */
+	uint64_t begin_ticks, begin_ns; /* the same instant on the counter and on the clock */
+
+	pthread_mutex_t lock; /* guards the fields below; no other lock is taken inside */
+	uint64_t busy_ns;     /* time for which the loop was awake, up to the last sleep */
+	uint64_t awake_ns;    /* time of the last wake-up; 0: the loop sleeps */
+	uint64_t long_runs;   /* runs above METER_LONG_NS */
+	uint64_t minute_ns;   /* begin of the current minute */
+	struct long_run longest[2]; /* of the current minute and of the one before */
+};
+
 struct real_loop {
 	struct rt_loop base;
 	struct sched sched;
@@ -40,14 +64,16 @@ struct real_loop {
 	const struct rt_real_options *options;
 	struct offload *offload; /* the offload pool, shared by the loops of the process */
 
-	/* Messages from other threads. The sender of the first message writes the eventfd: one wake-up per
-	 * batch. It writes under the lock: once the loop has a message, the message's sender does not
-	 * touch the loop any more, so the loop may end. */
-	pthread_mutex_t
-		inbox_lock; /* guards inbox_first, inbox_last; no other lock is taken inside */
+	/* Messages from other threads. A loop that is about to sleep sets `asleep`; the sender that clears it writes
+	 * the eventfd. A loop that is awake looks at `inbox_any` between two batches of fibers, so that a message
+	 * to it costs no system call. The sender writes under the lock: once the loop has a message, the message's
+	 * sender does not touch the loop any more, so the loop may end. */
+	pthread_mutex_t inbox_lock; /* guards inbox_first, inbox_last, the setting of asleep; no other
+				       lock is taken inside */
 	struct rt_msg *inbox_first;
 	struct rt_msg **inbox_last;
-	bool inbox_due; /* the eventfd was read: the inbox has messages to run */
+	atomic_bool asleep;    /* the loop sleeps, or is about to */
+	atomic_bool inbox_any; /* the inbox is not empty */
 	int event_fd;
 	uint64_t event_value;
 	struct io_op event_op;
@@ -55,6 +81,8 @@ struct real_loop {
 	int signal_fd;
 	struct signalfd_siginfo signal_info;
 	struct io_op signal_op;
+
+	struct meter meter;
 
 	pthread_t thread; /* thread of a loop that rt_loop_open started */
 	const char *name;
@@ -65,6 +93,29 @@ static inline struct real_loop *real_loop(struct rt_loop *l)
 {
 	return container_of(l, struct real_loop, base);
 }
+
+/* --- meter.c ----------------------------------------------------------------------------------- */
+
+static inline uint64_t meter_ticks(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#else
+	return rt_now_ns();
+#endif
+}
+
+void meter_init(struct meter *m, uint64_t now_ns);
+void meter_fini(struct meter *m);
+/* The loop is about to sleep; it has woken up. */
+void meter_sleeps(struct meter *m, uint64_t now_ns);
+void meter_wakes(struct meter *m, uint64_t now_ns);
+/* Records a run of a fiber above m->alarm_ticks. */
+void meter_record(struct meter *m, uint64_t ticks, const char *name, uint64_t now_ns);
+/* On any thread. */
+void meter_load(struct meter *m, uint64_t now_ns, struct rt_load *out);
+
+/* --- loop.c ------------------------------------------------------------------------------------ */
 
 /* Returns a free submission entry. If the ring is full, submits its entries first. */
 struct io_uring_sqe *ring_sqe(struct real_loop *l);

@@ -51,7 +51,7 @@ static int disk_init(struct node_disks *set, struct node_disk *d, const struct n
 	return rc;
 }
 
-static int options_check(const struct node_disks_options *o)
+int node_disks_check(const struct node_disks_options *o)
 {
 	if (o->disk_count > NODE_DISKS_MAX)
 		return -EINVAL;
@@ -113,7 +113,7 @@ int node_disks_open(struct node_disks *set, const struct node_disks_options *o)
 {
 	*set = (struct node_disks){.options = *o, .starting = true};
 	rt_group_init(&set->helpers);
-	int rc = options_check(o);
+	int rc = node_disks_check(o);
 	if (rc != 0)
 		return rc;
 	options_fill(&set->options);

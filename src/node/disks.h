@@ -227,6 +227,8 @@ struct node_disks {
 	bool closing;
 };
 
+/* Returns -EINVAL if the options are inconsistent, else 0. */
+int node_disks_check(const struct node_disks_options *o);
 /* Opens the disks that can be opened; a disk that cannot be opened is absent, with the reason in
  * the log. -EINVAL: the options are inconsistent; -ENOMEM, -EAGAIN. */
 int node_disks_open(struct node_disks *d, const struct node_disks_options *o);

@@ -9,10 +9,12 @@
 
 #include "base/buf.h"
 #include "node/service_impl.h"
+#include "ops/prom.h"
 #include "rpc/counters.h"
 #include "store/flash.h"
 
 #define LABELS_MAX (SCHED_NAME_MAX + 64)
+#define METRICS_BYTES ((size_t)(16 * MIB)) /* most text of a part */
 
 /* --- disks ------------------------------------------------------------------------------------ */
 
@@ -71,34 +73,34 @@ static int head(struct strbuf *out, const char *name, const char *type, const ch
 	return strbuf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static int print_gauges(struct node *n, const struct store_info *infos, struct strbuf *out)
+static int print_gauges(const struct node_disks *set, const struct store_info *infos, struct strbuf *out)
 {
 	int rc = 0;
 	for (size_t g = 0; g < ARRAY_LEN(gauges) && rc == 0; g++) {
 		rc = head(out, gauges[g].name, gauges[g].type, gauges[g].help);
-		for (size_t i = 0; i < n->disks.count && rc == 0; i++)
+		for (size_t i = 0; i < set->count && rc == 0; i++)
 			rc = strbuf_printf(out, "%s{disk=\"%" PRIu64 "\"} %" PRIu64 "\n",
-					   gauges[g].name, n->disks.disks[i].spec->disk,
+					   gauges[g].name, set->disks[i].spec->disk,
 					   gauges[g].value(&infos[i]));
 	}
 	return rc;
 }
 
-static int print_states(struct node *n, const struct store_info *infos, struct strbuf *out)
+static int print_states(const struct node_disks *set, const struct store_info *infos, struct strbuf *out)
 {
 	int rc = head(out, "terrane_disk_state", "gauge", "1 for the current state of the disk");
-	for (size_t i = 0; i < n->disks.count; i++)
+	for (size_t i = 0; i < set->count; i++)
 		for (int s = STORE_ONLINE; s <= STORE_FAILED && rc == 0; s++)
 			rc = strbuf_printf(
 				out, "terrane_disk_state{disk=\"%" PRIu64 "\",state=\"%s\"} %d\n",
-				n->disks.disks[i].spec->disk, store_state_name((enum store_state)s),
+				set->disks[i].spec->disk, store_state_name((enum store_state)s),
 				infos[i].state == (enum store_state)s);
 	return rc;
 }
 
 /* --- pools ------------------------------------------------------------------------------------ */
 
-static int print_pools(struct node *n, struct strbuf *out)
+static int print_pools(const struct node_disks *set, struct strbuf *out)
 {
 	static const struct {
 		const char *name;
@@ -121,8 +123,8 @@ static int print_pools(struct node *n, struct strbuf *out)
 	int rc = 0;
 	for (size_t k = 0; k < ARRAY_LEN(names) && rc == 0; k++) {
 		rc = head(out, names[k].name, names[k].type, names[k].help);
-		for (size_t i = 0; i < n->disks.count && rc == 0; i++) {
-			const struct node_disk *d = &n->disks.disks[i];
+		for (size_t i = 0; i < set->count && rc == 0; i++) {
+			const struct node_disk *d = &set->disks[i];
 			const struct node_rebuild *b = &d->rebuild;
 			const struct store_pool_progress *p = &b->progress;
 			uint64_t values[] = {b->running,
@@ -140,7 +142,7 @@ static int print_pools(struct node *n, struct strbuf *out)
 	return rc;
 }
 
-static int print_caches(struct node *n, struct strbuf *out)
+static int print_caches(const struct node_disks *set, struct strbuf *out)
 {
 	static const struct {
 		const char *name;
@@ -162,8 +164,8 @@ static int print_caches(struct node *n, struct strbuf *out)
 	int rc = 0;
 	for (size_t k = 0; k < ARRAY_LEN(names) && rc == 0; k++) {
 		rc = head(out, names[k].name, names[k].type, names[k].help);
-		for (size_t i = 0; i < n->disks.count && rc == 0; i++) {
-			const struct node_disk *d = &n->disks.disks[i];
+		for (size_t i = 0; i < set->count && rc == 0; i++) {
+			const struct node_disk *d = &set->disks[i];
 			struct store_flash_stats st;
 			if (d->cache == NULL)
 				continue;
@@ -197,14 +199,14 @@ static void labels_of(char out[LABELS_MAX], uint64_t disk, const char *group, co
 }
 
 /* Calls print for each group and class with requests, on each disk. */
-static int each_stats(struct node *n,
+static int each_stats(const struct node_disks *set,
 		      int (*print)(struct strbuf *out, const char *labels,
 				   const struct sched_stats *st, const void *arg),
 		      struct strbuf *out, const void *arg)
 {
 	int rc = 0;
-	for (size_t i = 0; i < n->disks.count; i++) {
-		const struct node_disk *d = &n->disks.disks[i];
+	for (size_t i = 0; i < set->count; i++) {
+		const struct node_disk *d = &set->disks[i];
 		struct sched_group_stats g;
 		for (uint32_t k = 0; sched_group_stats(d->sched, k, &g); k++) {
 			for (int c = 0; c < SCHED_CLASSES && rc == 0; c++) {
@@ -275,85 +277,168 @@ static int print_service(struct strbuf *out, const char *labels, const struct sc
 	return hist_prometheus(&st->service, arg, labels, out);
 }
 
-static int print_traffic(struct node *n, struct strbuf *out)
+static int print_traffic(const struct node_disks *set, struct strbuf *out)
 {
 	int rc = 0;
 	for (size_t i = 0; i < ARRAY_LEN(counters) && rc == 0; i++) {
 		rc = head(out, counters[i].name, counters[i].type, counters[i].help);
 		if (rc == 0)
-			rc = each_stats(n, print_counter, out, &counters[i]);
+			rc = each_stats(set, print_counter, out, &counters[i]);
 	}
 	if (rc == 0)
 		rc = head(out, "terrane_disk_wait_seconds", "histogram",
 			  "time that requests waited for their turns");
 	if (rc == 0)
-		rc = each_stats(n, print_wait, out, "terrane_disk_wait_seconds");
+		rc = each_stats(set, print_wait, out, "terrane_disk_wait_seconds");
 	if (rc == 0)
 		rc = head(out, "terrane_disk_service_seconds", "histogram",
 			  "time that requests were at the disk");
 	if (rc == 0)
-		rc = each_stats(n, print_service, out, "terrane_disk_service_seconds");
+		rc = each_stats(set, print_service, out, "terrane_disk_service_seconds");
 	return rc;
 }
 
 /* --- the process ------------------------------------------------------------------------------ */
 
-static int print_process(struct node *n, struct strbuf *out)
+/* Sums over the servers of all parts. */
+struct rpc_sum {
+	struct rpc_server_stats stats;
+	struct rpc_counters counters;
+};
+
+static int print_process(struct node *n, const struct rpc_sum *sum, struct strbuf *out)
 {
 	struct buf_stats mem;
-	struct rpc_server_stats rpc;
 	buf_pool_stats(&n->pool.bufs, &mem);
-	rpc_server_stats(n->server, &rpc);
-	int rc = head(out, "terrane_node_payload_bytes", "gauge",
-		      "memory held by payloads in bytes");
-	if (rc == 0)
-		rc = strbuf_printf(out, "terrane_node_payload_bytes %" PRIu64 "\n",
-				   mem.in_use_bytes);
-	if (rc == 0)
-		rc = head(out, "terrane_node_payload_limit_bytes", "gauge",
-			  "limit of the memory for payloads in bytes");
-	if (rc == 0)
-		rc = strbuf_printf(out, "terrane_node_payload_limit_bytes %" PRIu64 "\n",
-				   mem.limit_bytes);
-	if (rc == 0)
-		rc = head(out, "terrane_node_connections", "gauge", "connections of clients");
-	if (rc == 0)
-		rc = strbuf_printf(out, "terrane_node_connections %zu\n", rpc.connections);
-	if (rc == 0)
-		rc = head(out, "terrane_node_in_flight", "gauge", "requests in progress");
-	if (rc == 0)
-		rc = strbuf_printf(out, "terrane_node_in_flight %zu\n", rpc.in_flight);
+	const struct {
+		const char *name;
+		const char *help;
+		uint64_t value;
+	} rows[] = {
+		{"terrane_node_payload_bytes", "memory held by payloads in bytes",
+		 mem.in_use_bytes},
+		{"terrane_node_payload_limit_bytes", "limit of the memory for payloads in bytes",
+		 mem.limit_bytes},
+		{"terrane_node_connections", "connections of clients", sum->stats.connections},
+		{"terrane_node_in_flight", "requests in progress", sum->stats.in_flight},
+	};
+	int rc = 0;
+	for (size_t i = 0; i < ARRAY_LEN(rows) && rc == 0; i++) {
+		rc = head(out, rows[i].name, "gauge", rows[i].help);
+		if (rc == 0)
+			rc = strbuf_printf(out, "%s %" PRIu64 "\n", rows[i].name, rows[i].value);
+	}
 	return rc;
+}
+
+static int print_loops(struct node *n, struct strbuf *out)
+{
+	struct rt_loop *loops[RT_TEAM_MAX];
+	assert(n->part_count <= RT_TEAM_MAX);
+	for (unsigned i = 0; i < n->part_count; i++)
+		loops[i] = n->branches[i].port.loop;
+	return prom_loops(out, loops, n->part_count);
+}
+
+/* --- the parts, each on its loop -------------------------------------------------------------- */
+
+struct part_report {
+	struct node_part *part;
+	struct rpc_sum rpc;
+	struct strbuf text;
+	int rc;
+};
+
+static int print_disks(struct node_disks *set, struct strbuf *out)
+{
+	AUTO_FREE struct store_info *infos = calloc(set->count + 1, sizeof(*infos));
+	if (infos == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < set->count; i++)
+		node_disk_info(&set->disks[i], &infos[i]);
+	int rc = print_states(set, infos, out);
+	if (rc == 0)
+		rc = print_gauges(set, infos, out);
+	if (rc == 0)
+		rc = print_pools(set, out);
+	if (rc == 0)
+		rc = print_caches(set, out);
+	return rc == 0 ? print_traffic(set, out) : rc;
+}
+
+static void report_part(void *arg)
+{
+	struct part_report *p = arg;
+	struct rpc_server *s = p->part->branch->server;
+	if (s != NULL) {
+		rpc_server_stats(s, &p->rpc.stats);
+		p->rpc.counters = *rpc_server_counters(s);
+	}
+	p->rc = print_disks(&p->part->disks, &p->text);
+}
+
+/* Collects the reports of all parts, and adds them up in sum and out. */
+static int report_all(struct node *n, struct part_report *reports, const char **texts,
+		      struct rpc_sum *sum, struct strbuf *out)
+{
+	for (unsigned i = 0; i < n->part_count; i++) {
+		struct part_report *p = &reports[i];
+		p->part = &n->parts[i];
+		int rc = node_part_call(p->part, report_part, p);
+		rc = rc != 0 ? rc : p->rc;
+		if (rc != 0)
+			return rc;
+		texts[i] = strbuf_text(&p->text);
+		sum->stats.connections += p->rpc.stats.connections;
+		sum->stats.in_flight += p->rpc.stats.in_flight;
+		rpc_counters_add(&sum->counters, &p->rpc.counters);
+	}
+	return prom_merge(out, texts, n->part_count);
 }
 
 int node_metrics(struct node *n, struct strbuf *out)
 {
-	AUTO_FREE struct store_info *infos = calloc(n->disks.count + 1, sizeof(*infos));
-	if (infos == NULL)
+	struct rpc_sum sum = {0};
+	AUTO_FREE struct part_report *reports = calloc(n->part_count, sizeof(*reports));
+	AUTO_FREE const char **texts = calloc(n->part_count, sizeof(*texts));
+	if (reports == NULL || texts == NULL)
 		return -ENOMEM;
-	for (size_t i = 0; i < n->disks.count; i++)
-		node_disk_info(&n->disks.disks[i], &infos[i]);
-	int rc = print_states(n, infos, out);
+	for (unsigned i = 0; i < n->part_count; i++)
+		strbuf_init(&reports[i].text, METRICS_BYTES);
+	int rc = report_all(n, reports, texts, &sum, out);
+	for (unsigned i = 0; i < n->part_count; i++)
+		strbuf_fini(&reports[i].text);
 	if (rc == 0)
-		rc = print_gauges(n, infos, out);
+		rc = print_process(n, &sum, out);
 	if (rc == 0)
-		rc = print_pools(n, out);
-	if (rc == 0)
-		rc = print_caches(n, out);
-	if (rc == 0)
-		rc = print_traffic(n, out);
-	if (rc == 0)
-		rc = print_process(n, out);
-	return rc != 0 ? rc : rpc_counters_print(rpc_server_counters(n->server), "node", out);
+		rc = print_loops(n, out);
+	return rc != 0 ? rc : rpc_counters_print(&sum.counters, "node", out);
+}
+
+/* --- health ----------------------------------------------------------------------------------- */
+
+struct health {
+	struct node_part *part;
+	size_t serving;
+};
+
+static void health_part(void *arg)
+{
+	struct health *h = arg;
+	for (size_t i = 0; i < h->part->disks.count; i++) {
+		struct store_info info;
+		node_disk_info(&h->part->disks.disks[i], &info);
+		h->serving += info.state != STORE_FAILED;
+	}
 }
 
 void node_health(struct node *n, size_t *serving, size_t *all)
 {
 	*serving = 0;
-	*all = n->disks.count;
-	for (size_t i = 0; i < n->disks.count; i++) {
-		struct store_info info;
-		node_disk_info(&n->disks.disks[i], &info);
-		*serving += info.state != STORE_FAILED;
+	*all = n->options->disks.disk_count;
+	for (unsigned i = 0; i < n->part_count; i++) {
+		struct health h = {.part = &n->parts[i]};
+		if (node_part_call(h.part, health_part, &h) == 0)
+			*serving += h.serving;
 	}
 }

@@ -36,7 +36,7 @@ int work_begin(struct work *w, struct rpc_request *r, uint64_t disk)
 	snprintf(w->group, sizeof(w->group), "%s%s%s", c->tenant, c->tenant[0] != 0 ? "/" : "",
 		 c->traffic_group);
 	struct node_disk *d;
-	int rc = node_disk_use(&w->node->disks, disk, &d);
+	int rc = node_disk_use(&node_part_here(w->node)->disks, disk, &d);
 	if (rc == -ENODEV && d == NULL)
 		return rpc_fail(r, rc, "this node has no disk %" PRIu64, disk);
 	if (rc == -ENODEV)
@@ -151,7 +151,7 @@ void work_fan(size_t n, void (*fn)(void *ctx, size_t i), void *ctx)
 
 /* --- serving ---------------------------------------------------------------------------------- */
 
-static const struct rpc_method methods[] = {
+const struct rpc_method node_methods[] = {
 	{.type = &node_type_put, .handle = handle_put},
 	{.type = &node_type_append, .handle = handle_append},
 	{.type = &node_type_get, .handle = handle_get},
@@ -171,23 +171,14 @@ static const struct rpc_method methods[] = {
 	{.type = &node_type_pool_replace, .handle = handle_pool_replace},
 	{.type = &node_type_pool_rebuild, .handle = handle_pool_rebuild},
 };
+const size_t node_method_count = ARRAY_LEN(node_methods);
 
-static int serve_disks(const struct node_serve_options *o, struct node *n)
+static int serve_parts(const struct node_serve_options *o, struct node *n)
 {
-	uint64_t share = max_u64(n->pool.bufs.stats.limit_bytes / 4, NODE_BYTES_MAX);
-	int rc = rpc_server_open(&n->server, o->listen,
-				 &(struct rpc_server_options){
-					 .methods = methods,
-					 .method_count = ARRAY_LEN(methods),
-					 .service = n,
-					 .pool = &n->pool,
-					 .connections_max = o->connections_max,
-					 .share_bytes = share,
-					 .stall_ns = o->stall_ns,
-				 });
+	int rc = node_parts_start(n);
 	if (rc < 0)
 		return rc;
-	rc = o->ready != NULL ? o->ready(o->ctx, n, rpc_server_addr(n->server)) : 0;
+	rc = o->ready != NULL ? o->ready(o->ctx, n, rpc_server_addr(n->branches[0].server)) : 0;
 	if (rc == 0) {
 		/* ready() registers the node with the metadata service and starts its
 		 * heartbeats. */
@@ -195,23 +186,25 @@ static int serve_disks(const struct node_serve_options *o, struct node *n)
 		if (o->ended != NULL)
 			o->ended(o->ctx);
 	}
-	rpc_server_close(n->server, o->grace_ns);
+	node_parts_stop(n);
 	return rc;
 }
 
 int node_serve(const struct node_serve_options *o)
 {
-	struct node n = {0};
+	struct node n = {.options = o};
 	uint64_t pool_bytes = o->pool_bytes != 0 ? o->pool_bytes : POOL_DEFAULT_BYTES;
 	if (pool_bytes < NODE_POOL_MIN)
 		return -EINVAL;
-	int rc = node_disks_open(&n.disks, &o->disks);
-	if (rc < 0)
-		return rc;
 	rt_pool_init(&n.pool, pool_bytes);
-	n.held_max = n.disks.count > 1 ? pool_bytes / 4 : UINT64_MAX;
-	rc = serve_disks(o, &n);
-	node_disks_close(&n.disks);
+	rt_budget_init(&n.receiving, rpc_receive_limit(pool_bytes), false);
+	rt_group_init(&n.hosts);
+	rt_cond_init(&n.changed);
+	rt_port_init(&n.own, rt_loop_self());
+	n.held_max = o->disks.disk_count > 1 ? pool_bytes / 4 : UINT64_MAX;
+	int rc = serve_parts(o, &n);
+	node_parts_end(&n);
+	rt_budget_fini(&n.receiving);
 	rt_pool_fini(&n.pool);
 	return rc;
 }

@@ -7,6 +7,9 @@
  * and again by the store before the node acknowledges them. Sent bytes are read directly into the
  * buffer that is sent, with a CRC that is combined from stored ones.
  *
+ * Several loops. Each loop of the team has a share of the disks and of the connections (service_parts.c); a request
+ * runs on the loop of its disk.
+ *
  * Memory. Payloads live in one pool of pool_bytes. If there are several disks, reads of one disk
  * hold at most a quarter of the pool, and so do writes, so that a disk that hangs leaves memory for
  * the others. Reads wait for room; writes are refused with -EAGAIN. rpc limits the memory that slow
@@ -19,9 +22,14 @@
 #include "node/disks.h"
 
 struct node;
+struct rt_team;
 
 struct node_serve_options {
 	const char *listen;
+	/* The loops that the node uses; node_serve runs on the first. NULL: only this one. Outlives node_serve. */
+	struct rt_team *team;
+	/* loop of the first disk, so that the nodes of a process spread their disks; any number */
+	unsigned first_loop;
 	struct node_disks_options disks;
 	uint64_t pool_bytes;    /* memory for payloads; at least NODE_POOL_MIN; 0: 512 MiB */
 	size_t connections_max; /* 0: the server's default */
@@ -42,10 +50,10 @@ struct node_serve_options {
  * the start, or -ECANCELED. */
 int node_serve(const struct node_serve_options *o);
 
-/* Prints all metrics as Prometheus text. Waits. -EMSGSIZE, -ENOMEM. */
+/* Prints all metrics as Prometheus text. Waits. On the first loop. -EMSGSIZE, -ENOMEM, errors of rt_call. */
 int node_metrics(struct node *n, struct strbuf *out);
 
-/* Counts the disks that are not failed, and all disks. Waits. */
+/* Counts the disks that are not failed, and all disks. Waits. On the first loop. */
 void node_health(struct node *n, size_t *serving, size_t *all);
 
 #endif

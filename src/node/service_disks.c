@@ -122,29 +122,51 @@ static int disk_info(struct rpc_request *r, struct node_disk *d, Terrane__Node__
 	return d->spec->pool ? pool_info(r, d, &m->pool) : 0;
 }
 
+struct describing {
+	struct rpc_request *r;
+	struct node_part *part;
+	int rc;
+};
+
+/* Adds the disks of a part to the response, on the loop of the part. */
+static void describe_part(void *arg)
+{
+	struct describing *g = arg;
+	const Terrane__Node__DisksRequest *q = rpc_body(g->r);
+	Terrane__Node__DisksResponse *reply = rpc_reply_body(g->r);
+	struct node_disks *set = &g->part->disks;
+	for (size_t i = 0; i < set->count && g->rc == 0; i++) {
+		struct node_disk *d = &set->disks[i];
+		assert(d->spec->disk != 0 && d->owner == set);
+		if (q->disk != 0 && d->spec->disk != q->disk)
+			continue;
+		g->rc = disk_info(g->r, d, &reply->disks[reply->n_disks]);
+		reply->n_disks += g->rc == 0;
+	}
+}
+
 int handle_disks(struct rpc_request *r)
 {
 	const Terrane__Node__DisksRequest *q = rpc_body(r);
 	Terrane__Node__DisksResponse *reply = rpc_reply_body(r);
 	struct node *n = r->service;
-	struct node_disks *set = &n->disks;
-	if (q->disk != 0 && node_disk_find(set, q->disk) == NULL)
+	const struct node_disks_options *o = &n->options->disks;
+	if (q->disk != 0 && node_part_of(n, q->disk) == NULL)
 		return rpc_fail(r, -ENODEV, "this node has no disk %llu",
 				(unsigned long long)q->disk);
-	reply->cluster_high = set->options.cluster[0];
-	reply->cluster_low = set->options.cluster[1];
-	reply->node = set->options.node;
-	reply->disks = rpc_alloc(r, (set->count + 1) * sizeof(reply->disks[0]));
+	reply->cluster_high = o->cluster[0];
+	reply->cluster_low = o->cluster[1];
+	reply->node = o->node;
+	reply->disks = rpc_alloc(r, (o->disk_count + 1) * sizeof(reply->disks[0]));
 	if (reply->disks == NULL)
 		return -ENOMEM;
 	int rc = 0;
-	for (size_t i = 0; i < set->count && rc == 0; i++) {
-		struct node_disk *d = &set->disks[i];
-		assert(d->spec->disk != 0 && d->owner == set);
-		if (q->disk != 0 && d->spec->disk != q->disk)
+	for (unsigned i = 0; i < n->part_count && rc == 0; i++) {
+		struct describing g = {.r = r, .part = &n->parts[i]};
+		if (q->disk != 0 && node_part_of(n, q->disk) != g.part)
 			continue;
-		rc = disk_info(r, d, &reply->disks[reply->n_disks]);
-		reply->n_disks += rc == 0;
+		rc = node_part_call(g.part, describe_part, &g);
+		rc = rc != 0 ? rc : g.rc;
 	}
 	return rc;
 }
@@ -154,7 +176,7 @@ int handle_control(struct rpc_request *r)
 	const Terrane__Node__ControlRequest *q = rpc_body(r);
 	Terrane__Node__ControlResponse *reply = rpc_reply_body(r);
 	struct node *n = r->service;
-	struct node_disk *d = node_disk_find(&n->disks, q->disk);
+	struct node_disk *d = node_disk_find(&node_part_here(n)->disks, q->disk);
 	enum store_state state;
 	struct store_info info;
 	if (d == NULL)

@@ -6,6 +6,7 @@
  *   service_chunks.c  requests that change or describe chunks; reservations
  *   service_get.c     reads
  *   service_disks.c   requests about disks and pools
+ *   service_parts.c   the parts of a node on several loops
  *   metrics.c         metrics and health
  */
 #ifndef NODE_SERVICE_IMPL_H
@@ -13,15 +14,65 @@
 
 #include "node/service.h"
 #include "rpc/server.h"
+#include "rt/call.h"
 #include "rt/pool.h"
 
-struct node {
+/*
+ * What one loop of the node holds: its share of the disks, and a server for its share of the connections. A fiber of
+ * the loop opens and closes it (part_main). Only `branch` is for other loops, too.
+ */
+struct node_part {
+	struct node *node;
+	struct rpc_branch *branch; /* where requests for the part's disks run, and the part's server */
+	struct rt_port *team;     /* where part_main runs */
 	struct node_disks disks;
+	struct node_disk_spec *specs; /* the part's share of the node's */
+	bool stop;
+	struct rt_cond stopping;
+	struct rt_msg opened;
+	int rc; /* result of part_main; for the first loop once `ended` is set */
+
+	/* For the first loop: */
+	bool serving; /* `opened` arrived */
+	bool ended;   /* part_main has returned */
+};
+
+/* A node. All but its parts is constant while it serves, or has a lock (rt/README.md, rule 14). */
+struct node {
+	const struct node_serve_options *options;
 	struct rt_pool pool;
-	struct rpc_server *server;
+	struct rt_budget receiving;
+	struct node_part *parts; /* the server of the first listens */
+	unsigned part_count;
+	struct rpc_branch *branches; /* one for each part */
+	struct rt_port own;          /* the team of a node without one: this loop */
+	struct rt_group hosts;       /* fibers of part_host; on the first loop, as are the next two */
+	struct rt_cond changed;      /* a part serves or has ended */
+	bool stopped;                /* all parts were told to stop */
 	/* limit in bytes for the payload of one disk's reads, and as much for its writes */
 	uint64_t held_max;
 };
+
+/* Returns the part of the calling loop. */
+struct node_part *node_part_here(struct node *n);
+/* Returns the part that has the disk; NULL: the node has no such disk. On any loop. */
+struct node_part *node_part_of(struct node *n, uint64_t disk);
+/* Runs fn(arg) on the loop of a part; errors of rt_call. */
+int node_part_call(struct node_part *p, void (*fn)(void *), void *arg);
+
+/* --- service_parts.c: the parts of a node on the loops of its team ------------------------------ */
+
+extern const struct rpc_method node_methods[];
+extern const size_t node_method_count;
+
+/* Opens the parts, and waits until all serve. After an error node_parts_end is still due. */
+int node_parts_start(struct node *n);
+/* Stops the servers of all parts, with the time of grace of the options for running requests. */
+void node_parts_stop(struct node *n);
+/* Closes all parts and frees them. */
+void node_parts_end(struct node *n);
+/* Returns the port where a request is handled: that of its disk's part. */
+struct rt_port *node_home(struct rpc_request *r);
 
 /* A request that runs and the disk that it uses. */
 struct work {

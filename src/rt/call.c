@@ -154,12 +154,6 @@ int rt_call(struct rt_port *p, const char *name, void (*fn)(void *), void *arg)
 	int rc = fiber_check();
 	if (rc != 0)
 		return rc;
-	if (rt_on_loop(p->loop)) {
-		if (p->closed)
-			return -ESHUTDOWN;
-		fn(arg);
-		return 0;
-	}
 	struct call c = {
 		.start = {.fn = call_start},
 		.done = {.fn = call_done},
@@ -175,7 +169,10 @@ int rt_call(struct rt_port *p, const char *name, void (*fn)(void *), void *arg)
 		/* Stands until the start message ran: a crash may come before. */
 		.rc = -ECANCELED,
 	};
-	rt_post(p->loop, &c.start);
+	if (rt_on_loop(p->loop))
+		call_start(&c.start);
+	else
+		rt_post(p->loop, &c.start);
 	/* The fiber of the call has the deadline. */
 	(void)fiber_park_until(RT_NEVER, PARK_INTERRUPTIBLE, call_abort, &c);
 	assert(c.worker == NULL);

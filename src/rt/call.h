@@ -35,13 +35,12 @@ struct rt_port {
 /* Initializes a port of a loop. Its memory must outlive the calls. */
 void rt_port_init(struct rt_port *p, struct rt_loop *loop);
 
-/* Refuses further calls of other loops, and joins those that run (rt_group_join). On the loop of the port. */
+/* Refuses further calls, and joins those that run (rt_group_join). On the loop of the port. */
 void rt_port_close(struct rt_port *p);
 
 /*
  * Runs fn(arg) in a fiber of the port's loop, and waits until fn has returned. The fiber has the caller's deadline,
- * context and shield. A cancelled caller cancels it, and waits on. On the loop of the port, fn runs in the calling
- * fiber.
+ * context and shield. A cancelled caller cancels it, and waits on. The caller may be on the loop of the port.
  *
  * Returns 0 if fn was run. After an error fn was not and will not be run: -ECANCELED, -ETIME: the caller is
  * cancelled or late; -ESHUTDOWN: the port is closed; -EAGAIN: too many fibers; -ENOMEM.

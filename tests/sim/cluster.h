@@ -38,6 +38,7 @@
 #define NODES_MAX 24 /* largest number of nodes, including replacements of lost nodes */
 #define DISKS_MAX 2  /* largest number of disks of one node */
 #define MEMBERS 3    /* number of member disks of a pool */
+#define LOOPS_MAX 4  /* largest number of loops of one node */
 #define SERVERS_MAX 2
 #define JANITORS_MAX 2
 #define CLIENTS_MAX 3
@@ -70,6 +71,7 @@ struct plan {
 	unsigned racks, nodes, disks; /* racks, nodes, and disks of each node */
 	bool pools;                   /* the only disk of each node is a pool 2+1 */
 	bool spares;                  /* each pool has a spare drive */
+	unsigned loops[NODES_MAX];    /* loops of each node */
 	unsigned flash_racks;         /* racks in which the second disk of each node is flash */
 	unsigned servers, janitors, clients;
 	unsigned rounds;

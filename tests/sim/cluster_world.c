@@ -11,6 +11,7 @@
 #include "meta/service.h"
 #include "node/service.h"
 #include "roles/node_beat.h"
+#include "rt/call.h"
 #include "rt/file.h"
 
 #define META_PORT 7100U
@@ -51,6 +52,15 @@ static void flash_draw(struct plan *p, uint64_t seed)
 	p->disks = DISKS_MAX;
 	p->rack_lost = false;
 	p->flash_racks = rng_chance(&r, 0.5) ? p->racks : 4 + (unsigned)rng_below(&r, p->racks - 3);
+}
+
+/* Draws the loops of each node from a generator of its own, so that they change no other part of the plan. */
+static void loops_draw(struct plan *p, uint64_t seed)
+{
+	struct rng r;
+	rng_init(&r, mix_u64(seed ^ 0x6c6f6f7073ULL));
+	for (unsigned i = 0; i < NODES_MAX; i++)
+		p->loops[i] = 1 + (unsigned)rng_below(&r, LOOPS_MAX);
 }
 
 void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
@@ -102,6 +112,7 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 		p->absences = p->rack_lost = false;
 	}
 	flash_draw(p, in->seed);
+	loops_draw(p, in->seed);
 	p->ops_off = in->ops_off;
 	if (in->clients > 0)
 		p->clients = (unsigned)min_u64(p->clients, in->clients);
@@ -272,7 +283,15 @@ static int serve_node(struct node_place *n)
 				       .ready = node_ready,
 				       .ended = node_ended,
 				       .ctx = &run};
-	return node_serve(&o);
+	struct rt_team team;
+	int rc = rt_team_open(&team, p->loops[n->index]);
+	if (rc != 0)
+		return rc;
+	o.team = &team;
+	o.first_loop = n->index;
+	rc = node_serve(&o);
+	rt_team_close(&team);
+	return rc;
 }
 
 static void node_main(void *arg)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "rt/call.h"
 #include "rt/file.h"
 #include "rt/pool.h"
 #include "rt/rt.h"
@@ -86,7 +87,15 @@ static void fixture_serve(void *arg)
 	struct node_fixture *fx = arg;
 	fx->options.ready = fixture_ready;
 	fx->options.ended = fixture_ending;
-	fx->served = node_serve(&fx->options);
+	struct rt_team team;
+	fx->served = rt_team_open(&team, fx->loops > 0 ? fx->loops : 1);
+	if (fx->served == 0) {
+		fx->options.team = &team;
+		/* Most tests use the first disk: it is not on the loop that listens. */
+		fx->options.first_loop = 1;
+		fx->served = node_serve(&fx->options);
+		rt_team_close(&team);
+	}
 	fx->ended = true;
 	rt_cond_broadcast(&fx->ready_or_ended);
 }
@@ -127,11 +136,13 @@ void fixture_stop(struct node_fixture *fx)
 /* The fixtures of stores take a body without an argument. */
 static void (*fixture_body)(struct node_fixture *fx);
 static const char *fixture_listen;
+static unsigned fixture_loops;
 
 static void fixture_in_dir(const char *path)
 {
 	struct node_fixture fx;
 	fixture_init(&fx, path, fixture_listen);
+	fx.loops = fixture_loops;
 	fixture_make_folders(&fx);
 	CHECK_EQ(fixture_start(&fx), 0);
 	fixture_body(&fx);
@@ -139,9 +150,11 @@ static void fixture_in_dir(const char *path)
 	CHECK_EQ(fx.served, -ECANCELED);
 }
 
-void node_fixture_run(enum fixture_world world, void (*body)(struct node_fixture *fx))
+static void fixture_run_on(enum fixture_world world, unsigned loops,
+			   void (*body)(struct node_fixture *fx))
 {
 	fixture_body = body;
+	fixture_loops = loops;
 	fixture_listen = world == FIXTURE_REAL ? "127.0.0.1:0" : "n1:7000";
 	if (world == FIXTURE_REAL)
 		fixture_in_real_dir(fixture_in_dir);
@@ -149,10 +162,17 @@ void node_fixture_run(enum fixture_world world, void (*body)(struct node_fixture
 		fixture_in_sim_dir(1, fixture_in_dir);
 }
 
+void node_fixture_run(enum fixture_world world, void (*body)(struct node_fixture *fx))
+{
+	fixture_run_on(world, 1, body);
+}
+
 void node_fixture_run_everywhere(void (*body)(struct node_fixture *fx))
 {
-	node_fixture_run(FIXTURE_SIM, body);
-	node_fixture_run(FIXTURE_REAL, body);
+	for (unsigned loops = 1; loops <= 3; loops += 2) {
+		fixture_run_on(FIXTURE_SIM, loops, body);
+		fixture_run_on(FIXTURE_REAL, loops, body);
+	}
 }
 
 /* --- texts ------------------------------------------------------------------------------------ */

@@ -33,6 +33,7 @@ struct node_fixture {
 	struct node_folder folders[FIXTURE_FOLDERS];
 	struct node_disk_spec specs[FIXTURE_DISKS];
 	struct node_serve_options options;
+	unsigned loops; /* loops of the node */
 	struct rt_fiber *server;
 	struct rt_cond ready_or_ended;
 	struct node *node; /* the running node; NULL: no node runs */
@@ -45,7 +46,7 @@ struct node_fixture {
 	void *arg; /* argument of the test's body */
 };
 
-/* Runs the body with a running node. */
+/* Runs the body with a running node on one loop; everywhere: in both worlds, on one loop and on three. */
 void node_fixture_run(enum fixture_world world, void (*body)(struct node_fixture *fx));
 void node_fixture_run_everywhere(void (*body)(struct node_fixture *fx));
 

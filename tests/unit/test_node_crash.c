@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "node_fixture.h"
+#include "rt/call.h"
 #include "rt/file.h"
 #include "rt/pool.h"
 #include "rt/sim.h"
@@ -29,6 +30,7 @@ struct crash {
 	struct sim_node *server;
 	struct sim_node *client;
 	bool pool;
+	unsigned loops; /* of the node; its disk is on the last, its listener on the first */
 	bool done;
 	bool checked;
 	uint64_t seed;
@@ -65,7 +67,13 @@ static void server_main(void *arg)
 		if (rc != 0 && rc != -EEXIST)
 			return;
 	}
+	struct rt_team team;
+	if (rt_team_open(&team, c->loops) != 0)
+		return;
+	o.team = &team;
+	o.first_loop = c->loops - 1;
 	(void)node_serve(&o);
+	rt_team_close(&team);
 }
 
 /* --- the client ------------------------------------------------------------------------------- */
@@ -203,10 +211,10 @@ static bool client_ended(void *arg)
 
 /* --- the sweep -------------------------------------------------------------------------------- */
 
-static bool crash_once(uint64_t nth, bool pool, bool power)
+static bool crash_once(uint64_t nth, bool pool, unsigned loops, bool power)
 {
 	struct sim_config config;
-	struct crash c = {.pool = pool};
+	struct crash c = {.pool = pool, .loops = loops};
 	sim_config_init(&config, 1000 + nth, 0);
 	c.sim = sim_open(&config);
 	CHECK(c.sim != NULL);
@@ -217,8 +225,8 @@ static bool crash_once(uint64_t nth, bool pool, bool power)
 	sim_node_start(c.client, client_main, &c);
 	sim_node_crash_at(c.server, nth, power);
 	if (!sim_run_until(c.sim, client_ended, &c, 3600 * NS_PER_S)) {
-		fprintf(stderr, "stuck: nth %llu pool %d power %d\n", (unsigned long long)nth, pool,
-			power);
+		fprintf(stderr, "stuck: nth %llu pool %d loops %u power %d\n",
+			(unsigned long long)nth, pool, loops, power);
 		sim_trace_print(c.sim, stderr, 60);
 		abort();
 	}
@@ -234,11 +242,11 @@ static bool crash_once(uint64_t nth, bool pool, bool power)
 	return crashed;
 }
 
-static void sweep(bool pool)
+static void sweep(bool pool, unsigned loops)
 {
 	for (int power = 0; power < 2; power++) {
 		uint64_t nth = 1;
-		while (crash_once(nth, pool, power == 1))
+		while (crash_once(nth, pool, loops, power == 1))
 			nth++;
 		CHECK(nth > 100);
 	}
@@ -247,13 +255,15 @@ static void sweep(bool pool)
 static void a_node_that_crashes_at_any_wait_loses_no_acknowledged_change(void **state)
 {
 	(void)state;
-	sweep(false);
+	sweep(false, 1);
+	sweep(false, 3);
 }
 
 static void a_pool_that_crashes_at_any_wait_loses_no_acknowledged_change(void **state)
 {
 	(void)state;
-	sweep(true);
+	sweep(true, 1);
+	sweep(true, 2);
 }
 
 int main(void)

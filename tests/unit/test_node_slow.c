@@ -110,7 +110,7 @@ static void check_bounds(struct node_fixture *fx)
 	struct buf_stats mem;
 	struct rpc_server_stats rpc;
 	buf_pool_stats(&n->pool.bufs, &mem);
-	rpc_server_stats(n->server, &rpc);
+	rpc_server_stats(n->branches[0].server, &rpc);
 	CHECK(mem.peak_bytes <= mem.limit_bytes);
 	CHECK(mem.in_use_bytes + mem.cached_bytes <= mem.limit_bytes);
 	CHECK(rpc.incoming_peak_bytes <= mem.limit_bytes / 2);

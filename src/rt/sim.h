@@ -74,6 +74,7 @@ struct sim_config {
 	uint64_t restart_min_ns;      /* range of the time until a crashed process restarts */
 	uint64_t restart_max_ns;
 	uint64_t net_latency_ns;  /* latency of a packet, without jitter */
+	bool net_steady;          /* packets have no jitter, so that a test can count round trips */
 	uint64_t disk_latency_ns; /* latency of one read, write or sync */
 	uint64_t disk_ns_per_mib;
 	FILE *trace; /* file to which every event is written as a line; may be NULL */

@@ -201,6 +201,7 @@ struct cluster_plan {
 	uint64_t disk_bytes; /* size of each disk in bytes; 0: DISK_BYTES */
 	unsigned flash_nodes;
 	uint64_t storm; /* seed of the faults; 0: no faults */
+	bool steady;
 };
 
 /* The faults of a storm: none of them loses a stored byte permanently. */
@@ -241,6 +242,12 @@ static void run(const struct cluster_plan *plan, void (*body)(struct client_fixt
 	sim_config_init(&fx->config, plan->storm != 0 ? plan->storm : 7, plan->storm != 0 ? 1 : 0);
 	if (plan->storm != 0)
 		storm_faults(&fx->config);
+	if (plan->steady) {
+		fx->config.net_steady = true;
+		fx->config.net_latency_ns = FIXTURE_TRIP_NS / 2;
+		fx->config.disk_latency_ns = 1000;
+		fx->config.disk_ns_per_mib = 1000;
+	}
 	fx->sim = sim_open(&fx->config);
 	CHECK(fx->sim != NULL);
 	if (plan->meta) {
@@ -332,6 +339,11 @@ void fixture_run_faulty(unsigned nodes, void (*body)(struct client_fixture *fx))
 		&(struct cluster_plan){
 			.nodes = nodes, .disks = 1, .meta = true, .kv_timeout_ns = 200 * NS_PER_MS},
 		body);
+}
+
+void fixture_run_steady(unsigned nodes, void (*body)(struct client_fixture *fx))
+{
+	run(&(struct cluster_plan){.nodes = nodes, .disks = 1, .meta = true, .steady = true}, body);
 }
 
 void fixture_run_storm(unsigned nodes, uint64_t seed, void (*body)(struct client_fixture *fx))

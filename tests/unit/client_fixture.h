@@ -95,6 +95,13 @@ void fixture_run_media(unsigned nodes, unsigned flash_nodes, uint64_t disk_bytes
 /* Like fixture_run_all; also lets calls of the metadata store fail: fx->kv. */
 void fixture_run_faulty(unsigned nodes, void (*body)(struct client_fixture *fx));
 /*
+ * Like fixture_run_all; also gives every packet the same latency, half of FIXTURE_TRIP_NS, and
+ * makes the disks much faster: so the duration of a call divided by FIXTURE_TRIP_NS is the number
+ * of its sequential round trips.
+ */
+#define FIXTURE_TRIP_NS (100 * NS_PER_MS)
+void fixture_run_steady(unsigned nodes, void (*body)(struct client_fixture *fx));
+/*
  * Like fixture_run_all; also injects faults of the network, processes and disks, drawn from the
  * seed. The metadata server and the client get no faults, and no stored byte is lost permanently.
  * fixture_quiet ends the faults.

@@ -143,6 +143,8 @@ bool net_is_dark(const struct sim_net *net, const struct sim_node *n)
 uint64_t net_latency_ns(struct sim_net *net, bool local)
 {
 	uint64_t latency = local ? LOCAL_LATENCY_NS : net->sim->config.net_latency_ns;
+	if (net->sim->config.net_steady)
+		return latency;
 	return sim_between(net->sim, latency, latency + latency / 2);
 }
 

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Counts the sequential round trips of the client's operations. Every packet takes the same time, and disks and
+ * processors take next to none, so the duration of an operation is a multiple of FIXTURE_TRIP_NS. Requests that are
+ * sent at the same time count once. Making a connection takes a round trip, which is not counted: a fresh client
+ * connects to the metadata server, then to all nodes at once.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+
+#include "client_fixture.h"
+
+#define SMALL_BYTES (20 * KIB)
+#define CONNECTS 2 /* round trips that a fresh client takes to make its connections */
+
+/* Returns the round trips since the time start_ns. */
+static uint64_t trips_since(uint64_t start_ns)
+{
+	uint64_t ns = rt_now_ns() - start_ns;
+	/* The time of disks and queues must not add up to a round trip. */
+	CHECK(ns % FIXTURE_TRIP_NS < FIXTURE_TRIP_NS / 2);
+	return ns / FIXTURE_TRIP_NS;
+}
+
+static struct engine *open_engine(struct client_fixture *fx)
+{
+	struct engine *e;
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){0}, &e), 0);
+	return e;
+}
+
+static int file_write(struct engine *e, const char *path, uint64_t len)
+{
+	static uint8_t bytes[SMALL_BYTES];
+	struct call c;
+	struct efile *f;
+	CHECK(len <= sizeof(bytes));
+	fixture_fill(1, 0, bytes, len);
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	int rc = engine_create(&c, path, 0, NULL, &f);
+	struct iovec iov = {bytes, len};
+	if (rc == 0 && len > 0)
+		rc = engine_append(&c, f, &iov, 1, NULL);
+	if (rc == 0)
+		rc = engine_file_close(&c, f);
+	return rc;
+}
+
+static void file_read(struct engine *e, const char *path)
+{
+	static uint8_t bytes[SMALL_BYTES];
+	struct call c;
+	struct efile *f;
+	uint32_t crc;
+	struct iovec iov = {bytes, SMALL_BYTES};
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	CHECK_EQ(engine_file_open(&c, path, &f), 0);
+	CHECK_EQ(engine_preadv(&c, f, &iov, 1, 0, &crc), SMALL_BYTES);
+	CHECK(fixture_same(1, 0, bytes, SMALL_BYTES));
+	CHECK_EQ(engine_file_close(&c, f), 0);
+}
+
+/* Opens a client that is connected to all nodes and has written a file to /d. */
+static struct engine *open_warm(struct client_fixture *fx)
+{
+	struct engine *e = open_engine(fx);
+	struct call c;
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	CHECK_EQ(engine_mkdir(&c, "/d", 0), 0);
+	CHECK_EQ(file_write(e, "/d/first", SMALL_BYTES), 0);
+	return e;
+}
+
+static void warm_write_body(struct client_fixture *fx)
+{
+	struct engine *e = open_warm(fx);
+	for (int i = 0; i < 3; i++) {
+		char path[16];
+		snprintf(path, sizeof(path), "/d/f%d", i);
+		uint64_t start_ns = rt_now_ns();
+		CHECK_EQ(file_write(e, path, SMALL_BYTES), 0);
+		CHECK_EQ(trips_since(start_ns), 3);
+	}
+	engine_close(e);
+}
+
+static void a_small_file_takes_a_warm_client_three_trips(void **state)
+{
+	(void)state;
+	fixture_run_steady(6, warm_write_body);
+}
+
+static void fresh_write_body(struct client_fixture *fx)
+{
+	engine_close(open_warm(fx));
+	uint64_t start_ns = rt_now_ns();
+	struct engine *e = open_engine(fx);
+	CHECK_EQ(file_write(e, "/d/file", SMALL_BYTES), 0);
+	CHECK_EQ(trips_since(start_ns), 6 + CONNECTS);
+	engine_close(e);
+}
+
+static void a_small_file_takes_a_fresh_process_six_trips(void **state)
+{
+	(void)state;
+	fixture_run_steady(6, fresh_write_body);
+}
+
+static void read_body(struct client_fixture *fx)
+{
+	engine_close(open_warm(fx));
+	struct engine *e = open_engine(fx);
+	/* Connects to all nodes. */
+	CHECK_EQ(file_write(e, "/d/other", SMALL_BYTES), 0);
+	uint64_t start_ns = rt_now_ns();
+	file_read(e, "/d/first");
+	CHECK_EQ(trips_since(start_ns), 2);
+	engine_close(e);
+}
+
+static void a_cold_small_file_is_read_in_two_trips(void **state)
+{
+	(void)state;
+	fixture_run_steady(6, read_body);
+}
+
+static void empty_body(struct client_fixture *fx)
+{
+	struct engine *e = open_warm(fx);
+	uint64_t start_ns = rt_now_ns();
+	CHECK_EQ(file_write(e, "/d/empty", 0), 0);
+	CHECK_EQ(trips_since(start_ns), 2);
+	start_ns = rt_now_ns();
+	CHECK_EQ(file_write(e, "/d/empty", 0), -EEXIST);
+	CHECK_EQ(trips_since(start_ns), 1);
+	engine_close(e);
+}
+
+static void an_empty_file_is_created_in_two_trips(void **state)
+{
+	(void)state;
+	fixture_run_steady(6, empty_body);
+}
+
+static void stat_body(struct client_fixture *fx)
+{
+	struct engine *e = open_warm(fx);
+	struct call c;
+	struct terrane_stat st;
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	uint64_t start_ns = rt_now_ns();
+	CHECK_EQ(engine_stat(&c, "/d/first", &st), 0);
+	CHECK_EQ(st.size, SMALL_BYTES);
+	CHECK_EQ(trips_since(start_ns), 1);
+	engine_close(e);
+}
+
+static void a_stat_takes_one_trip(void **state)
+{
+	(void)state;
+	fixture_run_steady(6, stat_body);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_small_file_takes_a_warm_client_three_trips),
+		cmocka_unit_test(a_small_file_takes_a_fresh_process_six_trips),
+		cmocka_unit_test(a_cold_small_file_is_read_in_two_trips),
+		cmocka_unit_test(an_empty_file_is_created_in_two_trips),
+		cmocka_unit_test(a_stat_takes_one_trip),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

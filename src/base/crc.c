@@ -26,7 +26,6 @@
 
 #define CRC_POLY 0x82f63b78U
 #define CRC_ONE 0x80000000U    /* the polynomial 1 */
-#define CRC_X8 0x00800000U     /* the polynomial x^8 */
 #define CRC_STEP_MAX (1 << 30) /* ISA-L takes the length as an int */
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t len)
@@ -74,13 +73,26 @@ static uint32_t crc_multiply(uint32_t a, uint32_t b)
 	return sum;
 }
 
+/* x^(8 * 2^i) mod P: each is the square of the one before it. */
+static const uint32_t crc_powers[64] = {
+	0x00800000U, 0x00008000U, 0x82f63b78U, 0x6ea2d55cU, 0x18b8ea18U, 0x510ac59aU, 0xb82be955U,
+	0xb8fdb1e7U, 0x88e56f72U, 0x74c360a4U, 0xe4172b16U, 0x0d65762aU, 0x35d73a62U, 0x28461564U,
+	0xbf455269U, 0xe2ea32dcU, 0xfe7740e6U, 0xf946610bU, 0x3c204f8fU, 0x538586e3U, 0x59726915U,
+	0x734d5309U, 0xbc1ac763U, 0x7d0722ccU, 0xd289cabeU, 0xe94ca9bcU, 0x05b74f3fU, 0xa51e1f42U,
+	0x40000000U, 0x20000000U, 0x08000000U, 0x00800000U, 0x00008000U, 0x82f63b78U, 0x6ea2d55cU,
+	0x18b8ea18U, 0x510ac59aU, 0xb82be955U, 0xb8fdb1e7U, 0x88e56f72U, 0x74c360a4U, 0xe4172b16U,
+	0x0d65762aU, 0x35d73a62U, 0x28461564U, 0xbf455269U, 0xe2ea32dcU, 0xfe7740e6U, 0xf946610bU,
+	0x3c204f8fU, 0x538586e3U, 0x59726915U, 0x734d5309U, 0xbc1ac763U, 0x7d0722ccU, 0xd289cabeU,
+	0xe94ca9bcU, 0x05b74f3fU, 0xa51e1f42U, 0x40000000U, 0x20000000U, 0x08000000U, 0x00800000U,
+	0x00008000U,
+};
+
 uint32_t crc32c_combine(uint32_t crc1, uint32_t crc2, uint64_t len2)
 {
 	uint32_t shifted = crc1;
-	for (uint32_t power = CRC_X8; len2 != 0; len2 >>= 1) {
+	/* Many runs begin with an empty part, whose checksum is 0. */
+	for (int i = 0; shifted != 0 && len2 != 0; i++, len2 >>= 1)
 		if ((len2 & 1) != 0)
-			shifted = crc_multiply(shifted, power);
-		power = crc_multiply(power, power);
-	}
+			shifted = crc_multiply(shifted, crc_powers[i]);
 	return shifted ^ crc2;
 }

@@ -337,7 +337,10 @@ enum terrane_create_flags {
  * media, traffic and tags of o apply to the file. -EEXIST, -EISDIR, -EROFS (sealed directory),
  * -EINVAL: the encoding is invalid; -ENOSPC: fewer disks of the media accept new data than the
  * encoding needs, or the cluster has so few racks that one rack would get more chunks of a
- * block than the encoding tolerates to lose. The error text has the numbers. */
+ * block than the encoding tolerates to lose. The error text has the numbers. A sealed file gets its
+ * name when it is closed: in a directory that this client knows already, terrane_create sends no
+ * request, and a taken name (-EEXIST, -EISDIR) or a missing directory (-ENOENT) is an error of
+ * terrane_append, once the file has filled a block, or else of terrane_file_close. */
 int terrane_create(struct terrane *t, const char *path, unsigned flags, struct terrane_file **out,
 		   const struct terrane_options *o);
 
@@ -364,8 +367,8 @@ int terrane_flush(struct terrane_file *f, const struct terrane_options *o);
 
 /* Closes a file and frees f, also after an error. A file that is not a log is flushed, sealed
  * and made visible: 0 means that this is durable. After an error it is not visible (-ETIME,
- * -EHOSTUNREACH: it may become visible). Errors of terrane_append; -EEXIST: the name was taken
- * since terrane_create. */
+ * -EHOSTUNREACH: it may become visible). Errors of terrane_create and terrane_append;
+ * -EEXIST: the name is taken. */
 int terrane_file_close(struct terrane_file *f, const struct terrane_options *o);
 
 /* Frees f without making the file visible; bytes that were appended to a log stay. */

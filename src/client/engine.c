@@ -58,11 +58,44 @@ int engine_tenant(struct call *c)
 	struct meta_tenant tenant;
 	if (call_tenant(c) != 0)
 		return 0;
+	struct fabric *f = c->fabric;
+	uint64_t asked_ns = rt_now_ns(), epoch = 0;
 	struct meta_call m = call_meta(c);
-	int rc = meta_client_tenant_get(&m, 0, NULL, &tenant);
+	int rc = meta_client_tenant_own(&m, &tenant, &epoch);
 	if (rc == 0)
-		c->fabric->tenant = tenant.id;
+		f->tenant = tenant.id;
+	if (rc == 0 && epoch > f->gc_epoch) {
+		f->gc_epoch = epoch;
+		f->gc_epoch_ns = asked_ns;
+	}
 	return call_meta_fail(c, &m, rc, "cannot look up the tenant");
+}
+
+static void tenant_fiber(void *arg)
+{
+	struct call c = *(const struct call *)arg;
+	(void)engine_tenant(&c);
+}
+
+/* Gets the first map, and the tenant's number at the same time. Ignores an error of the latter: reads do not need the
+ * number, and writes look it up again. */
+static int first_requests(struct call *c, uint64_t wait_ns)
+{
+	struct rt_group g;
+	rt_group_init(&g);
+	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + wait_ns);
+	(void)rt_group_spawn(&g, "tenant", tenant_fiber, c);
+	int rc = first_map(c, wait_ns);
+	if (rc < 0)
+		rt_group_cancel(&g);
+	rt_group_join(&g);
+	rt_deadline_set(before_ns);
+	/* The server may have been started between the two requests. */
+	before_ns = rt_deadline_narrow(rt_now_ns() + wait_ns);
+	if (rc == 0)
+		(void)engine_tenant(c);
+	rt_deadline_set(before_ns);
+	return rc;
 }
 
 static int engine_connect(struct engine *e, const struct engine_options *o, char *why)
@@ -90,7 +123,7 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(e->own);
 	call_init(&c, e->fabric);
 	uint64_t wait_ns = o->connect_timeout_ns != 0 ? o->connect_timeout_ns : CONNECT_TIMEOUT_NS;
-	rc = first_map(&c, wait_ns);
+	rc = first_requests(&c, wait_ns);
 	if (rc < 0) {
 		snprintf(why, FABRIC_ERROR_MAX,
 			 "no metadata server answers at %.100s: %s. Is the "
@@ -98,10 +131,6 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 			 o->metadata, err_text(rc));
 		return rc;
 	}
-	/* Ignore an error: reads do not need the tenant's number, and writes look it up again. */
-	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + wait_ns);
-	(void)engine_tenant(&c);
-	rt_deadline_set(before_ns);
 	struct cluster_id id = e->fabric->map->id;
 	bool any = o->cluster.high == 0 && o->cluster.low == 0;
 	if (!any && (id.high != o->cluster.high || id.low != o->cluster.low)) {
@@ -208,6 +237,7 @@ void engine_close(struct engine *e)
 		fabric_fini(e->fabric);
 	}
 	rt_shield_leave();
+	dir_hints_fini(&e->hints);
 	context_unref(e->own);
 	free(e);
 }

@@ -8,6 +8,7 @@
 #include "client/block_read.h"
 #include "client/block_tier.h"
 #include "client/block_write.h"
+#include "client/dir_hint.h"
 #include "client/engine.h"
 #include "meta_api/id.h"
 #include "meta_client/meta_client.h"
@@ -27,7 +28,8 @@ struct engine {
 	const struct context *own; /* context of calls without options and of background fibers */
 	struct shape shape;        /* shape of files whose options name no encoding */
 	uint64_t block_bytes;
-	struct list logs; /* list of struct log: the logs that are open for append */
+	struct dir_hints hints; /* directories of the engine's own tenant */
+	struct list logs;       /* list of struct log: the logs that are open for append */
 	struct block_tier disks;
 	struct block_tier *tiers; /* the first tier; the disks are the last */
 };
@@ -72,12 +74,17 @@ void path_split(const char *path, struct meta_name *dir, struct meta_name *name)
 struct dir_slot {
 	uint64_t dir;
 	struct meta_name name; /* points into the path */
+	/* The metadata service was not asked: dir may be wrong unless it is the root, and the name may be taken. */
+	bool guessed;
 };
 /* Finds the slot of a path. -EINVAL for the root; errors of resolving the directory. */
 int dir_slot_find(struct call *c, const char *path, struct dir_slot *out);
 /* Finds the slot of a path whose name must not be taken. -EEXIST, -EISDIR: the name is taken
  * by a file or directory. */
 int dir_slot_find_free(struct call *c, const char *path, struct dir_slot *out);
+/* Finds the slot of a path for a file that gets its name later: without a request if the directory was looked up
+ * before. Errors of dir_slot_find, or of dir_slot_find_free if must_be_free is set. */
+int dir_slot_guess(struct call *c, const char *path, bool must_be_free, struct dir_slot *out);
 
 /* --- blocks.c --------------------------------------------------------------------------------- */
 
@@ -149,9 +156,9 @@ struct efile {
 	uint64_t dir;
 };
 
-/* Creates a sealed file (sealed_writer.c). */
-int sealed_writer_create(struct call *c, const struct dir_slot *at, unsigned flags,
-			 const struct terrane_options *o, struct efile **out);
+/* Creates a sealed file (sealed_writer.c). at: the slot of the path. */
+int sealed_writer_create(struct call *c, const char *path, const struct dir_slot *at,
+			 unsigned flags, const struct terrane_options *o, struct efile **out);
 /* Create a log, and open an existing log for append (log.c). */
 int elog_create(struct call *c, const struct dir_slot *at, unsigned flags,
 		const struct terrane_options *o, struct efile **out);

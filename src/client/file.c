@@ -379,13 +379,13 @@ int engine_create(struct call *c, const char *path, unsigned flags, const struct
 	if ((flags & ~(unsigned)(TERRANE_REPLACE | TERRANE_LOG)) != 0)
 		return call_fail(c, -EINVAL, "unknown flags");
 	struct dir_slot at;
-	/* Without TERRANE_REPLACE a taken name would fail the close: refuse it now. */
-	bool must_be_free = (flags & (TERRANE_REPLACE | TERRANE_LOG)) == 0;
-	int rc = must_be_free ? dir_slot_find_free(c, path, &at) : dir_slot_find(c, path, &at);
+	bool log = (flags & TERRANE_LOG) != 0;
+	int rc = log ? dir_slot_find(c, path, &at)
+		     : dir_slot_guess(c, path, (flags & TERRANE_REPLACE) == 0, &at);
 	if (rc < 0)
 		return rc;
-	return (flags & TERRANE_LOG) != 0 ? elog_create(c, &at, flags, o, out)
-					  : sealed_writer_create(c, &at, flags, o, out);
+	return log ? elog_create(c, &at, flags, o, out)
+		   : sealed_writer_create(c, path, &at, flags, o, out);
 }
 
 int engine_append_open(struct call *c, const char *path, const struct terrane_options *o,

@@ -36,9 +36,40 @@ static int not_in_directory(struct call *c, const char *path)
 	return call_fail(c, -ENOTDIR, "%.100s: its parent is not a directory", path);
 }
 
+/* Returns the hints that a call may use, or NULL if it is for another tenant than the engine's. */
+static struct dir_hints *call_hints(struct call *c)
+{
+	struct engine *e = call_engine(c);
+	bool own = rt_context() == e->own || strcmp(rt_context()->tenant, e->own->tenant) == 0;
+	return own ? &e->hints : NULL;
+}
+
+/* Remembers the directory of a slot that was found. */
+static void slot_remember(struct call *c, struct meta_name dir, const struct dir_slot *slot)
+{
+	struct dir_hints *hints = call_hints(c);
+	if (hints != NULL && strspn(dir.text, "/") < dir.len)
+		dir_hint_put(hints, dir, slot->dir);
+}
+
+int dir_slot_guess(struct call *c, const char *path, bool must_be_free, struct dir_slot *out)
+{
+	struct meta_name dir;
+	path_split(path, &dir, &out->name);
+	const struct dir_hints *hints = call_hints(c);
+	out->guessed = out->name.len > 0;
+	out->dir = strspn(path, "/") >= dir.len ? META_ROOT
+		   : hints != NULL              ? dir_hint_get(hints, dir)
+						: 0;
+	if (out->guessed && out->dir != 0)
+		return 0;
+	return must_be_free ? dir_slot_find_free(c, path, out) : dir_slot_find(c, path, out);
+}
+
 int dir_slot_find(struct call *c, const char *path, struct dir_slot *out)
 {
 	struct meta_name dir;
+	out->guessed = false;
 	path_split(path, &dir, &out->name);
 	if (out->name.len == 0)
 		return call_fail(c, -EINVAL, "\"%.60s\" has no file name", path);
@@ -53,6 +84,7 @@ int dir_slot_find(struct call *c, const char *path, struct dir_slot *out)
 	if (e.kind != META_DIR)
 		return not_in_directory(c, path);
 	out->dir = e.id;
+	slot_remember(c, dir, out);
 	return 0;
 }
 
@@ -60,6 +92,7 @@ int dir_slot_find_free(struct call *c, const char *path, struct dir_slot *out)
 {
 	struct meta_name dir;
 	struct meta_entry e;
+	out->guessed = false;
 	path_split(path, &dir, &out->name);
 	if (out->name.len == 0)
 		return call_fail(c, -EINVAL, "\"%.60s\" has no file name", path);
@@ -73,6 +106,7 @@ int dir_slot_find_free(struct call *c, const char *path, struct dir_slot *out)
 		return not_in_directory(c, path);
 	if (rc < 0)
 		return call_meta_fail(c, &m, rc, path);
+	slot_remember(c, dir, out);
 	if (e.id == 0)
 		return 0;
 	if (e.kind == META_DIR)

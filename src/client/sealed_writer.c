@@ -46,6 +46,8 @@ struct sealed_writer {
 	/* context of the block jobs: that of the call that created the file */
 	const struct context *context;
 	struct meta_name name;
+	/* path of a file whose slot was guessed; NULL: the metadata service has confirmed the slot */
+	char *guessed;
 	unsigned flags;
 	struct shape shape; /* shape of the blocks of appends that name no encoding */
 	uint64_t block_bytes;
@@ -165,6 +167,22 @@ static void fill_free(struct sealed_writer *w)
 	w->gate_bytes = 0;
 }
 
+/* Asks the metadata service for the slot of the file if it was guessed. Errors of dir_slot_find_free. */
+static int slot_confirm(struct call *c, struct sealed_writer *w)
+{
+	if (w->guessed == NULL)
+		return 0;
+	struct dir_slot at;
+	int rc = (w->flags & TERRANE_REPLACE) != 0 ? dir_slot_find(c, w->guessed, &at)
+						   : dir_slot_find_free(c, w->guessed, &at);
+	if (rc < 0)
+		return rc;
+	w->base.dir = at.dir;
+	free(w->guessed);
+	w->guessed = NULL;
+	return 0;
+}
+
 static int record_create(struct call *c, struct sealed_writer *w)
 {
 	if (w->record_created)
@@ -211,6 +229,9 @@ static int fill_send(struct call *c, struct sealed_writer *w)
 		rc = rt_cond_wait(&w->change);
 	if (rc == 0)
 		rc = sealed_writer_check(w, c);
+	/* Refuse a taken name before more than the first block of the file was taken over. */
+	if (rc == 0)
+		rc = slot_confirm(c, w);
 	if (rc == 0 && w->count > 0)
 		rc = record_create(c, w);
 	if (rc == 0 && w->record_created)
@@ -453,6 +474,21 @@ static unsigned meta_flags(const struct sealed_writer *w)
 	return (w->flags & TERRANE_REPLACE) != 0 ? META_OVERWRITE : 0;
 }
 
+/* Creates the file in its directory. -ESTALE: the directory was guessed, and the path leads to another one. */
+static int create_once(struct meta_call *m, const struct sealed_writer *w,
+		       const struct meta_create *file)
+{
+	struct meta_name dir, name;
+	int result = 0, rc;
+	if (w->guessed != NULL && w->base.dir != META_ROOT) {
+		path_split(w->guessed, &dir, &name);
+		rc = meta_client_create_at(m, w->base.dir, dir, file, meta_flags(w), &result);
+	} else {
+		rc = meta_client_create(m, w->base.dir, file, 1, meta_flags(w), &result);
+	}
+	return rc == 0 ? result : rc;
+}
+
 /* Creates the file with its name in one transaction; block: committed with it, NULL: all are
  * committed. */
 static int publish_small(struct call *c, struct sealed_writer *w, const struct meta_block *block)
@@ -470,11 +506,20 @@ static int publish_small(struct call *c, struct sealed_writer *w, const struct m
 		.mtime_ns = rt_wall_ns(),
 		.block = block,
 	};
-	int result = 0;
 	struct meta_call m = call_meta(c);
-	int rc = meta_client_create(&m, w->base.dir, &file, 1, meta_flags(w), &result);
-	if (rc == 0)
-		rc = result;
+	int rc = create_once(&m, w, &file);
+	if (rc == -ESTALE && w->guessed != NULL) {
+		rc = slot_confirm(c, w);
+		if (rc < 0)
+			return rc;
+		rc = create_once(&m, w, &file);
+	}
+	if (rc == -EEXIST && w->guessed != NULL) {
+		/* The lookup that create left out tells by what the name is taken. */
+		int found = slot_confirm(c, w);
+		if (found == -EEXIST || found == -EISDIR)
+			return found;
+	}
 	return call_meta_fail(c, &m, rc, w->name_text);
 }
 
@@ -543,6 +588,7 @@ static void sealed_writer_discard(struct efile *f)
 	rt_shield_leave();
 	fill_free(w);
 	context_unref(w->context);
+	free(w->guessed);
 	free(w->pieces);
 	free(w);
 }
@@ -594,8 +640,8 @@ static const struct efile_ops sealed_writer_ops = {
 
 /* --- creating --------------------------------------------------------------------------------- */
 
-int sealed_writer_create(struct call *c, const struct dir_slot *at, unsigned flags,
-			 const struct terrane_options *o, struct efile **out)
+int sealed_writer_create(struct call *c, const char *path, const struct dir_slot *at,
+			 unsigned flags, const struct terrane_options *o, struct efile **out)
 {
 	struct sealed_writer *w = calloc(1, sizeof(*w));
 	if (w == NULL)
@@ -613,9 +659,13 @@ int sealed_writer_create(struct call *c, const struct dir_slot *at, unsigned fla
 		rc = engine_block_bytes(c, o, &w->block_bytes);
 	if (rc == 0)
 		rc = call_room(c, &w->shape);
+	w->guessed = at->guessed ? strdup(path) : NULL;
+	if (rc == 0 && at->guessed && w->guessed == NULL)
+		rc = -ENOMEM;
 	if (rc == 0)
 		rc = context_of_dir(&w->context, rt_context(), at->dir);
 	if (rc < 0) {
+		free(w->guessed);
 		free(w);
 		return rc;
 	}

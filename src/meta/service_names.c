@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "meta/gc.h"
 #include "meta/service_impl.h"
 #include "rt/rt.h"
 
@@ -52,6 +53,9 @@ int ms_handle_tenant_get(struct rpc_request *r)
 	int rc = own ? ms_enter(r, &ctx) : ms_system(r);
 	if (rc < 0)
 		return rc;
+	/* A client that has just started needs the epoch to write chunks beside their allocation. */
+	if (own && meta_gc_epoch(ms_meta(r), &p->gc_epoch) < 0)
+		p->gc_epoch = 0;
 	if (own || q->id != 0)
 		rc = meta_tenant_get(ms_meta(r), own ? ctx.tenant : q->id, &t);
 	else
@@ -272,6 +276,18 @@ static int create_reply(struct rpc_request *r, const int *results, size_t n)
 	return 0;
 }
 
+/* Compares the directory of a create with its path. -ESTALE: the path does not lead to the directory now. */
+static int create_path_check(struct rpc_request *r, const struct meta_ctx *ctx,
+			     const Terrane__Meta__CreateRequest *q)
+{
+	struct meta_entry e = {0};
+	int rc = q->path[0] == '\0' ? 0 : ms_resolve(r, ctx, META_ROOT, meta_name(q->path), &e);
+	if (q->path[0] == '\0' || (rc == 0 && e.kind == META_DIR && e.id == q->dir))
+		return 0;
+	bool elsewhere = rc == 0 || rc == -ENOENT || rc == -ENOTDIR;
+	return elsewhere ? rpc_fail(r, -ESTALE, "the path leads to another directory") : rc;
+}
+
 int ms_handle_create(struct rpc_request *r)
 {
 	const Terrane__Meta__CreateRequest *q = rpc_body(r);
@@ -289,6 +305,8 @@ int ms_handle_create(struct rpc_request *r)
 	for (size_t i = 0; rc == 0 && i < q->n_files; i++)
 		if (files[i].block != NULL)
 			rc = ms_admit(r, &ctx, SERVICE_BLOCK, files[i].block->id, 1);
+	if (rc == 0)
+		rc = create_path_check(r, &ctx, q);
 	if (rc == 0)
 		rc = meta_create(ms_meta(r), &ctx, q->dir, files, q->n_files, q->flags, results);
 	return rc < 0 ? ms_end(r, rc) : create_reply(r, results, q->n_files);

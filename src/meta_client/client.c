@@ -156,15 +156,17 @@ struct attempt {
 };
 
 /*
- * Returns whether a server could still execute an earlier copy of the request after another server has refused a
- * later copy, because the state that caused the refusal has changed. This cannot happen to creates, which store a
- * refusal first (name_create.c), nor to changes of files and blocks: their requests name the state that they
- * expect.
+ * Returns whether an earlier copy of the request may have been executed, or could still be executed by another server,
+ * although a server has refused a later copy with rc, because the state that caused the refusal has changed. This
+ * cannot happen to creates, which store a refusal first (name_create.c), nor to changes of files and blocks: their
+ * requests name the state that they expect. Except that a create whose path leads to another directory now (-ESTALE)
+ * may have been executed when the path still led to its directory.
  */
-static bool may_run_late(const struct rpc_type *t)
+static bool may_run_late(const struct rpc_type *t, int rc)
 {
-	return t == &meta_type_rename || t == &meta_type_move || t == &meta_type_link ||
-	       t == &meta_type_remove || t == &meta_type_rmdir;
+	return (t == &meta_type_create && rc == -ESTALE) || t == &meta_type_rename ||
+	       t == &meta_type_move || t == &meta_type_link || t == &meta_type_remove ||
+	       t == &meta_type_rmdir;
 }
 
 /* Returns whether the service executed or refused the request, so that rc is its result. */
@@ -185,7 +187,7 @@ static int try_once(struct attempt *a, enum next_step *v)
 	int rc = rpc_call(c->channels[c->current], &call, a->reply);
 	*v = rc == 0 ? STEP_RETURN : classify(rc, a->reply, a->tries);
 	if (*v == STEP_RETURN && is_service_result(rc, a->reply))
-		a->doubt = a->refused = rc < 0 && a->doubt && may_run_late(a->type);
+		a->doubt = a->refused = rc < 0 && a->doubt && may_run_late(a->type, rc);
 	/* with STEP_WAIT, the server was busy and has changed nothing */
 	else if (*v == STEP_NEXT_SERVER)
 		a->doubt = a->doubt || a->reply->maybe_executed;

@@ -99,6 +99,8 @@ int meta_client_tenant_create(struct meta_call *c, const struct meta_tenant *t);
  * the caller's tenant. */
 int meta_client_tenant_get(struct meta_call *c, uint32_t id, const char *name,
 			   struct meta_tenant *out);
+/* Reads the record of the caller's tenant, and the epoch of the collector (0: the server could not read it). */
+int meta_client_tenant_own(struct meta_call *c, struct meta_tenant *out, uint64_t *gc_epoch);
 int meta_client_tenant_set_quota(struct meta_call *c, uint32_t id, uint64_t quota_bytes);
 int64_t meta_client_tenant_list(struct meta_call *c, uint32_t after, struct meta_tenant *out,
 				size_t max);
@@ -119,6 +121,10 @@ int meta_client_list(struct meta_call *c, uint64_t dir, const struct meta_cursor
 int meta_client_mkdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id);
 int meta_client_create(struct meta_call *c, uint64_t dir, const struct meta_create *files, size_t n,
 		       unsigned flags, int *results);
+/* Does meta_create if the path from the root leads to dir. -ESTALE: it leads to another directory or to none, and
+ * nothing was created. */
+int meta_client_create_at(struct meta_call *c, uint64_t dir, struct meta_name path,
+			  const struct meta_create *file, unsigned flags, int *result);
 int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name,
 		     const struct meta_naming *as);
 /* Removes the name if it leads to id. If id is 0, looks the id up first, and removes the object that the name

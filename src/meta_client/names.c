@@ -31,19 +31,33 @@ int meta_client_tenant_create(struct meta_call *c, const struct meta_tenant *t)
 	return mc_call_status(c, &meta_type_tenant_create, &q.base);
 }
 
+static int tenant_get(struct meta_call *c, const Terrane__Meta__TenantGetRequest *q,
+		      struct meta_tenant *out, uint64_t *gc_epoch)
+{
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = mc_call(c, &meta_type_tenant_get, &q->base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__TenantGetResponse *p = reply.message;
+	*gc_epoch = p->gc_epoch;
+	return mc_response_error(c, tenant_from_wire(p->tenant, out));
+}
+
 int meta_client_tenant_get(struct meta_call *c, uint32_t id, const char *name,
 			   struct meta_tenant *out)
 {
 	Terrane__Meta__TenantGetRequest q = TERRANE__META__TENANT_GET_REQUEST__INIT;
+	uint64_t unused;
 	q.id = id;
 	if (name != NULL)
 		q.name = (char *)name;
-	AUTO_REPLY struct rpc_reply reply;
-	int rc = mc_call(c, &meta_type_tenant_get, &q.base, &reply);
-	if (rc < 0)
-		return rc;
-	const Terrane__Meta__TenantGetResponse *p = reply.message;
-	return mc_response_error(c, tenant_from_wire(p->tenant, out));
+	return tenant_get(c, &q, out, &unused);
+}
+
+int meta_client_tenant_own(struct meta_call *c, struct meta_tenant *out, uint64_t *gc_epoch)
+{
+	Terrane__Meta__TenantGetRequest q = TERRANE__META__TENANT_GET_REQUEST__INIT;
+	return tenant_get(c, &q, out, gc_epoch);
 }
 
 int meta_client_tenant_set_quota(struct meta_call *c, uint32_t id, uint64_t quota_bytes)
@@ -273,6 +287,25 @@ static int create_to_wire(struct arena *a, Terrane__Meta__CreateRequest *q,
 	return 0;
 }
 
+static int create_ask(struct meta_call *c, struct arena *a, Terrane__Meta__CreateRequest *q,
+		      const struct meta_create *files, size_t n, int *results)
+{
+	int rc = create_to_wire(a, q, files, n, results);
+	if (rc < 0)
+		return mc_fail(c, rc);
+	AUTO_REPLY struct rpc_reply reply;
+	rc = mc_call(c, &meta_type_create, &q->base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__CreateResponse *p = reply.message;
+	if (p->n_results != 0 && p->n_results != n)
+		return mc_response_error(c, -EINVAL);
+	for (size_t i = 0; i < n; i++)
+		if (results[i] == 0)
+			results[i] = p->n_results == 0 ? 0 : err_from_wire(p->results[i]);
+	return 0;
+}
+
 int meta_client_create(struct meta_call *c, uint64_t dir, const struct meta_create *files, size_t n,
 		       unsigned flags, int *results)
 {
@@ -283,20 +316,19 @@ int meta_client_create(struct meta_call *c, uint64_t dir, const struct meta_crea
 	Terrane__Meta__CreateRequest q = TERRANE__META__CREATE_REQUEST__INIT;
 	q.dir = dir;
 	q.flags = flags;
-	int rc = create_to_wire(&a, &q, files, n, results);
-	if (rc < 0)
-		return mc_fail(c, rc);
-	AUTO_REPLY struct rpc_reply reply;
-	rc = mc_call(c, &meta_type_create, &q.base, &reply);
-	if (rc < 0)
-		return rc;
-	const Terrane__Meta__CreateResponse *p = reply.message;
-	if (p->n_results != 0 && p->n_results != n)
-		return mc_response_error(c, -EINVAL);
-	for (size_t i = 0; i < n; i++)
-		if (results[i] == 0)
-			results[i] = p->n_results == 0 ? 0 : err_from_wire(p->results[i]);
-	return 0;
+	return create_ask(c, &a, &q, files, n, results);
+}
+
+int meta_client_create_at(struct meta_call *c, uint64_t dir, struct meta_name path,
+			  const struct meta_create *file, unsigned flags, int *result)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_LARGE);
+	Terrane__Meta__CreateRequest q = TERRANE__META__CREATE_REQUEST__INIT;
+	q.dir = dir;
+	q.flags = flags;
+	int rc = mc_name(c, &a, path, META_PATH_MAX, &q.path);
+	return rc < 0 ? rc : create_ask(c, &a, &q, file, 1, result);
 }
 
 int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name,

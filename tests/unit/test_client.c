@@ -92,6 +92,13 @@ static int stat_file(struct engine *e, const char *path, struct terrane_stat *st
 	return engine_stat(&c, path, st);
 }
 
+static int create_empty(struct call *c, const char *path)
+{
+	struct efile *f;
+	int rc = engine_create(c, path, 0, NULL, &f);
+	return rc < 0 ? rc : engine_file_close(c, f);
+}
+
 /* --- names ------------------------------------------------------------------------------------ */
 
 CLIENT_TEST(names_do_what_the_shell_expects, 6, 1)
@@ -222,13 +229,14 @@ CLIENT_TEST(a_file_is_visible_when_it_is_closed, 6, 1)
 	/* Another client takes the name between create and close. */
 	CHECK_EQ(engine_create(&c, "/f", 0, &o, &f), 0);
 	CHECK_EQ(write_file(e, "/f", 9, 1000, NULL), 0);
-	CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
+	CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), -EEXIST);
 	CHECK_EQ(engine_file_close(&c, f), -EEXIST);
 	CHECK_EQ(read_file(e, "/f", 9, 0, 2000), 1000);
-	CHECK_EQ(engine_create(&c, "/f", 0, &o, &f), -EEXIST);
+	CHECK_EQ(create_empty(&c, "/f"), -EEXIST);
+	CHECK(strstr(c.error, "/f: exists already") != NULL);
 	CHECK_EQ(engine_create(&c, "/", 0, &o, &f), -EINVAL);
 	CHECK_EQ(engine_mkdir(&c, "/d", 0), 0);
-	CHECK_EQ(engine_create(&c, "/d", 0, &o, &f), -EISDIR);
+	CHECK_EQ(create_empty(&c, "/d"), -EISDIR);
 	CHECK_EQ(engine_file_open(&c, "/d", &f), -EISDIR);
 	/* The encoding needs more disks than the cluster has. */
 	o.encoding = "rs:9+6";
@@ -237,6 +245,54 @@ CLIENT_TEST(a_file_is_visible_when_it_is_closed, 6, 1)
 	o.encoding = "rs:4+";
 	CHECK_EQ(engine_create(&c, "/g", 0, &o, &f), -EINVAL);
 	free(bytes);
+	engine_close(e);
+}
+
+static bool is_there(struct engine *e, const char *path)
+{
+	struct terrane_stat st;
+	int rc = stat_file(e, path, &st);
+	CHECK(rc == 0 || rc == -ENOENT);
+	return rc == 0;
+}
+
+/* The client knows the directories from earlier files, and another client moves and removes them. */
+CLIENT_TEST(a_file_goes_where_its_path_leads_when_it_is_closed, 6, 1)
+{
+	struct engine *e = open_engine(fx), *other = open_engine(fx);
+	struct call c, oc;
+	struct efile *f;
+	uint8_t bytes[1000];
+	struct iovec iov = {bytes, sizeof(bytes)};
+	fixture_fill(5, 0, bytes, sizeof(bytes));
+	engine_call(other, &oc, NULL);
+	engine_call(e, &c, NULL);
+	CHECK_EQ(engine_mkdir(&oc, "/a", 0), 0);
+	CHECK_EQ(write_file(e, "/a/first", 1, 1000, NULL), 0);
+	/* Another directory has the path. */
+	CHECK_EQ(engine_create(&c, "/a/f", 0, NULL, &f), 0);
+	CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
+	CHECK_EQ(engine_rename(&oc, "/a", "/b"), 0);
+	CHECK_EQ(engine_mkdir(&oc, "/a", 0), 0);
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	CHECK_EQ(read_file(e, "/a/f", 5, 0, 2000), 1000);
+	CHECK(!is_there(e, "/b/f") && is_there(e, "/b/first"));
+	/* Nothing has the path, or a file. */
+	CHECK_EQ(create_empty(&c, "/a/g"), 0);
+	CHECK_EQ(engine_rename(&oc, "/a", "/c"), 0);
+	CHECK_EQ(create_empty(&c, "/a/h"), -ENOENT);
+	CHECK_EQ(write_file(e, "/a/h", 1, 1000, NULL), -ENOENT);
+	CHECK_EQ(create_empty(&oc, "/a"), 0);
+	CHECK_EQ(create_empty(&c, "/a/h"), -ENOTDIR);
+	CHECK(!is_there(e, "/c/h"));
+	/* The name is a file in the directory that has the path now. */
+	CHECK_EQ(create_empty(&c, "/b/g"), 0);
+	CHECK_EQ(engine_rename(&oc, "/b", "/d"), 0);
+	CHECK_EQ(engine_rename(&oc, "/c", "/b"), 0);
+	CHECK_EQ(create_empty(&c, "/b/f"), -EEXIST);
+	CHECK_EQ(write_file(e, "/b/f", 8, 500, NULL), 0);
+	CHECK_EQ(read_file(e, "/b/f", 8, 0, 2000), 500);
+	engine_close(other);
 	engine_close(e);
 }
 
@@ -440,6 +496,7 @@ int main(void)
 		cmocka_unit_test(lists_give_every_entry_once_with_its_id),
 		cmocka_unit_test(files_of_every_size_come_back),
 		cmocka_unit_test(a_file_is_visible_when_it_is_closed),
+		cmocka_unit_test(a_file_goes_where_its_path_leads_when_it_is_closed),
 		cmocka_unit_test(files_do_not_wait_for_each_others_memory),
 		cmocka_unit_test(the_applications_checksum_is_kept_to_the_end),
 		cmocka_unit_test(packed_files_share_blocks_and_come_back_one_by_one),

@@ -357,16 +357,36 @@ def test_a_tenant_over_its_quota_is_refused_and_keeps_what_it_has(tmp_path):
         box("put", "-q", "-t", "small", tmp_path / "b", "/b")
 
 
+def results(text):
+    """The JSON objects that follow each other in the text."""
+    decoder, found, at = json.JSONDecoder(), [], 0
+    while text[at:].strip():
+        at += len(text[at:]) - len(text[at:].lstrip())
+        one, at = decoder.raw_decode(text, at)
+        found.append(one)
+    return found
+
+
 def test_bench_measures_every_kind(box):
     for words in (["write", "/bench/big", "--size", "4MiB"], ["read", "/bench/big"],
                   ["read", "/bench/big", "--pattern", "random", "--depth", "16"],
                   ["files", "/bench/small", "--count", "50", "--size", "10KiB"],
                   ["files", "/bench/packed", "--count", "50", "--size", "10KiB", "--packed"],
-                  ["fetch", "/bench/packed", "--count", "50", "--size", "10KiB", "--packed"]):
+                  ["fetch", "/bench/packed", "--count", "50", "--size", "10KiB", "--packed"],
+                  ["batch", "/bench/big", "--count", "200", "--depth", "100"]):
         box("mkdir", "-p", "/bench")
-        assert box.json("bench", *words)["ops_per_s"] > 0
+        assert results(box("bench", "--json", *words).stdout)[0]["ops_per_s"] > 0
     done = box("bench", "meta", "/bench/names", "--count", "50")
     assert "create" in done.stdout and "list" in done.stdout
+
+
+def test_bench_meta_keeps_as_many_calls_in_flight_as_asked(box):
+    # The sum of all durations over the time of the run: 1 for calls one after the other, however slow the machine is.
+    for depth, least, most in (1, 0.5, 1.01), (16, 8, 16.01):
+        done = box("bench", "--json", "meta", f"/depth{depth}", "--count", "300", "--depth", str(depth))
+        for step in results(done.stdout):
+            if step["bench"] in ("create", "stat", "remove"):
+                assert step["ops"] == 300 and least < step["in_flight"] < most, step
 
 
 def test_bench_does_not_touch_existing_files(box, tmp_path):

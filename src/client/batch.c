@@ -2,13 +2,13 @@
 /*
  * Batched reads: many ranges of many files in one call.
  *
- * The files are looked up, then all their block records in a few requests. Then all ranges of blocks are read together as
+ * The files are looked up, many in one request (batch_open.c), then the block records that are still missing. Then all ranges of blocks are read together as
  * independent ranges (block_tier.h), which the disk tier serves with few requests.
  *
  *     ranges     a: file 7        b: file 9      c: file 12     ...      in the order of the caller
  *     parts      block 1, 2       block 1        block 5                 ranges of blocks
  *
- * Files that are being written, large ranges, and ranges of files with many extents are read one by one.
+ * Files that are being written, large ranges, and ranges of files with many extents are opened and read one by one.
  */
 #include <assert.h>
 #include <errno.h>
@@ -17,6 +17,8 @@
 #include <string.h>
 
 #include "base/crc.h"
+#include "base/err.h"
+#include "base/hash.h"
 #include "client/batch.h"
 
 #define RANGES_AT_ONCE 64
@@ -38,9 +40,11 @@ struct range_state {
 	/* the range's parts are [first, first + count); count 0: the range is read by itself
 	 * or has ended */
 	size_t first, count;
-	size_t left;  /* number of parts that have not ended */
-	bool batched; /* the range is read as parts, together with other ranges */
-	int rc;       /* the first error of a part */
+	size_t left;             /* number of parts that have not ended */
+	struct batch_file *file; /* file of a range that names one by id or path; NULL: none */
+	bool resolved;           /* the range has its parts, or was read by itself */
+	bool batched;            /* the range is read as parts, together with other ranges */
+	int rc;                  /* the first error of a part */
 };
 
 struct batch {
@@ -54,6 +58,8 @@ struct batch {
 	struct range_state *states;
 	struct part *parts; /* parts of all ranges, in the order of the ranges */
 	size_t part_count, part_capacity;
+	struct batch_file *files; /* files that ranges name by id or path, each once */
+	size_t file_count;
 	struct arena arena; /* memory of the block records */
 	struct map blocks;  /* block id -> struct meta_block */
 };
@@ -141,6 +147,7 @@ static void range_resolve(struct batch *b, size_t i)
 	struct engine_range *r = &b->ranges[i];
 	struct call c = *b->call;
 	struct efile *f = NULL;
+	b->states[i].resolved = true;
 	int64_t rc = range_open(&c, r, &f);
 	if (rc < 0) {
 		range_end(b, r, rc, c.error);
@@ -159,14 +166,88 @@ static void range_resolve(struct batch *b, size_t i)
 	if (!batched || rc < 0 || b->states[i].count == 0)
 		range_end(b, r, rc, c.error);
 	if (batched && rc < 0)
-		b->states[i] = (struct range_state){0};
+		b->states[i] = (struct range_state){.resolved = true};
 }
 
 static void resolve_fiber(void *arg)
 {
 	struct batch *b = arg;
-	while (b->next < b->count && !rt_cancelled())
-		range_resolve(b, b->next++);
+	while (b->next < b->count && !rt_cancelled()) {
+		size_t i = b->next++;
+		if (!b->states[i].resolved)
+			range_resolve(b, i);
+	}
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+/* Sets *out to the file of that name, adding it if it is new. */
+static int file_of(struct batch *b, struct map *known, const struct engine_range *r,
+		   struct batch_file **out)
+{
+	struct meta_file_name name = {.id = r->id};
+	if (r->id == 0)
+		name.path = meta_name(r->path);
+	uint64_t key = r->id != 0 ? r->id : hash64(name.path.text, name.path.len, 1);
+	*out = map_get(known, key);
+	bool same = *out != NULL && (*out)->name.id == name.id &&
+		    (*out)->name.path.len == name.path.len &&
+		    (name.id != 0 ||
+		     memcmp((*out)->name.path.text, name.path.text, name.path.len) == 0);
+	if (same)
+		return 0;
+	/* Two names have the same key: the second is not in the map and may be added more than once. */
+	bool hidden = *out != NULL;
+	assert(b->file_count < b->count); /* at most one file for each range */
+	*out = &b->files[b->file_count++];
+	**out = (struct batch_file){.name = name};
+	return hidden ? 0 : map_put(known, key, *out);
+}
+
+/* Opens the files that ranges name by id or path. */
+static int files_open(struct batch *b)
+{
+	struct map known;
+	int rc = 0;
+	b->files = calloc(b->count, sizeof(*b->files));
+	if (b->files == NULL)
+		return -ENOMEM;
+	map_init(&known, b->count);
+	for (size_t i = 0; rc == 0 && i < b->count; i++) {
+		const struct engine_range *r = &b->ranges[i];
+		if (r->file == NULL && (r->id != 0 || r->path != NULL))
+			rc = file_of(b, &known, r, &b->states[i].file);
+	}
+	map_fini(&known);
+	if (rc == 0 && b->file_count > 0)
+		batch_files_open(b->call, &b->arena, &b->blocks, b->files, b->file_count);
+	return rc;
+}
+
+/* Adds the parts of a range whose file is open or known, or ends the range with the error of the lookup. Does not
+ * wait. */
+static void range_quick(struct batch *b, size_t i)
+{
+	struct engine_range *r = &b->ranges[i];
+	struct range_state *s = &b->states[i];
+	struct efile_extents x;
+	if (s->file != NULL && s->file->rc < 0) {
+		s->resolved = true;
+		range_end(b, r, s->file->rc, "cannot look up the files of the batch");
+		return;
+	}
+	if (r->len > RANGE_BYTES || r->offset > META_FILE_MAX)
+		return;
+	if (s->file != NULL && s->file->known)
+		x = s->file->extents;
+	else if (r->file == NULL || !efile_extents(r->file, &x))
+		return;
+	s->resolved = true;
+	int rc = range_parts(b, i, &x);
+	if (rc < 0 || s->count == 0)
+		range_end(b, r, rc, err_text(rc));
+	if (rc < 0)
+		*s = (struct range_state){.resolved = true};
 }
 
 /* --- blocks ----------------------------------------------------------------------------------- */
@@ -204,7 +285,7 @@ static int blocks_resolve(struct batch *b)
 	qsort(ids, b->part_count, sizeof(*ids), u64_compare);
 	size_t n = 0;
 	for (size_t i = 0; i < b->part_count; i++)
-		if (n == 0 || ids[n - 1] != ids[i])
+		if ((n == 0 || ids[n - 1] != ids[i]) && map_get(&b->blocks, ids[i]) == NULL)
 			ids[n++] = ids[i];
 	int rc = 0;
 	for (size_t at = 0; rc == 0 && at < n; at += META_BATCH_MAX)
@@ -271,9 +352,16 @@ static int parts_read(struct batch *b)
 static void ranges_resolve(struct batch *b)
 {
 	struct rt_group g;
+	size_t waiting = 0;
+	for (size_t i = 0; i < b->count; i++) {
+		range_quick(b, i);
+		waiting += !b->states[i].resolved;
+	}
+	if (waiting == 0)
+		return;
 	rt_group_init(&g);
 	b->next = 0;
-	for (size_t i = 1; i < b->count && i < RANGES_AT_ONCE; i++)
+	for (size_t i = 1; i < waiting && i < RANGES_AT_ONCE; i++)
 		if (rt_group_spawn(&g, "batch", resolve_fiber, b) < 0)
 			break; /* no memory for another fiber: the fibers that run do the work */
 	resolve_fiber(b);
@@ -284,19 +372,24 @@ static int window_run(struct batch *b)
 {
 	assert(b->count > 0 && b->count <= WINDOW_RANGES);
 	b->states = calloc(b->count, sizeof(*b->states));
-	if (b->states == NULL)
+	if (b->states == NULL) {
+		for (size_t i = 0; i < b->count; i++)
+			range_end(b, &b->ranges[i], -ENOMEM, err_text(-ENOMEM));
 		return -ENOMEM;
-	ranges_resolve(b);
-	size_t resolved = b->next;
-	int rc = b->part_count > 0 ? blocks_resolve(b) : 0;
-	for (size_t i = 0; i < resolved; i++)
+	}
+	int rc = files_open(b);
+	if (rc == 0)
+		ranges_resolve(b);
+	if (rc == 0 && b->part_count > 0)
+		rc = blocks_resolve(b);
+	for (size_t i = 0; i < b->count; i++)
 		b->states[i].left = b->states[i].count;
 	if (rc == 0)
 		rc = parts_read(b);
 	/* End the ranges that were not read because the batch failed or was cancelled. */
 	int late = rc < 0 ? rc : -ECANCELED;
 	for (size_t i = 0; i < b->count; i++)
-		if (i >= resolved || (b->states[i].batched && b->states[i].count > 0))
+		if (!b->states[i].resolved || (b->states[i].batched && b->states[i].count > 0))
 			range_end(b, &b->ranges[i], late, b->call->error);
 	return rc;
 }
@@ -304,6 +397,7 @@ static int window_run(struct batch *b)
 static void window_free(struct batch *b)
 {
 	free(b->states);
+	free(b->files);
 	free(b->parts);
 	map_fini(&b->blocks);
 	arena_fini(&b->arena);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The extents of an open file, for batched reads. */
+/* Files of batched reads: the extents of an open file, and opening many files at once. */
 #ifndef CLIENT_BATCH_H
 #define CLIENT_BATCH_H
 
@@ -14,5 +14,20 @@ struct efile_extents {
 /* Returns true and fills out if all extents of the file are known and cannot change. They are
  * valid while the file is open. */
 bool efile_extents(const struct efile *f, struct efile_extents *out);
+
+/* A file that ranges of a batch name by id or path. */
+struct batch_file {
+	struct meta_file_name name;
+	/* Results: */
+	bool known; /* extents is set; else the file must be opened by itself */
+	struct efile_extents extents;
+	int rc; /* error of the metadata service; 0: none. A file with an error is not known */
+};
+
+/* Opens files together, as many as possible: files that are being written, have many extents or have an error of their
+ * own stay unknown. Adds the block records that it gets to blocks (id -> struct meta_block). Extents and records are in
+ * the arena. */
+void batch_files_open(struct call *c, struct arena *a, struct map *blocks, struct batch_file *files,
+		      size_t n);
 
 #endif

@@ -39,6 +39,7 @@
 /* parts of a chunk with this cost or more are read by themselves */
 #define COST_SINGLE_MIN 200u
 #define COST_JITTER 16u
+#define PLACINGS_BYTES ((size_t)(16 * MIB))
 #define CANCELLED "the read was cancelled"
 
 static_assert(BLOCK_RANGE_SMALL <= JOB_BYTES, "a part fits into a job");
@@ -181,22 +182,60 @@ struct independent {
 	struct job *jobs;
 };
 
+/* The shape of a block that independent ranges are read of. */
+struct placing {
+	const struct meta_block *block;
+	bool valid; /* the record of the block is valid */
+	struct shape shape;
+	uint64_t chunk_len;
+};
+
+/* The blocks of a read, so that the record of each is interpreted once and not for each of its ranges. */
+struct placings {
+	struct arena arena;
+	struct map by_id;      /* block id -> struct placing */
+	struct placing single; /* for a block that cannot be added */
+};
+
+static void placing_init(struct placing *g, const struct meta_block *b)
+{
+	struct encoding enc;
+	*g = (struct placing){.block = b};
+	g->valid = encoding_parse(b->encoding, &enc, NULL, 0) == 0 &&
+		   shape_init(&g->shape, &enc) == 0 && b->chunk_count == (size_t)g->shape.n &&
+		   b->length > 0;
+	if (g->valid)
+		g->chunk_len = shape_chunk_len(&g->shape, b->length);
+}
+
+/* Returns the placing of a block, valid until the next call. */
+static const struct placing *placing_of(struct placings *all, const struct meta_block *b)
+{
+	struct placing *g = map_get(&all->by_id, b->id);
+	if (g != NULL && g->block == b)
+		return g;
+	bool known = g != NULL; /* by another record of the block */
+	g = known ? NULL : arena_alloc(&all->arena, sizeof(*g));
+	if (g == NULL || map_put(&all->by_id, b->id, g) < 0)
+		g = &all->single;
+	placing_init(g, b);
+	return g;
+}
+
 /* Chooses the disk and chunk of a part, if one chunk has all of it and its cost is low enough. */
-static void part_place(const struct fabric *f, struct part *p)
+static void part_place(const struct fabric *f, struct placings *all, struct part *p)
 {
 	const struct block_range *range = p->range;
 	const struct meta_block *r = range->block;
-	struct encoding enc;
-	struct shape s;
-	if (encoding_parse(r->encoding, &enc, NULL, 0) < 0 || shape_init(&s, &enc) < 0)
+	const struct placing *g = placing_of(all, r);
+	if (!g->valid || range->off >= r->length || range->len > r->length - range->off)
 		return;
-	if (r->chunk_count != (size_t)s.n || range->off >= r->length ||
-	    range->len > r->length - range->off)
-		return;
-	uint64_t chunk_len = shape_chunk_len(&s, r->length);
-	int first = s.copies ? 0 : encoding_data_chunk(&s.net, (int)(range->off / chunk_len));
-	int last = s.copies ? s.n - 1 : first;
-	p->chunk_off = s.copies ? range->off : range->off % chunk_len;
+	uint64_t chunk_len = g->chunk_len;
+	int first = g->shape.copies
+			    ? 0
+			    : encoding_data_chunk(&g->shape.net, (int)(range->off / chunk_len));
+	int last = g->shape.copies ? g->shape.n - 1 : first;
+	p->chunk_off = g->shape.copies ? range->off : range->off % chunk_len;
 	if (p->chunk_off + range->len > chunk_len)
 		return;
 	uint32_t best = CHUNK_LOST;
@@ -204,7 +243,7 @@ static void part_place(const struct fabric *f, struct part *p)
 		const struct meta_chunk *chunk = &r->chunks[i];
 		uint32_t cost =
 			chunk->disk == 0 || chunk->damaged ? CHUNK_LOST : disk_cost(f, chunk->disk);
-		if (s.copies && cost < CHUNK_LOST)
+		if (g->shape.copies && cost < CHUNK_LOST)
 			cost += (uint32_t)(rt_random_u64() % COST_JITTER);
 		if (cost >= best)
 			continue;
@@ -212,8 +251,23 @@ static void part_place(const struct fabric *f, struct part *p)
 		p->disk = chunk->disk;
 		p->chunk = (struct chunk_id){r->chunk_block, (uint32_t)i};
 	}
-	if (!s.copies && best >= COST_SINGLE_MIN)
+	if (!g->shape.copies && best >= COST_SINGLE_MIN)
 		p->disk = 0;
+}
+
+static void parts_place(struct independent *m)
+{
+	const struct block_read *b = m->work.read;
+	struct placings all;
+	arena_init(&all.arena, PLACINGS_BYTES);
+	map_init(&all.by_id, b->count);
+	for (size_t i = 0; i < b->count; i++) {
+		assert(b->ranges[i]->len > 0 && b->ranges[i]->len <= BLOCK_RANGE_SMALL);
+		m->parts[i].range = b->ranges[i];
+		part_place(b->call->fabric, &all, &m->parts[i]);
+	}
+	map_fini(&all.by_id);
+	arena_fini(&all.arena);
 }
 
 static int part_order(const void *a, const void *b)
@@ -248,11 +302,7 @@ static int jobs_make(struct independent *m)
 		m->parts = NULL;
 		return call_fail(b->call, -ENOMEM, "no memory for a read of %zu ranges", b->count);
 	}
-	for (size_t i = 0; i < b->count; i++) {
-		assert(b->ranges[i]->len > 0 && b->ranges[i]->len <= BLOCK_RANGE_SMALL);
-		m->parts[i].range = b->ranges[i];
-		part_place(b->call->fabric, &m->parts[i]);
-	}
+	parts_place(m);
 	qsort(m->parts, b->count, sizeof(*m->parts), part_order);
 	uint64_t bytes = 0;
 	for (size_t i = 0; i < b->count; i++) {
@@ -260,9 +310,9 @@ static int jobs_make(struct independent *m)
 		struct job *j = m->work.count > 0 ? &m->jobs[m->work.count - 1] : NULL;
 		bool same = j != NULL && m->parts[j->first].disk == p->disk;
 		/* Parts without a chosen disk get one job per chunk; its runs are read one after
-		 * the other. */
+		 * the other. A part of several chunks gets a job of its own. */
 		if (same && p->disk == 0)
-			same = p[-1].chunk.block == p->chunk.block &&
+			same = p->chunk.block != 0 && p[-1].chunk.block == p->chunk.block &&
 			       p[-1].chunk.index == p->chunk.index;
 		if (same && j->count < JOB_PARTS && bytes + p->range->len <= JOB_BYTES) {
 			j->count++;

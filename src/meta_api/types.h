@@ -23,6 +23,7 @@
 /* largest number of levels of a path; a tree built by id may be deeper */
 #define META_DEPTH_MAX 1000
 #define META_BATCH_MAX 1000 /* largest number of files of one create */
+#define META_OPEN_MAX 256   /* largest number of files of one meta_client_open_many */
 #define META_PAGE_MAX 1000  /* largest number of entries, extents or rows in one page */
 /* largest number of extents in one meta_file_add; a file may have any number */
 #define META_EXTENTS_MAX 256

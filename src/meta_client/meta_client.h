@@ -156,6 +156,27 @@ struct meta_opened {
 int meta_client_open_path(struct meta_call *c, uint64_t dir, struct meta_name path, size_t max,
 			  struct arena *arena, struct meta_opened *out);
 
+/* A file by its id, or if that is 0 by its path from the root. */
+struct meta_file_name {
+	uint64_t id;
+	struct meta_name path;
+};
+
+/* A file that was opened together with others. */
+struct meta_opened_file {
+	int rc; /* 0, or the error of this file; then the fields below are not set */
+	struct meta_file file;
+	struct meta_extent *extents; /* the first extents, at most META_INLINE_EXTENTS */
+	size_t extent_count;
+};
+
+/* Opens n files (1 to META_OPEN_MAX) with one request; sealed files by id may come from the cache. files[i] is the
+ * result of names[i]; *blocks has block records of the extents, each once, as many as the response has. All arrays are
+ * in the arena. A file that is refused (-EAGAIN) because of too many requests is no error of the call: open it alone. */
+int meta_client_open_many(struct meta_call *c, const struct meta_file_name *names, size_t n,
+			  struct arena *arena, struct meta_opened_file *files,
+			  struct meta_block **blocks, size_t *block_count);
+
 /* --- files ------------------------------------------------------------------------------------ */
 
 int meta_client_file_new(struct meta_call *c, uint64_t dir, uint64_t id, uint64_t token);

@@ -315,6 +315,77 @@ CLIENT_TEST(neighbours_behind_a_dead_node_are_rebuilt_together, 6, 1)
 	engine_close(e);
 }
 
+/* --- files of all kinds in one batch ------------------------------------------------------------ */
+
+static void file_of(struct engine *e, const char *path, unsigned flags, uint64_t text, size_t len)
+{
+	struct terrane_options o = {.block_bytes = 64 * KIB, .encoding = flags != 0 ? "r3" : NULL};
+	struct call c;
+	struct efile *f;
+	uint8_t *bytes = malloc(len + 1);
+	CHECK(bytes != NULL);
+	fixture_fill(text, 0, bytes, len);
+	struct iovec iov = {bytes, len};
+	engine_call(e, &c, &o);
+	CHECK_EQ(engine_create(&c, path, flags, &o, &f), 0);
+	CHECK(len == 0 || engine_append(&c, f, &iov, 1, NULL) == 0);
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	free(bytes);
+}
+
+/* Sealed files are opened many at once; logs, files of many blocks and files with an error one by one. */
+CLIENT_TEST(a_batch_reads_files_of_every_kind_by_path, 6, 1)
+{
+	enum { MANY = 400 * 1000, SOME = 1000 };
+	const struct {
+		const char *path;
+		uint64_t text;
+		uint64_t offset;
+		int64_t result;
+	} wanted[] = {
+		{"/d/one", 1, 0, SOME},
+		{"/d/one", 1, 900, 100},
+		{"d//one/", 1, SOME, 0},
+		{"/d/many", 2, MANY - SOME, SOME},
+		{"/d/many", 2, 65000, SOME},
+		{"/d/log", 3, 500, 500},
+		{"/d/empty", 4, 0, 0},
+		{"/d", 0, 0, -EISDIR},
+		{"/", 0, 0, -EISDIR},
+		{"/d/none", 0, 0, -ENOENT},
+		{"/d/one/below", 0, 0, -ENOTDIR},
+		{"/none/one", 0, 0, -ENOENT},
+		{"/d/..", 0, 0, -EINVAL},
+		{"/d/\xff", 0, 0, -EILSEQ},
+		{"/top", 5, 0, SOME},
+	};
+	struct engine_range ranges[ARRAY_LEN(wanted)];
+	uint8_t back[ARRAY_LEN(wanted)][SOME];
+	struct engine *e = open_engine(fx);
+	struct call c;
+	engine_call(e, &c, NULL);
+	CHECK_EQ(engine_mkdir(&c, "/d", 0), 0);
+	file_of(e, "/d/one", 0, 1, SOME);
+	file_of(e, "/d/many", 0, 2, MANY);
+	file_of(e, "/d/log", TERRANE_LOG, 3, SOME);
+	file_of(e, "/d/empty", 0, 4, 0);
+	file_of(e, "/top", 0, 5, SOME);
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+		ranges[i] = (struct engine_range){.path = wanted[i].path,
+						  .offset = wanted[i].offset,
+						  .len = SOME,
+						  .buf = back[i]};
+	engine_call(e, &c, NULL);
+	CHECK(engine_read_batch(&c, ranges, ARRAY_LEN(wanted), NULL, NULL) < 0);
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
+		CHECK_RC(ranges[i].result, wanted[i].result);
+		if (ranges[i].result > 0)
+			CHECK(fixture_same(wanted[i].text, wanted[i].offset, back[i],
+					   (size_t)ranges[i].result));
+	}
+	engine_close(e);
+}
+
 /* --- one failure of many ---------------------------------------------------------------------- */
 
 CLIENT_TEST(one_bad_file_or_range_stands_for_itself, 6, 1)
@@ -358,6 +429,7 @@ int main(void)
 		cmocka_unit_test(who_gives_up_waiting_for_memory_breaks_no_other_file),
 		cmocka_unit_test(blocks_of_one_file_may_have_several_encodings),
 		cmocka_unit_test(neighbours_behind_a_dead_node_are_rebuilt_together),
+		cmocka_unit_test(a_batch_reads_files_of_every_kind_by_path),
 		cmocka_unit_test(one_bad_file_or_range_stands_for_itself),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

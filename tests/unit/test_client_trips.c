@@ -130,6 +130,46 @@ static void a_cold_small_file_is_read_in_two_trips(void **state)
 	fixture_run_steady(6, read_body);
 }
 
+#define BATCH 300 /* files of one batch, more than one request opens */
+
+static void batch_body(struct client_fixture *fx)
+{
+	static uint8_t data[100];
+	static char names[BATCH][16], paths[BATCH][24];
+	static uint8_t got[BATCH][100];
+	struct terrane_small files[BATCH] = {0};
+	struct engine_range ranges[BATCH];
+	struct engine *e = open_warm(fx);
+	struct call c;
+	fixture_fill(1, 0, data, sizeof(data));
+	for (int i = 0; i < BATCH; i++) {
+		snprintf(names[i], sizeof(names[i]), "s%d", i);
+		snprintf(paths[i], sizeof(paths[i]), "/d/s%d", i);
+		files[i] =
+			(struct terrane_small){.name = names[i], .data = data, .len = sizeof(data)};
+		ranges[i] =
+			(struct engine_range){.path = paths[i], .len = sizeof(data), .buf = got[i]};
+	}
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	CHECK_EQ(engine_pack(&c, "/d", files, BATCH, 0, NULL), 0);
+	struct engine *cold = open_engine(fx);
+	CHECK_EQ(file_write(cold, "/d/other", SMALL_BYTES), 0);
+	CHECK_EQ(engine_call(cold, &c, NULL), 0);
+	uint64_t start_ns = rt_now_ns();
+	CHECK_EQ(engine_read_batch(&c, ranges, BATCH, NULL, NULL), 0);
+	CHECK_EQ(trips_since(start_ns), 2);
+	for (int i = 0; i < BATCH; i++)
+		CHECK(fixture_same(1, 0, got[i], sizeof(data)));
+	engine_close(cold);
+	engine_close(e);
+}
+
+static void a_batch_of_cold_small_files_is_read_in_two_trips(void **state)
+{
+	(void)state;
+	fixture_run_steady(6, batch_body);
+}
+
 static void empty_body(struct client_fixture *fx)
 {
 	struct engine *e = open_warm(fx);
@@ -174,6 +214,7 @@ int main(void)
 		cmocka_unit_test(a_small_file_takes_a_warm_client_two_trips),
 		cmocka_unit_test(a_small_file_takes_a_fresh_process_four_trips),
 		cmocka_unit_test(a_cold_small_file_is_read_in_two_trips),
+		cmocka_unit_test(a_batch_of_cold_small_files_is_read_in_two_trips),
 		cmocka_unit_test(an_empty_file_is_created_in_one_trip),
 		cmocka_unit_test(a_stat_takes_one_trip),
 	};

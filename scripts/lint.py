@@ -19,6 +19,7 @@ from common import BUILD, CORES, ROOT, build, call
 ARROWS = {
     "base": [],
     "rt": ["base"],
+    "emu": ["rt", "base"],
     "rpc": ["rt", "base"],
     "code": ["base"],
     "cluster": ["code", "base"],
@@ -36,7 +37,7 @@ ARROWS = {
     "janitor": ["client", "meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],
     "roles": ["janitor", "meta", "meta_client", "meta_api", "node", "ops", "kv", "cluster", "code", "rt", "base"],
     "box": ["roles", "meta_client", "node", "cluster", "code", "rt", "base"],
-    "cli": ["box", "roles", "janitor", "client", "analysis", "meta_client", "meta_api", "node", "cluster", "code",
+    "cli": ["box", "roles", "janitor", "client", "analysis", "emu", "meta_client", "meta_api", "node", "cluster", "code",
             "rt", "base"],
 }
 

@@ -27,6 +27,7 @@ int cmd_janitor(int argc, char **argv);
 int cmd_meta(int argc, char **argv);
 int cmd_meta_check(int argc, char **argv); /* `terrane meta check`; called by cmd_meta */
 int cmd_down(int argc, char **argv);
+int cmd_emu(int argc, char **argv);
 int cmd_fsck(int argc, char **argv);
 int cmd_node(int argc, char **argv);
 int cmd_durability(int argc, char **argv);

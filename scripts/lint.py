@@ -20,6 +20,7 @@ ARROWS = {
     "base": [],
     "rt": ["base"],
     "emu": ["rt", "base"],
+    "auth": ["base"],
     "rpc": ["rt", "base"],
     "code": ["base"],
     "cluster": ["code", "base"],

@@ -33,6 +33,12 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_RACKS_FORGOTTEN] = "racks-forgotten",
 	[BUG_MEDIA_FORGOTTEN] = "media-forgotten",
 	[BUG_REAL_CLOCK] = "real-clock",
+	[BUG_MAC_PREFIX] = "mac-prefix",
+	[BUG_EXPIRY_IGNORED] = "expiry-ignored",
+	[BUG_TENANT_UNBOUND] = "tenant-unbound",
+	[BUG_RANGE_UNBOUND] = "range-unbound",
+	[BUG_KEY_SHARED] = "key-shared",
+	[BUG_RENEW_WIDER] = "renew-wider",
 };
 
 const char *bug_name(enum bug bug)

@@ -39,6 +39,7 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_RANGE_UNBOUND] = "range-unbound",
 	[BUG_KEY_SHARED] = "key-shared",
 	[BUG_RENEW_WIDER] = "renew-wider",
+	[BUG_PREFIX_TEXT] = "prefix-text",
 };
 
 const char *bug_name(enum bug bug)

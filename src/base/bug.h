@@ -50,6 +50,7 @@ enum bug {
 	BUG_RANGE_UNBOUND,  /* a token opens more bytes of its object than it names */
 	BUG_KEY_SHARED,     /* every node gets the same token key */
 	BUG_RENEW_WIDER,    /* a token that is derived may have rights that its parent lacks */
+	BUG_PREFIX_TEXT,    /* a grant for /a covers /ab */
 	BUG_COUNT,
 };
 

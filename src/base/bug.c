@@ -40,6 +40,8 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_KEY_SHARED] = "key-shared",
 	[BUG_RENEW_WIDER] = "renew-wider",
 	[BUG_PREFIX_TEXT] = "prefix-text",
+	[BUG_REFLECTION] = "reflection",
+	[BUG_DOWNGRADE] = "downgrade",
 };
 
 const char *bug_name(enum bug bug)

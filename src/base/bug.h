@@ -51,6 +51,8 @@ enum bug {
 	BUG_KEY_SHARED,     /* every node gets the same token key */
 	BUG_RENEW_WIDER,    /* a token that is derived may have rights that its parent lacks */
 	BUG_PREFIX_TEXT,    /* a grant for /a covers /ab */
+	BUG_REFLECTION,     /* both ends of a handshake prove their key with the same bytes */
+	BUG_DOWNGRADE,      /* a handshake does not cover the offered versions and mode */
 	BUG_COUNT,
 };
 

@@ -21,6 +21,7 @@ ARROWS = {
     "rt": ["base"],
     "emu": ["rt", "base"],
     "auth": ["base"],
+    "limits": ["base"],
     "rpc": ["rt", "base"],
     "code": ["base"],
     "cluster": ["code", "base"],

@@ -42,6 +42,7 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_PREFIX_TEXT] = "prefix-text",
 	[BUG_REFLECTION] = "reflection",
 	[BUG_DOWNGRADE] = "downgrade",
+	[BUG_BORROW_CLASS] = "borrow-class",
 };
 
 const char *bug_name(enum bug bug)

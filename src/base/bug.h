@@ -53,6 +53,7 @@ enum bug {
 	BUG_PREFIX_TEXT,    /* a grant for /a covers /ab */
 	BUG_REFLECTION,     /* both ends of a handshake prove their key with the same bytes */
 	BUG_DOWNGRADE,      /* a handshake does not cover the offered versions and mode */
+	BUG_BORROW_CLASS,   /* traffic on borrowed capacity keeps its class */
 	BUG_COUNT,
 };
 

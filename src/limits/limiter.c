@@ -52,6 +52,10 @@ struct limiter {
 	size_t count;
 	struct group groups[LIMITS_GROUPS_MAX];
 	struct list homeless; /* waiting requests of groups that are gone */
+	/* scratch memory of divide(), which is too large for the stack of a fiber */
+	struct limits_group infos[LIMITS_GROUPS_MAX];
+	struct limits_share shares[LIMITS_GROUPS_MAX];
+	double demand[LIMITS_GROUPS_MAX];
 };
 
 int limiter_open(struct limiter **out, const struct limiter_options *o, uint64_t now_ns)
@@ -109,16 +113,14 @@ static void lanes_set(struct group *g, const struct limits_share *s)
 
 static void divide(struct limiter *l)
 {
-	struct limits_group infos[LIMITS_GROUPS_MAX];
-	struct limits_share shares[LIMITS_GROUPS_MAX];
-	double demand[LIMITS_GROUPS_MAX];
+	struct limits_share *shares = l->shares;
 	for (size_t i = 0; i < l->count; i++) {
 		const struct group *g = &l->groups[i];
-		infos[i] = g->info;
+		l->infos[i] = g->info;
 		/* the sum may be older than the own demand */
-		demand[i] = fmax(g->total_demand, g->demand);
+		l->demand[i] = fmax(g->total_demand, g->demand);
 	}
-	limits_divide(infos, demand, l->count, shares);
+	limits_divide(l->infos, l->demand, l->count, shares);
 	for (size_t i = 0; i < l->count; i++) {
 		struct group *g = &l->groups[i];
 		double total = limits_share_total(&shares[i]);

@@ -279,8 +279,6 @@ def run_stage(name, built, programs=()):
 def run_stages(names, programs):
     # The priority is the thread's own on Linux, and what it starts inherits it.
     beside = ThreadPoolExecutor(1, initializer=os.nice, initargs=(BESIDE_NICE,))
-    # On Linux a thread has its own priority, and the programs that it starts inherit it.
-    beside = ThreadPoolExecutor(1, initializer=os.nice, initargs=(19,))
     total = Count()
     try:
         builds = {}

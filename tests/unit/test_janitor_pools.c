@@ -500,9 +500,12 @@ static void gone_body(struct client_fixture *fx)
 	CHECK(janitor_repairs(r.j, at) == 1 && at[0].end_ns == 0);
 	fixture_do(fx, fixture_start_node, 21);
 	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
-	for (int i = 0; i < 2; i++)
+	/* a patch may still fail because the node has just started */
+	for (int i = 0; i < 10 && at[0].end_ns == 0; i++) {
 		CHECK_EQ(janitor_pools(r.j), 0);
-	CHECK(janitor_repairs(r.j, at) == 1 && at[0].end_ns != 0);
+		CHECK_EQ(janitor_repairs(r.j, at), 1);
+	}
+	CHECK(at[0].end_ns != 0);
 	end_well(&jf, blocks);
 	janitor_close(r.j);
 	janitor_fixture_close(&jf);

@@ -380,7 +380,9 @@ static void use_order(void *arg)
 	rt_budget_init(&b, 10, false);
 	CHECK_EQ(rt_budget_take(&b, 8, NULL, NULL), 0);
 	struct taker t[3] = {
-		{.amount = 10}, {.amount = 2}, {.amount = 3},
+		{.amount = 10},
+		{.amount = 2},
+		{.amount = 3},
 	};
 	for (unsigned i = 0; i < 3; i++) {
 		/* All are served on one loop, so `next` belongs to it. */
@@ -411,6 +413,27 @@ static void a_budget_serves_in_order_of_arrival_and_forgets_those_that_gave_up(v
 }
 
 /* --- how busy a loop is --------------------------------------------------------------------------- */
+
+/* As when a virtual machine is moved, or under a faked clock. */
+static void a_meter_bears_a_clock_that_goes_back(void **state)
+{
+	(void)state;
+	struct meter m;
+	struct rt_load l;
+	uint64_t t0 = 1000 * NS_PER_S;
+	meter_init(&m, t0);
+	meter_sleeps(&m, t0 - NS_PER_S);
+	meter_wakes(&m, t0 - NS_PER_S);
+	meter_record(&m, 1, "fiber", t0 - NS_PER_S);
+	meter_load(&m, t0 - 2 * NS_PER_S, &l);
+	assert_int_equal(l.up_ns, 0);
+	assert_int_equal(l.busy_ns, 0);
+	assert_int_equal(l.long_runs, 0);
+	meter_sleeps(&m, t0 + NS_PER_S);
+	meter_load(&m, t0 + NS_PER_S, &l);
+	assert_int_equal(l.busy_ns, 2 * NS_PER_S);
+	meter_fini(&m);
+}
 
 static void a_meter_names_the_longest_run_of_the_last_minutes(void **state)
 {
@@ -472,7 +495,8 @@ static void a_long_computation_is_counted_on_its_loop(void **state)
 static void threads_are_a_number_or_auto(void **state)
 {
 	(void)state;
-	static const char *const bad[] = {"", "0", "-1", "257", "1x", "all", "99999999999999999999"};
+	static const char *const bad[] = {
+		"", "0", "-1", "257", "1x", "all", "99999999999999999999"};
 	unsigned n = 0;
 	CHECK_EQ(rt_real_threads("1", &n), 0);
 	CHECK_EQ(n, 1);
@@ -496,6 +520,7 @@ int main(void)
 		cmocka_unit_test(
 			a_budget_serves_in_order_of_arrival_and_forgets_those_that_gave_up),
 		cmocka_unit_test(a_meter_names_the_longest_run_of_the_last_minutes),
+		cmocka_unit_test(a_meter_bears_a_clock_that_goes_back),
 		cmocka_unit_test(a_long_computation_is_counted_on_its_loop),
 		cmocka_unit_test(threads_are_a_number_or_auto),
 	};

@@ -27,13 +27,24 @@ void meter_fini(struct meter *m)
 	pthread_mutex_destroy(&m->lock);
 }
 
+/*
+ * Returns the time since then_ns; 0 if the clock shows an earlier time. The monotonic clock of a real machine does not go
+ * back; that of a virtual machine which was moved, or a faked one in tests, does.
+ */
+static uint64_t time_since(uint64_t then_ns, uint64_t now_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
 /* Begins a new minute if the current one is over. The caller holds the lock. */
 static bool meter_turn(struct meter *m, uint64_t now_ns)
 {
-	if (now_ns < m->minute_ns + MINUTE_NS)
+	uint64_t old_ns = time_since(m->minute_ns, now_ns);
+	if (old_ns < MINUTE_NS)
 		return false;
-	bool idle = now_ns >= m->minute_ns + 2 * MINUTE_NS;
-	m->longest[1] = idle ? (struct long_run){0} : m->longest[0];
+	m->longest[1] = m->longest[0];
+	if (old_ns >= 2 * MINUTE_NS)
+		m->longest[1] = (struct long_run){0};
 	m->longest[0] = (struct long_run){0};
 	m->minute_ns = now_ns;
 	return true;
@@ -42,8 +53,8 @@ static bool meter_turn(struct meter *m, uint64_t now_ns)
 void meter_sleeps(struct meter *m, uint64_t now_ns)
 {
 	pthread_mutex_lock(&m->lock);
-	assert(m->awake_ns != 0 && now_ns >= m->awake_ns);
-	m->busy_ns += now_ns - m->awake_ns;
+	assert(m->awake_ns != 0);
+	m->busy_ns += time_since(m->awake_ns, now_ns);
 	m->awake_ns = 0;
 	bool turned = meter_turn(m, now_ns);
 	pthread_mutex_unlock(&m->lock);
@@ -63,7 +74,7 @@ void meter_record(struct meter *m, uint64_t ticks, const char *name, uint64_t no
 {
 	assert(ticks > 0);
 	uint64_t all_ticks = meter_ticks() - m->begin_ticks;
-	uint64_t ns = (uint64_t)((double)ticks * (double)(now_ns - m->begin_ns) /
+	uint64_t ns = (uint64_t)((double)ticks * (double)time_since(m->begin_ns, now_ns) /
 				 (double)max_u64(all_ticks, 1));
 	pthread_mutex_lock(&m->lock);
 	(void)meter_turn(m, now_ns);
@@ -78,12 +89,12 @@ void meter_record(struct meter *m, uint64_t ticks, const char *name, uint64_t no
 
 void meter_load(struct meter *m, uint64_t now_ns, struct rt_load *out)
 {
-	*out = (struct rt_load){.up_ns = now_ns - m->begin_ns};
+	*out = (struct rt_load){.up_ns = time_since(m->begin_ns, now_ns)};
 	pthread_mutex_lock(&m->lock);
 	(void)meter_turn(m, now_ns);
 	out->busy_ns = m->busy_ns;
-	if (m->awake_ns != 0 && now_ns > m->awake_ns)
-		out->busy_ns += now_ns - m->awake_ns;
+	if (m->awake_ns != 0)
+		out->busy_ns += time_since(m->awake_ns, now_ns);
 	out->long_runs = m->long_runs;
 	const struct long_run *longest = &m->longest[m->longest[1].ns > m->longest[0].ns];
 	out->longest_ns = longest->ns;

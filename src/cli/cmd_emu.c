@@ -214,7 +214,7 @@ static int print_points(const struct emu_line *line, const struct emu_model *m,
 static int print_show(const struct emu_line *line)
 {
 	const struct emu_model *m;
-	struct emu_cost one;
+	struct emu_cost one = {0};
 	AUTO_STRBUF struct strbuf err;
 	strbuf_init(&err, 4096);
 	int rc = emu_profile_find(&line->profile, line->device, line->word[1], line->precision, &m,

@@ -64,7 +64,7 @@ static void money_is_the_sum_of_the_four_parts(void **state)
 static void random_reads_belong_on_flash_and_archives_do_not(void **state)
 {
 	struct cost hot = cost_of(&cost_default, &shuffle);
-	struct job_io archive = {0, 30 * 86400, 100 * GIB, 0, 0, 100 * GIB, 100 * 1024};
+	struct job_io archive = {0, 30 * 86400, 100 * GIB, 0, 0, 100 * GIB, 102400};
 	struct cost cold = cost_of(&cost_default, &archive);
 	assert_true(cost_savings(&hot) > 0);
 	assert_true(cost_savings(&cold) < 0);

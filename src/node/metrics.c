@@ -73,7 +73,8 @@ static int head(struct strbuf *out, const char *name, const char *type, const ch
 	return strbuf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static int print_gauges(const struct node_disks *set, const struct store_info *infos, struct strbuf *out)
+static int print_gauges(const struct node_disks *set, const struct store_info *infos,
+			struct strbuf *out)
 {
 	int rc = 0;
 	for (size_t g = 0; g < ARRAY_LEN(gauges) && rc == 0; g++) {
@@ -86,7 +87,8 @@ static int print_gauges(const struct node_disks *set, const struct store_info *i
 	return rc;
 }
 
-static int print_states(const struct node_disks *set, const struct store_info *infos, struct strbuf *out)
+static int print_states(const struct node_disks *set, const struct store_info *infos,
+			struct strbuf *out)
 {
 	int rc = head(out, "terrane_disk_state", "gauge", "1 for the current state of the disk");
 	for (size_t i = 0; i < set->count; i++)

@@ -23,8 +23,9 @@
  */
 struct node_part {
 	struct node *node;
-	struct rpc_branch *branch; /* where requests for the part's disks run, and the part's server */
-	struct rt_port *team;     /* where part_main runs */
+	struct rpc_branch
+		*branch;      /* where requests for the part's disks run, and the part's server */
+	struct rt_port *team; /* where part_main runs */
 	struct node_disks disks;
 	struct node_disk_spec *specs; /* the part's share of the node's */
 	bool stop;
@@ -46,9 +47,9 @@ struct node {
 	unsigned part_count;
 	struct rpc_branch *branches; /* one for each part */
 	struct rt_port own;          /* the team of a node without one: this loop */
-	struct rt_group hosts;       /* fibers of part_host; on the first loop, as are the next two */
-	struct rt_cond changed;      /* a part serves or has ended */
-	bool stopped;                /* all parts were told to stop */
+	struct rt_group hosts;  /* fibers of part_host; on the first loop, as are the next two */
+	struct rt_cond changed; /* a part serves or has ended */
+	bool stopped;           /* all parts were told to stop */
 	/* limit in bytes for the payload of one disk's reads, and as much for its writes */
 	uint64_t held_max;
 };

@@ -92,8 +92,8 @@ static int head(struct strbuf *out, const char *name, const char *type, const ch
 	return strbuf_printf(out, HELP "%s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static int seconds(struct strbuf *out, struct rt_loop *const *loops, size_t count,
-		   const char *name, const char *help, size_t offset)
+static int seconds(struct strbuf *out, struct rt_loop *const *loops, size_t count, const char *name,
+		   const char *help, size_t offset)
 {
 	int rc = head(out, name, "counter", help);
 	for (size_t i = 0; i < count && rc == 0; i++) {
@@ -112,7 +112,8 @@ int prom_loops(struct strbuf *out, struct rt_loop *const *loops, size_t count)
 			 offsetof(struct rt_load, up_ns));
 	if (rc == 0)
 		rc = seconds(out, loops, count, "terrane_loop_busy_seconds_total",
-			     "time for which the loop was awake", offsetof(struct rt_load, busy_ns));
+			     "time for which the loop was awake",
+			     offsetof(struct rt_load, busy_ns));
 	if (rc == 0)
 		rc = head(out, "terrane_loop_long_runs_total", "counter",
 			  "runs of a fiber of more than 10 ms without a wait");
@@ -130,8 +131,8 @@ int prom_loops(struct strbuf *out, struct rt_loop *const *loops, size_t count)
 		struct rt_load l;
 		rt_loop_load(loops[i], &l);
 		rc = strbuf_printf(
-			out, "terrane_loop_longest_run_seconds{loop=\"%zu\",fiber=\"%s\"} %.9f\n", i,
-			l.longest_name, (double)l.longest_ns / 1e9);
+			out, "terrane_loop_longest_run_seconds{loop=\"%zu\",fiber=\"%s\"} %.9f\n",
+			i, l.longest_name, (double)l.longest_ns / 1e9);
 	}
 	return rc;
 }

@@ -268,7 +268,6 @@ void rpc_server_stats(struct rpc_server *s, struct rpc_server_stats *out)
 	struct server_conn *c;
 	list_for_each_entry(c, &s->conns, link) {
 		out->out_queue_peak = max_u64(out->out_queue_peak, c->out.peak_bytes);
-		out->share_peak_bytes =
-			max_u64(out->share_peak_bytes, rt_budget_peak(&c->share));
+		out->share_peak_bytes = max_u64(out->share_peak_bytes, rt_budget_peak(&c->share));
 	}
 }

@@ -106,7 +106,7 @@ struct rpc_method {
 
 /* A server on another loop that serves connections which the first server accepts. Its memory outlives both. */
 struct rpc_branch {
-	struct rt_port port; /* on the loop of the server; closed before the server is */
+	struct rt_port port;       /* on the loop of the server; closed before the server is */
 	struct rpc_server *server; /* only for that loop; NULL: not open */
 	atomic_size_t connections;
 };

@@ -485,8 +485,7 @@ static void conn_free(struct server_conn *c)
 	assert(c->in_flight == 0 && list_empty(&c->requests));
 	assert(s->conn_count > 0);
 	s->stats.out_queue_peak = max_u64(s->stats.out_queue_peak, c->out.peak_bytes);
-	s->stats.share_peak_bytes =
-		max_u64(s->stats.share_peak_bytes, rt_budget_peak(&c->share));
+	s->stats.share_peak_bytes = max_u64(s->stats.share_peak_bytes, rt_budget_peak(&c->share));
 	rt_budget_fini(&c->share);
 	in_fini(&c->in);
 	rt_sock_close(c->sock);

@@ -15,7 +15,7 @@ struct rpc_server {
 	struct rpc_server_options opts;
 	/* for each part of a frame, the maximum over all methods */
 	struct frame_limits limits;
-	struct map types; /* type number -> struct rpc_method */
+	struct map types;             /* type number -> struct rpc_method */
 	struct rt_listener *listener; /* NULL: a server of a branch */
 	struct rt_fiber *acceptor;    /* NULL: it has stopped */
 	struct rpc_branch *branches;

@@ -181,10 +181,11 @@ void rt_post(struct rt_loop *loop, struct rt_msg *msg);
 
 /* How busy a loop is. */
 struct rt_load {
-	uint64_t up_ns;       /* age of the loop */
-	uint64_t busy_ns;     /* time for which it was awake */
-	uint64_t long_runs;   /* how often a fiber ran for more than 10 ms without a wait */
-	uint64_t longest_ns;  /* longest run of a fiber without a wait in the last one to two minutes */
+	uint64_t up_ns;     /* age of the loop */
+	uint64_t busy_ns;   /* time for which it was awake */
+	uint64_t long_runs; /* how often a fiber ran for more than 10 ms without a wait */
+	uint64_t
+		longest_ns; /* longest run of a fiber without a wait in the last one to two minutes */
 	char longest_name[32]; /* name of that fiber */
 };
 

@@ -44,14 +44,15 @@ struct long_run {
  */
 struct meter {
 	/* For the loop's thread: */
-	uint64_t alarm_ticks;           /* a run above this is recorded: at least the longest of this minute */
+	uint64_t
+		alarm_ticks; /* a run above this is recorded: at least the longest of this minute */
 	uint64_t begin_ticks, begin_ns; /* the same instant on the counter and on the clock */
 
-	pthread_mutex_t lock; /* guards the fields below; no other lock is taken inside */
-	uint64_t busy_ns;     /* time for which the loop was awake, up to the last sleep */
-	uint64_t awake_ns;    /* time of the last wake-up; 0: the loop sleeps */
-	uint64_t long_runs;   /* runs above METER_LONG_NS */
-	uint64_t minute_ns;   /* begin of the current minute */
+	pthread_mutex_t lock;       /* guards the fields below; no other lock is taken inside */
+	uint64_t busy_ns;           /* time for which the loop was awake, up to the last sleep */
+	uint64_t awake_ns;          /* time of the last wake-up; 0: the loop sleeps */
+	uint64_t long_runs;         /* runs above METER_LONG_NS */
+	uint64_t minute_ns;         /* begin of the current minute */
 	struct long_run longest[2]; /* of the current minute and of the one before */
 };
 
@@ -68,7 +69,8 @@ struct real_loop {
 	 * the eventfd. A loop that is awake looks at `inbox_any` between two batches of fibers, so that a message
 	 * to it costs no system call. The sender writes under the lock: once the loop has a message, the message's
 	 * sender does not touch the loop any more, so the loop may end. */
-	pthread_mutex_t inbox_lock; /* guards inbox_first, inbox_last, the setting of asleep; no other
+	pthread_mutex_t
+		inbox_lock; /* guards inbox_first, inbox_last, the setting of asleep; no other
 				       lock is taken inside */
 	struct rt_msg *inbox_first;
 	struct rt_msg **inbox_last;

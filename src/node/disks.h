@@ -51,10 +51,10 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "node/disk_sched.h"
 #include "node/wire.h"
 #include "rt/rt.h"
 #include "rt/sync.h"
+#include "sched/sched.h"
 #include "store/drive.h"
 #include "store/pool.h"
 

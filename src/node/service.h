@@ -2,7 +2,7 @@
 /*
  * A storage node as an RPC service.
  *
- * A request waits for its turn at the disk (disk_sched.h) in the traffic group and class of its
+ * A request waits for its turn at the disk (sched/sched.h) in the traffic group and class of its
  * context; Silver if the context has no class. Received bytes are compared with their CRC by rpc
  * and again by the store before the node acknowledges them. Sent bytes are read directly into the
  * buffer that is sent, with a CRC that is combined from stored ones.

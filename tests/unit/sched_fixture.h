@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "base/rng.h"
-#include "node/disk_sched.h"
 #include "rt/rt.h"
+#include "sched/sched.h"
 #include "store/drive.h"
 
 #define FIXTURE_CLIENTS_MAX 16

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "node/disk_sched.h"
 #include "rt/rt.h"
+#include "sched/sched.h"
 
 struct job {
 	struct sched *sched;

@@ -10,7 +10,7 @@
  * slice. The scheduler shares out disk time: the time during which at least one slice is at the
  * disk.
  *
- * Rules, by number; tests/unit/test_node_sched*.c has a test for each.
+ * Rules, by number; tests/unit/test_sched*.c has a test for each.
  *  1. Quotas. A round gives each group a quota of disk time in proportion to its weight. The group
  *     with the largest unused part of its quota is served next. A group that has used up its quota
  *     is skipped; when no waiting group is within its quota, the next round begins at once. Time
@@ -41,7 +41,7 @@
  * order of service, while an even split would charge a small slice for waiting behind a large one.
  * The estimate is position + bytes * time per byte. Its constants start from the kind of disk and
  * follow the measured times of slices that were alone at the disk; the position part is scaled by
- * what the disk recently gained from choosing among several requests (disk_sched_time.c).
+ * what the disk recently gained from choosing among several requests (time.c).
  *
  * Worked example: sched_hdd over a drive with 12.7 ms to a random place and 200 MB/s. A Bronze read
  * of 8 MiB takes 12.7 + 42 = 54.6 ms. If it were sent as one slice, Gold would wait for most of
@@ -54,8 +54,8 @@
  * A scheduler belongs to one loop. It has no fiber and no timer: a request that arrives or leaves
  * chooses the next one, which suffices because of rule 7.
  */
-#ifndef NODE_DISK_SCHED_H
-#define NODE_DISK_SCHED_H
+#ifndef SCHED_SCHED_H
+#define SCHED_SCHED_H
 
 #include <stdbool.h>
 #include <stddef.h>

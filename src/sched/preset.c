@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
-#include "node/disk_sched.h"
+#include "sched/sched.h"
 
 /* The disk has one arm. So while Gold is active, one request of another class is at the disk at a
  * time, and none while a Gold request is there. */

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Private to the scheduler; disk_sched.h has the rules.
+ * Private to the scheduler; sched.h has the rules.
  *
- *   disk_sched.c          requests: queues, slices to the disk and back
- *   disk_sched_pick.c     the rules: which request is next, and how long its slice is
- *   disk_sched_time.c     disk time: measured, estimated, charged
- *   disk_sched_group.c    groups by name, their quotas; statistics
- *   disk_sched_reserve.c  reservations
- *   disk_sched_preset.c   defaults for kinds of disks
+ *   sched.c    requests: queues, slices to the disk and back
+ *   pick.c     the rules: which request is next, and how long its slice is
+ *   time.c     disk time: measured, estimated, charged
+ *   group.c    groups by name, their quotas; statistics
+ *   reserve.c  reservations
+ *   preset.c   defaults for kinds of disks
  */
-#ifndef NODE_DISK_SCHED_IMPL_H
-#define NODE_DISK_SCHED_IMPL_H
+#ifndef SCHED_IMPL_H
+#define SCHED_IMPL_H
 
-#include "node/disk_sched.h"
+#include "sched/sched.h"
 
 struct sched_group {
 	char name[SCHED_NAME_MAX + 1];
@@ -98,15 +98,13 @@ struct sched {
 	uint64_t promises_refused;
 };
 
-/* --- disk_sched_pick.c
- * ----------------------------------------------------------------------------- */
+/* --- pick.c ----------------------------------------------------------------------------------- */
 
 /* Returns the request that may send a slice to the disk now, with off and len of the slice set;
  * NULL: no request may send. */
 struct sched_turn *sched_pick(struct sched *s, uint64_t now_ns);
 
-/* --- disk_sched_time.c
- * ----------------------------------------------------------------------------- */
+/* --- time.c ----------------------------------------------------------------------------------- */
 
 void sched_time_init(struct sched *s);
 
@@ -124,8 +122,7 @@ void sched_time_pass(struct sched *s, uint64_t now_ns);
 uint64_t sched_time_claim(struct sched *s, const struct sched_turn *t, uint64_t now_ns,
 			  bool failed);
 
-/* --- disk_sched_group.c
- * ---------------------------------------------------------------------------- */
+/* --- group.c ---------------------------------------------------------------------------------- */
 
 int sched_groups_init(struct sched *s);
 
@@ -142,8 +139,7 @@ int64_t sched_quota_ns(const struct sched *s, const struct sched_group *g);
 /* Adds the quotas of the rounds since the last call and returns the balance. */
 int64_t sched_balance_ns(const struct sched *s, struct sched_group *g);
 
-/* --- disk_sched_reserve.c
- * -------------------------------------------------------------------------- */
+/* --- reserve.c -------------------------------------------------------------------------------- */
 
 int sched_reserve_init(struct sched *s);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Chooses the next request. The comments refer to the rules of disk_sched.h by number. The
+/* Chooses the next request. The comments refer to the rules of sched.h by number. The
  * functions of this file change only quotas and the length of slices. */
 #include <assert.h>
 
-#include "node/disk_sched_impl.h"
+#include "sched/impl.h"
 
 static struct sched_turn *head(const struct sched_group *g, enum sched_class class)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "node/disk_sched_impl.h"
+#include "sched/impl.h"
 
 int sched_name_check(const char *name)
 {

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "check.h"
-#include "node/disk_sched.h"
 #include "rt/rt.h"
+#include "sched/sched.h"
 #include "sched_fixture.h"
 #include "sched_job.h"
 #include "sim_test.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "node/disk_sched.h"
+#include "sched/sched.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-#include "node/disk_sched_impl.h"
 #include "rt/rt.h"
+#include "sched/impl.h"
 
 /* --- open and close --------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Disk time; disk_sched.h says how it is charged and why.
+ * Disk time; sched.h says how it is charged and why.
  *
  * Invariant: busy_ns is unclaimed_ns plus the sum of all disk times that were charged to slices,
  * and unclaimed_ns is 0 when nothing is at the disk.
@@ -21,7 +21,7 @@
  */
 #include <assert.h>
 
-#include "node/disk_sched_impl.h"
+#include "sched/impl.h"
 
 #define LEARN 32.0
 #define LEARN_RANGE 16.0

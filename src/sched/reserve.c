@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "node/disk_sched_impl.h"
 #include "rt/rt.h"
+#include "sched/impl.h"
 
 #define RETRY_MIN_NS NS_PER_MS
 

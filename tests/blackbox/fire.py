@@ -29,7 +29,9 @@ SECONDS = float(os.environ.get("TERRANE_FIRE_SECONDS", "2"))
 LONG = "TERRANE_FIRE_SECONDS" in os.environ
 CALL_S = 10  # timeout of a client's call (libterrane.py)
 HEAL_S = 180  # time limit for the cluster to converge; it takes seconds on an idle machine
-FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+# The variant for programs with threads. Under the other one a clock that two threads read goes back by the whole offset now
+# and then, and a process that computes a time-out from it sleeps for minutes.
+FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 GRACE_S = 180  # grace period of collection: the least that a janitor accepts
 # Everything deleted or orphaned is collected after at least, and at most, so many epochs.
 LEAST_EPOCHS, EPOCHS_MAX = 6, 40

@@ -353,6 +353,8 @@ static void plan_fill(struct plan *p)
 				  .latency_min_ns = 100 * NS_PER_US,
 				  .latency_max_ns = 2 * NS_PER_MS,
 				  .timeout_ns = 500 * NS_PER_MS}};
+	for (unsigned i = 0; i < ARRAY_LEN(p->loops); i++)
+		p->loops[i] = 2;
 }
 
 static struct sim_node *dying_node(struct world *w, const struct wait_place *p)

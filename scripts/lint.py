@@ -32,7 +32,7 @@ ARROWS = {
     "sched": ["ops", "rt", "base"],
     "node": ["sched", "ops", "store", "rpc", "rt", "base"],
     "meta_api": ["cluster", "rpc", "rt", "base"],
-    "meta": ["meta_api", "ops", "kv", "cluster", "rpc", "rt", "base"],
+    "meta": ["meta_api", "sched", "ops", "kv", "cluster", "rpc", "rt", "base"],
     "meta_client": ["meta_api", "cluster", "rpc", "rt", "base"],
     "placement": ["base"],
     "analysis": ["placement", "code", "base"],

@@ -187,7 +187,7 @@ static int timed(struct rpc_request *r, unsigned index, int (*handle)(struct rpc
 	assert(index < METHOD_COUNT);
 	struct meta_service *s = r->service;
 	uint64_t begin_ns = rt_now_ns();
-	int rc = handle(r);
+	int rc = ms_turn(r, handle);
 	assert(rc <= 0); /* META_RETRY and similar results do not leave src/meta */
 	/* If the store has failed, any error may be wrong: -EIO makes the client ask another server. */
 	if (rc < 0 && store_failed(s))
@@ -395,6 +395,7 @@ static int serve(struct meta_service *s, const struct meta_serve_options *o, str
 static void service_fini(struct meta_service *s)
 {
 	meta_map_close(s->map);
+	sched_close(s->sched);
 	meta_close(s->meta);
 	admit_fini(&s->admit);
 	map_for_each(&s->tenants, it)
@@ -412,6 +413,8 @@ int meta_serve(struct kv *kv, const struct meta_serve_options *o)
 	s.methods = calloc(METHOD_COUNT, sizeof(*s.methods));
 	int rc = s.methods == NULL ? -ENOMEM
 				   : admit_init(&s.admit, o->partition_rate, o->partition_burst);
+	if (rc == 0)
+		rc = sched_open(&sched_metadata, &s.sched);
 	if (rc == 0)
 		rc = meta_open(&s.meta, kv, &o->meta);
 	if (rc == 0)

@@ -10,6 +10,7 @@
 #include "ops/hist.h"
 #include "rpc/server.h"
 #include "rt/sync.h"
+#include "sched/sched.h"
 
 #define SERVICE_TENANTS_MAX 16384 /* largest number of tenants that the service caches */
 
@@ -30,7 +31,8 @@ struct meta_service {
 	struct meta *meta;
 	struct meta_map *map;
 	struct admit admit;
-	struct map tenants; /* hash of the name -> struct service_tenant */
+	struct sched *sched; /* turns at the store */
+	struct map tenants;  /* hash of the name -> struct service_tenant */
 	struct rpc_server *server;
 	/* metrics of each method, in the order of the table in service.c */
 	struct service_method *methods;
@@ -71,6 +73,9 @@ static inline struct meta_map *ms_map(const struct rpc_request *r)
 {
 	return ((struct meta_service *)r->service)->map;
 }
+
+/* Runs the handler when it is the request's turn (service_turn.c). -EAGAIN: too many requests of its group wait. */
+int ms_turn(struct rpc_request *r, int (*handle)(struct rpc_request *r));
 
 /* Fiber that counts the usage of directories (service_usage.c). */
 void ms_count_usage(void *service);

@@ -18,6 +18,22 @@
 	};
 META_TYPES(META_TYPE_DEFINE)
 
+uint64_t meta_wire_queries(const struct rpc_type *t, const ProtobufCMessage *request)
+{
+	uint64_t objects = 0;
+	assert(request->descriptor == t->request);
+	if (t == &meta_type_list)
+		return 1 + ((const Terrane__Meta__ListRequest *)request)->max / 64;
+	for (unsigned i = 0; i < t->request->n_fields; i++) {
+		const ProtobufCFieldDescriptor *f = &t->request->fields[i];
+		size_t n = 0;
+		if (f->label == PROTOBUF_C_LABEL_REPEATED)
+			memcpy(&n, (const char *)request + f->quantifier_offset, sizeof(n));
+		objects += n;
+	}
+	return 1 + objects / 16;
+}
+
 /* --- to messages ------------------------------------------------------------------------------ */
 
 char *meta_wire_name(struct arena *a, struct meta_name name)

@@ -78,6 +78,9 @@ struct arena;
 META_TYPES(META_TYPE_DECLARE)
 #undef META_TYPE_DECLARE
 
+/* Returns how many queries a request counts for: 1, and one more for each 16 objects that it names or 64 that it lists. */
+uint64_t meta_wire_queries(const struct rpc_type *t, const ProtobufCMessage *request);
+
 typedef Terrane__Meta__Entry meta_msg_entry;
 typedef Terrane__Meta__Extent meta_msg_extent;
 typedef Terrane__Meta__File meta_msg_file;

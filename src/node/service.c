@@ -17,24 +17,11 @@
 
 /* --- a request and its disk ------------------------------------------------------------------- */
 
-static enum sched_class class_of(enum traffic_class c)
-{
-	switch (c) {
-	case TRAFFIC_GOLD:
-		return SCHED_GOLD;
-	case TRAFFIC_BRONZE:
-		return SCHED_BRONZE;
-	default:
-		return SCHED_SILVER;
-	}
-}
-
 int work_begin(struct work *w, struct rpc_request *r, uint64_t disk)
 {
 	const struct context *c = rt_context();
-	*w = (struct work){.r = r, .node = r->service, .class = class_of(c->traffic_class)};
-	snprintf(w->group, sizeof(w->group), "%s%s%s", c->tenant, c->tenant[0] != 0 ? "/" : "",
-		 c->traffic_group);
+	*w = (struct work){.r = r, .node = r->service, .class = sched_class_of(c)};
+	sched_group_name(w->group, c);
 	struct node_disk *d;
 	int rc = node_disk_use(&node_part_here(w->node)->disks, disk, &d);
 	if (rc == -ENODEV && d == NULL)

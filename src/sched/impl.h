@@ -18,8 +18,9 @@ struct sched_group {
 	char name[SCHED_NAME_MAX + 1];
 	uint64_t name_hash;
 	uint32_t weight;
-	/* the entry is never given to another group, because sched_weigh set a weight */
-	bool pinned;
+	uint32_t own_weight;   /* weight of sched_weigh; 0: none */
+	bool listed;           /* the group is one of sched_list_groups */
+	enum sched_class best; /* best class of its requests */
 	/* value of sched.uses at the group's last request or reservation */
 	uint64_t used;
 	int64_t balance_ns; /* unused disk time of the group's quota; negative: debt */
@@ -61,7 +62,9 @@ struct sched {
 	struct sched_config config;
 	struct sched_group **groups; /* groups[0] is SCHED_GROUP_OTHER */
 	uint32_t group_count;
-	struct list waiting; /* groups with queued requests */
+	uint32_t group_room;   /* entries of the array */
+	uint32_t listed_count; /* groups of the cluster */
+	struct list waiting;   /* groups with queued requests */
 	struct sched_stats stats[SCHED_CLASSES];
 	/* slices at the disk (struct sched_turn), in the order of sending */
 	struct list at_disk;

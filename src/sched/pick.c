@@ -161,6 +161,8 @@ static bool capped(const struct sched *s, const struct sched_turn *t, bool activ
 		return false;
 	if (active)
 		return true;
+	if (s->config.other_ahead_ns == UINT64_MAX)
+		return false;
 	list_for_each_entry(at_disk, &s->at_disk, link)
 		ahead_ns += at_disk->cost_ns;
 	return ahead_ns + t->cost_ns > s->config.other_ahead_ns;

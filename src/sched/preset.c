@@ -66,6 +66,28 @@ const struct sched_config sched_nvme = {
 	.lanes = 32,
 };
 
+/* The store serves many requests together, so that they share group commits. While Gold is active fewer of the others
+ * are in the store: they share its threads. */
+const struct sched_config sched_metadata = {
+	.depth = 256,
+	.other_depth = 64,
+	.other_ahead_ns = UINT64_MAX,
+	.gold_linger_ns = NS_PER_S,
+	.gold_patience_ns = 20 * NS_PER_MS,
+	.slice_bytes = 1 * MIB,
+	.run_bytes = 1 * MIB,
+	.quota_ns = 10 * NS_PER_MS,
+	.groups_max = 64,
+	.queue_max = 4096,
+	.reservations_max = 1,
+	.reserve_ahead_ns = NS_PER_S,
+	.reserve_ttl_ns = NS_PER_S,
+	.position_ns = 50 * NS_PER_US,
+	.read_bytes_per_s = 200000000,
+	.write_bytes_per_s = 200000000,
+	.lanes = 16,
+};
+
 const struct sched_config *sched_preset(const char *name)
 {
 	if (strcmp(name, "hdd") == 0)

@@ -124,6 +124,8 @@ int sched_reserve(struct sched *s, const char *group, enum sched_class class, ui
 		return -EINVAL;
 	expire(s);
 	struct sched_group *g = sched_group_get(s, group);
+	if (class < g->best)
+		class = g->best;
 	uint64_t cost_ns = sched_cost_ns(s, SCHED_WRITE, bytes, false);
 	uint64_t over_ns = excess_ns(s, g, cost_ns, class);
 	if (over_ns > 0)

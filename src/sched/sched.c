@@ -231,21 +231,23 @@ int sched_begin(struct sched *s, const struct sched_request *r, struct sched_tur
 	if (rc != 0)
 		return rc;
 	struct sched_group *g = sched_group_get(s, r->group);
-	if (g->stats[r->class].queued >= s->config.queue_max) {
-		g->stats[r->class].refused++;
-		s->stats[r->class].refused++;
+	enum sched_class class = r->class < g->best ? g->best : r->class;
+	if (g->stats[class].queued >= s->config.queue_max) {
+		g->stats[class].refused++;
+		s->stats[class].refused++;
 		return -EAGAIN;
 	}
 	t->sched = s;
 	t->group = g;
 	t->request = *r;
 	t->request.group = g->name;
+	t->request.class = class;
 	t->off = r->off;
 	t->serial = ++s->serial;
 	t->deadline_ns = rt_deadline();
 	list_init(&t->link);
 	rt_cond_init(&t->may_go);
-	if (r->class == SCHED_GOLD) {
+	if (class == SCHED_GOLD) {
 		s->gold_seen = true;
 		s->gold_seen_ns = rt_now_ns();
 	}

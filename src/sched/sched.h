@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Fair sharing of one disk (section 4.1 of the Tectonic paper): which request is served next, and
- * when.
+ * when. A metadata server shares its store in the same way: what follows calls the store a disk.
  *
  * Model. Each request belongs to a traffic group, which has a weight, and to a class: Gold (a user
  * waits for it), Silver (ordinary, and the default) or Bronze (background). There is a queue for
@@ -84,7 +84,7 @@ struct sched_config {
 	uint32_t depth; /* limit for requests at the disk, all classes together */
 	/* limit for Silver and Bronze requests at the disk while Gold is active */
 	uint32_t other_depth;
-	/* limit for the disk time of Silver and Bronze at the disk while Gold is not active */
+	/* limit for the disk time of Silver and Bronze at the disk while Gold is not active; UINT64_MAX: none */
 	uint64_t other_ahead_ns;
 	/* time after the last Gold request during which Gold is active */
 	uint64_t gold_linger_ns;
@@ -112,6 +112,11 @@ struct sched_config {
 
 /* Default configurations for a 7,200 rpm drive, a SATA flash device and an NVMe flash device. */
 extern const struct sched_config sched_hdd, sched_sata, sched_nvme;
+
+/* The configuration for the store of a metadata server, whose requests are all SCHED_NAMES. `bytes` of a request are
+ * SCHED_QUERY_BYTES for each query beyond the first. */
+extern const struct sched_config sched_metadata;
+#define SCHED_QUERY_BYTES 4096
 
 /* Returns the preset named "hdd", "sata" or "nvme"; NULL for any other name. */
 const struct sched_config *sched_preset(const char *name);
@@ -142,6 +147,32 @@ void sched_close(struct sched *s);
  * entry.
  */
 int sched_weigh(struct sched *s, const char *group, uint32_t weight);
+
+#define SCHED_LISTED_MAX 256
+#define SCHED_WEIGHT_UNLISTED 10
+/* Follows the tenant's name in the name of the entry that its unlisted groups share. */
+#define SCHED_GROUP_UNLISTED "*"
+
+/* A traffic group of the cluster. */
+struct sched_listed {
+	const char *group;     /* the name as in sched_request */
+	uint32_t weight;       /* 1 to SCHED_WEIGHT_MAX; takes precedence over sched_weigh */
+	enum sched_class best; /* requests of a better class are served in this one */
+};
+
+/*
+ * Sets the traffic groups of the cluster, and forgets those of earlier calls. While there are any, all other groups of a
+ * tenant share one entry with SCHED_WEIGHT_UNLISTED and the class Bronze: a client gains nothing by inventing names.
+ * This does not concern groups with a weight of sched_weigh, of no tenant, and of the system. -EINVAL: a name, weight or
+ * class is out of range, or n is above SCHED_LISTED_MAX: nothing has changed; -ENOMEM: some groups are not listed.
+ */
+int sched_list_groups(struct sched *s, const struct sched_listed *groups, size_t n);
+
+/* Writes the name of the group of a request with this context. A request that names no group is of the tenant's group
+ * "default"; what a service does for a tenant is of the service's group. */
+void sched_group_name(char out[SCHED_NAME_MAX + 1], const struct context *c);
+/* Returns the class of a request with this context. */
+enum sched_class sched_class_of(const struct context *c);
 
 /* --- requests --------------------------------------------------------------------------------- */
 

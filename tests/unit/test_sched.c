@@ -418,6 +418,103 @@ SIM_TEST(gold_beyond_its_quota_starves_no_group)
 	sched_close(s);
 }
 
+/* --- groups of the cluster ------------------------------------------------------------------------ */
+
+static const struct sched_group_stats *stats_of(const struct sched *s, const char *name,
+						struct sched_group_stats *out)
+{
+	for (uint32_t i = 0; sched_group_stats(s, i, out); i++)
+		if (strcmp(out->name, name) == 0)
+			return out;
+	return NULL;
+}
+
+SIM_TEST(a_listed_group_has_its_weight_and_at_best_its_class)
+{
+	struct sched_config c = job_serial_config();
+	struct sched *s = job_sched_open(&c);
+	const struct sched_listed list[] = {{"t/a", 300, SCHED_SILVER}, {"t/b", 50, SCHED_GOLD}};
+	struct sched_group_stats g;
+	struct job jobs[3] = {0};
+	CHECK_EQ(sched_list_groups(s, list, 2), 0);
+	CHECK_EQ(stats_of(s, "t/a", &g)->weight, 300);
+	job_start(s, &jobs[0], "t/a", SCHED_GOLD, 4096);
+	job_start(s, &jobs[1], "t/b", SCHED_GOLD, 4096);
+	job_start(s, &jobs[2], "t/a", SCHED_BRONZE, 4096);
+	job_drain(jobs, 3);
+	CHECK_EQ(stats_of(s, "t/a", &g)->classes[SCHED_GOLD].requests, 0);
+	CHECK_EQ(g.classes[SCHED_SILVER].requests, 1);
+	CHECK_EQ(g.classes[SCHED_BRONZE].requests, 1);
+	CHECK_EQ(stats_of(s, "t/b", &g)->classes[SCHED_GOLD].requests, 1);
+	/* A second list replaces the first. */
+	CHECK_EQ(sched_list_groups(s, list + 1, 1), 0);
+	CHECK_EQ(stats_of(s, "t/a", &g)->weight, SCHED_WEIGHT_DEFAULT);
+	CHECK_EQ(stats_of(s, "t/b", &g)->weight, 50);
+	job_check_empty(s);
+	sched_close(s);
+}
+
+SIM_TEST(a_client_gains_nothing_by_inventing_groups)
+{
+	struct sched_config c = job_serial_config();
+	struct sched *s = job_sched_open(&c);
+	const struct sched_listed list[] = {{"t/a", 100, SCHED_GOLD}};
+	struct sched_group_stats g;
+	struct job jobs[20] = {0};
+	CHECK_EQ(sched_list_groups(s, list, 1), 0);
+	for (size_t i = 0; i < ARRAY_LEN(jobs); i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "u/g%zu", i);
+		job_start(s, &jobs[i], name, SCHED_GOLD, 4096);
+	}
+	job_drain(jobs, ARRAY_LEN(jobs));
+	CHECK_EQ(stats_of(s, "u/*", &g)->classes[SCHED_BRONZE].requests, 20);
+	CHECK_EQ(g.weight, SCHED_WEIGHT_UNLISTED);
+	CHECK(stats_of(s, "u/g0", &g) == NULL);
+	/* Services keep their groups, and so does everybody when the cluster has no groups. */
+	job_start(s, &jobs[0], "system/repair", SCHED_SILVER, 4096);
+	job_finish(&jobs[0]);
+	CHECK_EQ(stats_of(s, "system/repair", &g)->classes[SCHED_SILVER].requests, 1);
+	CHECK_EQ(sched_list_groups(s, NULL, 0), 0);
+	job_start(s, &jobs[0], "u/g0", SCHED_GOLD, 4096);
+	job_finish(&jobs[0]);
+	CHECK_EQ(stats_of(s, "u/g0", &g)->classes[SCHED_GOLD].requests, 1);
+	job_check_empty(s);
+	sched_close(s);
+}
+
+SIM_TEST(a_list_with_an_invalid_group_changes_nothing)
+{
+	struct sched_config c = job_serial_config();
+	struct sched *s = job_sched_open(&c);
+	const struct sched_listed good = {"t/a", 100, SCHED_GOLD};
+	const struct sched_listed bad[] = {{"", 100, SCHED_GOLD},
+					   {"t/a", 0, SCHED_GOLD},
+					   {"t/a", SCHED_WEIGHT_MAX + 1, SCHED_GOLD},
+					   {"t/a", 100, SCHED_CLASSES}};
+	struct sched_group_stats g;
+	CHECK_EQ(sched_list_groups(s, &good, 1), 0);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		CHECK_EQ(sched_list_groups(s, &bad[i], 1), -EINVAL);
+	CHECK_EQ(sched_list_groups(s, &good, SCHED_LISTED_MAX + 1), -EINVAL);
+	CHECK_EQ(stats_of(s, "t/a", &g)->weight, 100);
+	sched_close(s);
+}
+
+static void groups_are_named_after_tenant_and_service(void **state)
+{
+	(void)state;
+	char name[SCHED_NAME_MAX + 1];
+	sched_group_name(name, &(struct context){.tenant = "t", .traffic_group = "a"});
+	CHECK_EQ(strcmp(name, "t/a"), 0);
+	sched_group_name(name, &(struct context){.tenant = "t", .traffic_group = ""});
+	CHECK_EQ(strcmp(name, "t/default"), 0);
+	sched_group_name(name, &(struct context){.tenant = "system:7", .traffic_group = "repair"});
+	CHECK_EQ(strcmp(name, "system/repair"), 0);
+	sched_group_name(name, &(struct context){.tenant = "", .traffic_group = "a"});
+	CHECK_EQ(strcmp(name, "a"), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -433,6 +530,10 @@ int main(void)
 		cmocka_unit_test(no_other_class_is_sent_after_gold_is_at_the_disk_too_long),
 		cmocka_unit_test(no_other_class_is_sent_after_gold_has_waited_too_long),
 		cmocka_unit_test(gold_beyond_its_quota_starves_no_group),
+		cmocka_unit_test(a_listed_group_has_its_weight_and_at_best_its_class),
+		cmocka_unit_test(a_client_gains_nothing_by_inventing_groups),
+		cmocka_unit_test(a_list_with_an_invalid_group_changes_nothing),
+		cmocka_unit_test(groups_are_named_after_tenant_and_service),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

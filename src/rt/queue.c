@@ -174,6 +174,23 @@ int rt_budget_take(struct rt_budget *b, uint64_t amount, void (*began)(void *ctx
 	return rt_queue_wait(&b->queue, &w, began, ctx);
 }
 
+bool rt_budget_try(struct rt_budget *b, uint64_t amount)
+{
+	struct rt_waiter w = {.amount = amount};
+	pthread_mutex_lock(&b->queue.lock);
+	bool taken = list_empty(&b->queue.waiters) && budget_serve(&b->queue, &w);
+	pthread_mutex_unlock(&b->queue.lock);
+	return taken;
+}
+
+uint64_t rt_budget_used(struct rt_budget *b)
+{
+	pthread_mutex_lock(&b->queue.lock);
+	uint64_t used = b->used;
+	pthread_mutex_unlock(&b->queue.lock);
+	return used;
+}
+
 void rt_budget_give(struct rt_budget *b, uint64_t amount)
 {
 	struct list served;

@@ -77,7 +77,11 @@ void rt_budget_fini(struct rt_budget *b);
  * began(ctx), which may be NULL, before it waits.
  */
 int rt_budget_take(struct rt_budget *b, uint64_t amount, void (*began)(void *ctx), void *ctx);
+/* Takes an amount if it fits now and no fiber waits. Does not wait. Returns whether it took the amount. */
+bool rt_budget_try(struct rt_budget *b, uint64_t amount);
 void rt_budget_give(struct rt_budget *b, uint64_t amount);
+/* Returns the sum that is taken now. */
+uint64_t rt_budget_used(struct rt_budget *b);
 /* Returns the largest sum that was taken at a time. */
 uint64_t rt_budget_peak(struct rt_budget *b);
 /* Returns the number of fibers that wait, on all loops. */

@@ -378,7 +378,8 @@ static void use_order(void *arg)
 	unsigned next = 0;
 	CHECK_EQ(rt_team_open(&team, 2), 0);
 	rt_budget_init(&b, 10, false);
-	CHECK_EQ(rt_budget_take(&b, 8, NULL, NULL), 0);
+	CHECK(rt_budget_try(&b, 8) && !rt_budget_try(&b, 3));
+	CHECK_EQ(rt_budget_used(&b), 8);
 	struct taker t[3] = {
 		{.amount = 10},
 		{.amount = 2},
@@ -392,6 +393,8 @@ static void use_order(void *arg)
 		CHECK_EQ(rt_spawn(&f[i], "taker", host_take, &t[i]), 0);
 		await_waiting(&b, i + 1);
 	}
+	/* 2 would fit, but others wait. */
+	CHECK(!rt_budget_try(&b, 2));
 	/* The second gives up: neither it nor the others are stuck. */
 	rt_cancel(f[1]);
 	rt_join(f[1]);

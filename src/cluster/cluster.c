@@ -69,6 +69,28 @@ static int put(struct cluster *c, struct map *m, uint64_t id, const void *record
 	return 0;
 }
 
+int cluster_copy(struct cluster *to, const struct cluster *from)
+{
+	int rc = 0;
+	assert(map_count(&to->racks) + map_count(&to->nodes) + map_count(&to->disks) == 0);
+	map_for_each(&from->racks, rack)
+		rc = rc != 0 ? rc
+			     : put(to, &to->racks, rack.key, rack.value,
+				   sizeof(struct cluster_rack));
+	map_for_each(&from->nodes, node)
+		rc = rc != 0 ? rc
+			     : put(to, &to->nodes, node.key, node.value,
+				   sizeof(struct cluster_node));
+	map_for_each(&from->disks, disk)
+		rc = rc != 0 ? rc
+			     : put(to, &to->disks, disk.key, disk.value,
+				   sizeof(struct cluster_disk));
+	to->version = from->version;
+	to->id = from->id;
+	to->network_place = from->network_place;
+	return rc;
+}
+
 static bool name_valid(const char *name)
 {
 	size_t len = strnlen(name, CLUSTER_NAME_MAX + 1);

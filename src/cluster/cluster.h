@@ -13,7 +13,8 @@
  * state, which an operator sets (online, draining, gone). A disk has a health, which its node reports, and
  * a wanted state. The state of a disk is the worst of these four. Only online disks get new chunks.
  *
- * A map belongs to one loop.
+ * A map belongs to one loop. The functions that only look up records may be used by several loops, on a map that is no
+ * longer changed.
  */
 #ifndef CLUSTER_CLUSTER_H
 #define CLUSTER_CLUSTER_H
@@ -117,6 +118,8 @@ struct cluster {
 
 void cluster_init(struct cluster *c);
 void cluster_fini(struct cluster *c);
+/* Fills an empty map with a copy of another one. -ENOMEM: it has a part of the records. */
+int cluster_copy(struct cluster *to, const struct cluster *from);
 
 /* Adds a record, or replaces the record with the same id. -EINVAL: a field is out of range, or the record
  * names a rack or node that the map does not have; -ENOSPC: too many records; -ENOMEM. */

@@ -72,6 +72,27 @@ static void build(struct cluster *c, struct shape s)
 	}
 }
 
+static void a_copy_has_all_records_and_is_independent(void **state)
+{
+	(void)state;
+	struct cluster from, to;
+	build(&from, (struct shape){3, 2, 2});
+	from.version = 7;
+	from.id = (struct cluster_id){1, 2};
+	cluster_init(&to);
+	assert_int_equal(cluster_copy(&to, &from), 0);
+	struct cluster_disk d = *cluster_disk(&from, disk_id(6, 1));
+	d.health = CLUSTER_FAILED;
+	assert_int_equal(cluster_put_disk(&from, &d), 0);
+	assert_true(to.version == 7 && to.id.high == 1 && to.id.low == 2);
+	assert_int_equal(map_count(&to.disks), 12);
+	assert_int_equal(cluster_disk(&to, d.id)->health, CLUSTER_ONLINE);
+	cluster_fini(&from);
+	assert_string_equal(cluster_rack(&to, 3)->name, "rack3");
+	assert_string_equal(cluster_node_of(&to, d.id)->name, "node6");
+	cluster_fini(&to);
+}
+
 static struct encoding encoding(const char *text)
 {
 	struct encoding e;
@@ -795,6 +816,7 @@ static void invalid_records_and_wants_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_copy_has_all_records_and_is_independent),
 		cmocka_unit_test(domains_are_distinct_if_there_are_enough),
 		cmocka_unit_test(spare_disks_follow_those_of_the_chunks),
 		cmocka_unit_test(only_online_disks_that_are_not_excluded_are_chosen),

@@ -173,7 +173,7 @@ static void block_make(struct hedge_fixture *fx)
 	struct call c;
 	call_init(&c, &fx->fabric);
 	struct buf *data;
-	int rc = rt_pool_get(&fx->fabric.pool, BLOCK, &data);
+	int rc = rt_pool_get(&fx->fabric.shared->pool, BLOCK, &data);
 	if (rc == 0) {
 		struct rng rng;
 		rng_init(&rng, 1);

@@ -208,6 +208,9 @@ struct terrane_open_options {
 	uint64_t memory_bytes;
 	/* timeout of the first contact with a metadata server; 0: 3 s */
 	uint32_t connect_timeout_ms;
+	/* number of threads that move, check and decode data, 1 to 256; 0: `threads` of the cluster
+	 * file, or else the number of processors that the process may use, at most 16 */
+	uint32_t threads;
 	struct terrane_error *error; /* filled in when opening fails; may be NULL */
 	uint64_t reserved[6];
 };

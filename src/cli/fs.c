@@ -69,6 +69,8 @@ static const struct fs_option options[] = {
 	VALUE('s', "size", "SIZE", OPTION_SIZE, size_bytes, "size of a file"),
 	VALUE('n', "count", "N", OPTION_COUNT, count, "number of files"),
 	VALUE('d', "depth", "N", OPTION_COUNT, depth, "requests in flight"),
+	VALUE('T', "threads", "N", OPTION_COUNT, threads,
+	      "threads of the library, 1 to 255 (default: the cluster file's)"),
 	VALUE('P', "pattern", "NAME", OPTION_TEXT, pattern,
 	      "seq or random; create, stat, list or remove"),
 };
@@ -244,7 +246,13 @@ int cmd_fs(int argc, char **argv)
 		/* an empty operand often comes from an unset variable, which must not mean the root */
 		if (argv[i][0] == 0)
 			return cli_usage("%s: a path is empty; the root is /", c->name);
-	struct terrane_open_options o = {.tenant = fs.flags.tenant, .error = &fs.error};
+	if (fs.flags.threads > UINT8_MAX)
+		return cli_usage("%s: --threads is too large: give 1 to %d", c->name, UINT8_MAX);
+	/* What moves no data needs no more threads than one. */
+	bool moves = takes(c, 'T');
+	struct terrane_open_options o = {.tenant = fs.flags.tenant,
+					 .threads = moves ? (uint32_t)fs.flags.threads : 1,
+					 .error = &fs.error};
 	int rc = terrane_open(&fs.t, fs.flags.cluster, &o);
 	if (rc < 0)
 		return fs_fail(&fs.error, rc, "cannot open", "the cluster");

@@ -23,7 +23,7 @@ struct fs_flags {
 	const char *cluster, *tenant, *encoding, *group, *pattern;
 	enum terrane_media media;
 	uint64_t block_bytes, size_bytes;
-	int64_t jobs, count, depth;
+	int64_t jobs, count, depth, threads;
 	bool json, details, recursive, parents, force, replace, resume, verify, quiet, packed;
 };
 

@@ -411,8 +411,8 @@ const struct fs_command fs_read_commands[] = {
 	 "if it does not exist), if there are several sources, or if TARGET is a directory and\n"
 	 "SOURCE a file. Else TARGET is the new name. Without TARGET sources go into the current\n"
 	 "directory. A file gets its name when it is complete.",
-	 "gFuqJ", 1, 100000, run_get},
-	{"cat", "print files", "PATH...", "Writes the bytes of files to standard output.", "g", 1,
+	 "gFuqJT", 1, 100000, run_get},
+	{"cat", "print files", "PATH...", "Writes the bytes of files to standard output.", "gT", 1,
 	 1000, run_cat},
 };
 const size_t fs_read_count = ARRAY_LEN(fs_read_commands);

@@ -288,6 +288,6 @@ const struct fs_command fs_write_commands[] = {
 	 "Links to files are followed. Links to directories count as failed. Special files are\n"
 	 "skipped. put stops when the cluster is full, when a quota is used up, or when too few\n"
 	 "disks accept data.",
-	 "eMbgFuvqJ", 2, 100000, run_put},
+	 "eMbgFuvqJT", 2, 100000, run_put},
 };
 const size_t fs_write_count = ARRAY_LEN(fs_write_commands);

@@ -319,7 +319,7 @@ static void part_done(void *ctx, struct block_range *range, const char *why)
 		r->crc = crc32c_combine(r->crc, part->crc, part->len);
 		got += part->len;
 	}
-	b->call->fabric->stats.read_bytes += s->rc < 0 ? 0 : got;
+	b->call->fabric->shared->stats.read_bytes += s->rc < 0 ? 0 : got;
 	s->batched = false;
 	range_end(b, r, s->rc < 0 ? s->rc : (int64_t)got, why);
 }

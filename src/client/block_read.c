@@ -53,7 +53,7 @@ static void failure_note(struct reading *r, const struct stripe_fetch *f, uint64
 	bool bad = rc == -EBADMSG || rc == -ENOENT || rc == -ERANGE || rc == -ENODATA;
 	if (!bad)
 		return;
-	r->call->fabric->stats.bad_chunks++;
+	r->call->fabric->shared->stats.bad_chunks++;
 	if (r->findings->bad_count < BLOCK_BAD_MAX) {
 		int i = r->findings->bad_count++;
 		r->findings->bad[i].chunk = f->chunk;
@@ -73,7 +73,7 @@ static int reading_fetch(struct stripe *s, struct stripe_fetch *f)
 	if (rc == 0) {
 		struct chunk_id id = {r->b->chunk_block, (uint32_t)f->chunk};
 		u.node.timeout_ns = fab->opts.chunk_timeout_ns;
-		fab->stats.chunk_reads++;
+		fab->shared->stats.chunk_reads++;
 		rc = node_get_one(&u.node, disk, id, f->off, f->len, NULL, &got);
 		if (rc == 0 && (got.buf == NULL || got.len != f->len))
 			rc = -EPROTO;
@@ -134,7 +134,7 @@ static int rebuild_enter(struct reading *r, const struct plan *p)
 	uint64_t bytes = plan_bytes(r, p);
 	if (r->rebuild_bytes > 0)
 		return 0; /* one plan's memory is enough: the next plan reuses its ranges */
-	int rc = gate_enter(&r->call->fabric->rebuilds, bytes);
+	int rc = gate_enter(&r->call->fabric->shared->rebuilds, bytes);
 	if (rc == 0)
 		r->rebuild_bytes = bytes;
 	return rc;
@@ -148,11 +148,11 @@ static bool hedge_admit(struct reading *r, const struct plan *p)
 	if (!stripe_computes(&r->stripe, p))
 		return true;
 	if (r->rebuild_bytes == 0) {
-		if (!gate_try(&f->rebuilds, plan_bytes(r, p)))
+		if (!gate_try(&f->shared->rebuilds, plan_bytes(r, p)))
 			return false;
 		r->rebuild_bytes = plan_bytes(r, p);
 	}
-	return budget_try(&f->budget);
+	return budget_try(&f->shared->budget);
 }
 
 /* Replaces *p, when the budget of reconstructed reads is empty, by a plan that computes
@@ -190,20 +190,20 @@ static int reading_admit(struct stripe *s, struct plan **p, bool hedge)
 	struct fabric *f = r->call->fabric;
 	if (hedge) {
 		bool may = hedge_admit(r, *p);
-		f->stats.hedged_reads += may;
-		f->stats.refused_rebuilds += !may;
+		f->shared->stats.hedged_reads += may;
+		f->shared->stats.refused_rebuilds += !may;
 		return may ? 0 : -EBUSY;
 	}
 	if (!stripe_computes(s, *p))
 		return 0;
-	if (budget_try(&f->budget))
+	if (budget_try(&f->shared->budget))
 		return rebuild_enter(r, *p);
 	int rc = plan_direct(r, p);
 	if (rc != -ENODATA)
 		return rc;
-	rc = budget_take(&f->budget, BUDGET_WAIT_NS);
+	rc = budget_take(&f->shared->budget, BUDGET_WAIT_NS);
 	if (rc == -EBUSY) {
-		f->stats.refused_rebuilds++;
+		f->shared->stats.refused_rebuilds++;
 		call_fail(r->call, rc,
 			  "the budget for reconstructed reads is used up: disks are offline or "
 			  "overloaded; try again later");
@@ -310,7 +310,7 @@ static int reading_init(struct reading *r, const bool *avoid)
 		return -ENOMEM;
 	rc = codecs_get(&f->codecs, shape, &r->codec);
 	if (rc == 0)
-		rc = gate_enter(&f->reads, r->len);
+		rc = gate_enter(&f->shared->reads, r->len);
 	if (rc < 0)
 		return rc;
 	r->read_bytes = r->len;
@@ -333,8 +333,8 @@ static void reading_fini(struct reading *r)
 	stripe_fini(&r->stripe);
 	free(r->failures);
 	if (!bug_planted(BUG_GATE_LEAK))
-		gate_leave(&f->rebuilds, r->rebuild_bytes);
-	gate_leave(&f->reads, r->read_bytes);
+		gate_leave(&f->shared->rebuilds, r->rebuild_bytes);
+	gate_leave(&f->shared->reads, r->read_bytes);
 }
 
 /* Gathers the chunks with stripe_gather; on -ENODATA explains in the error text which disk
@@ -362,9 +362,9 @@ int block_range_read(struct call *c, const struct block_at *b, struct block_rang
 		rc = reading_gather(&r);
 	if (rc == 0) {
 		if (stripe_computes(&r.stripe, r.stripe.plan))
-			c->fabric->stats.rebuilt_reads++;
+			c->fabric->shared->stats.rebuilt_reads++;
 		else
-			budget_earn(&c->fabric->budget);
+			budget_earn(&c->fabric->shared->budget);
 		rc = stripe_compute(&r.stripe);
 		if (rc == 0)
 			rc = hand_out(&r, get->sink, &get->crc);

@@ -73,7 +73,7 @@ static void writing_unref(struct writing *g)
 		return;
 	assert(g->reserving == 0); /* each reservation fiber holds a reference */
 	coded_free(&g->chunks);
-	gate_leave(&g->call.fabric->writes, g->w.gate_bytes);
+	gate_leave(&g->call.fabric->shared->writes, g->w.gate_bytes);
 	free(g->candidates);
 	free(g->accepted);
 	free(g->released);
@@ -357,6 +357,36 @@ static int put_one(struct writing *g, int chunk, const struct accepted *a)
 	return rc;
 }
 
+struct late_call {
+	const struct block_write *w;
+	struct late_chunk chunk;
+};
+
+static void late_run(void *arg)
+{
+	const struct late_call *l = arg;
+	l->w->late(l->w->late_ctx, &l->chunk);
+}
+
+/* Reports a chunk that ended after the return. The home loop has what the report needs. If it cannot run, the
+ * record names the chunk as missing, and repair rebuilds it. */
+static void chunk_report(const struct writing *g, int chunk, uint64_t disk, int rc)
+{
+	if (!g->returned || g->w.late == NULL || g->call.fabric->closing)
+		return;
+	struct late_call l = {
+		.w = &g->w,
+		.chunk = {.block = g->w.owner != 0 ? g->w.owner : g->w.block,
+			  .chunk_block = g->w.block,
+			  .chunk = chunk,
+			  .disk = disk,
+			  .crc = g->chunks.chunk[chunk].crc,
+			  .release_count = g->w.release_count,
+			  .rc = rc},
+	};
+	(void)fabric_run_home(g->call.fabric, late_run, &l);
+}
+
 /* Puts one chunk, on another disk after each failure. Ends when a disk stored it or no disk is
  * left. */
 static void chunk_fiber(void *arg)
@@ -389,15 +419,7 @@ static void chunk_fiber(void *arg)
 		g->stored++;
 		g->disks[chunk] = a.disk;
 	}
-	if (g->returned && g->w.late != NULL && !g->call.fabric->closing)
-		g->w.late(g->w.late_ctx,
-			  &(struct late_chunk){.block = g->w.owner != 0 ? g->w.owner : g->w.block,
-					       .chunk_block = g->w.block,
-					       .chunk = chunk,
-					       .disk = a.disk,
-					       .crc = g->chunks.chunk[chunk].crc,
-					       .release_count = g->w.release_count,
-					       .rc = rc});
+	chunk_report(g, chunk, a.disk, rc);
 	rt_cond_broadcast(&g->change);
 	writing_unref(g);
 }
@@ -508,8 +530,8 @@ static int writing_result(struct call *c, struct writing *g, int rc)
 	if (rc < 0)
 		return rc;
 	if (g->stored >= g->w.quorum) {
-		c->fabric->stats.blocks_written++;
-		c->fabric->stats.blocks_short += g->stored < g->shape.n;
+		c->fabric->shared->stats.blocks_written++;
+		c->fabric->shared->stats.blocks_short += g->stored < g->shape.n;
 		return 0;
 	}
 	rc = g->last_rc == -EBADMSG || g->last_rc == -EDQUOT ? g->last_rc : -ENOSPC;
@@ -530,7 +552,7 @@ int block_write_take(struct call *c, const struct block_write *w, struct coded *
 	struct writing *g = writing_new(c, w, chunks);
 	if (g == NULL) {
 		coded_free(chunks);
-		gate_leave(&c->fabric->writes, w->gate_bytes);
+		gate_leave(&c->fabric->shared->writes, w->gate_bytes);
 		return -ENOMEM;
 	}
 	int rc = writing_start(g);

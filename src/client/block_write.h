@@ -44,7 +44,7 @@ struct block_write {
 	uint64_t capacity; /* bytes that an open chunk can grow to; only used with `open` */
 	/* bytes entered at the gate of writes; leaves the gate when the chunks are freed */
 	uint64_t gate_bytes;
-	/* Called in a fiber for each chunk that ended after the return: stored (rc 0) or failed.
+	/* Called in a fiber of the home loop for each chunk that ended after the return: stored (rc 0) or failed.
 	 * NULL: not called. */
 	void (*late)(void *ctx, const struct late_chunk *l);
 	void *late_ctx;

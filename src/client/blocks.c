@@ -136,6 +136,27 @@ static void late_chunk(void *ctx, const struct late_chunk *l)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
+struct placing {
+	const struct block_write *write;
+	struct coded *coded;
+	uint64_t *disks;
+	int rc;
+};
+
+static void placing_run(struct call *c, void *arg)
+{
+	struct placing *p = arg;
+	p->rc = block_write_take(c, p->write, p->coded, p->disks);
+}
+
+static uint64_t coded_bytes(const struct coded *coded)
+{
+	uint64_t bytes = 0;
+	for (int i = 0; i < coded->n; i++)
+		bytes += coded->chunk[i].len;
+	return bytes;
+}
+
 static int place_chosen(struct call *c, const struct shape *s, const struct meta_block *record,
 			uint64_t release_count, const struct cluster_choice *choice,
 			struct coded *coded, uint64_t gate_bytes)
@@ -145,7 +166,7 @@ static int place_chosen(struct call *c, const struct shape *s, const struct meta
 	AUTO_FREE uint32_t *crcs = calloc((size_t)s->n, sizeof(*crcs));
 	if (disks == NULL || crcs == NULL) {
 		coded_free(coded);
-		gate_leave(&c->fabric->writes, gate_bytes);
+		gate_leave(&c->fabric->shared->writes, gate_bytes);
 		return -ENOMEM;
 	}
 	for (int i = 0; i < s->n; i++)
@@ -165,7 +186,14 @@ static int place_chosen(struct call *c, const struct shape *s, const struct meta
 		.late = late_chunk,
 		.late_ctx = call_engine(c),
 	};
-	int rc = block_write_take(c, &w, coded, disks);
+	struct placing p = {.write = &w, .coded = coded, .disks = disks};
+	int rc = fabric_run(c, coded_bytes(coded), placing_run, &p);
+	if (rc < 0) {
+		coded_free(coded);
+		gate_leave(&c->fabric->shared->writes, gate_bytes);
+		return rc;
+	}
+	rc = p.rc;
 	for (int i = 0; i < s->n; i++)
 		record->chunks[i] = (struct meta_chunk){.disk = disks[i], .crc = crcs[i]};
 	return rc;
@@ -186,7 +214,7 @@ int block_place_take(struct call *c, const struct shape *s, const struct meta_bl
 				    &choice);
 	if (rc < 0) {
 		coded_free(coded);
-		gate_leave(&c->fabric->writes, gate_bytes);
+		gate_leave(&c->fabric->shared->writes, gate_bytes);
 		return rc;
 	}
 	return place_chosen(c, s, record, release_count, &choice, coded, gate_bytes);
@@ -303,7 +331,7 @@ static int block_create_coded(struct call *c, struct block_new *b, struct coded 
 		rc = block_allocate(c, b, record, &choice);
 	if (rc < 0) {
 		coded_free(coded);
-		gate_leave(&c->fabric->writes, b->gate_bytes);
+		gate_leave(&c->fabric->shared->writes, b->gate_bytes);
 		return rc;
 	}
 	rc = place_chosen(c, b->shape, record, 0, &choice, coded, b->gate_bytes);
@@ -328,7 +356,7 @@ static int block_create_on(struct call *c, struct block_new *b, enum cluster_med
 		rc = -ENOMEM;
 	}
 	if (rc < 0) {
-		gate_leave(&c->fabric->writes, b->gate_bytes);
+		gate_leave(&c->fabric->shared->writes, b->gate_bytes);
 		return rc;
 	}
 	b->id = meta_id();
@@ -358,7 +386,7 @@ int block_create_take(struct call *c, struct block_new *b)
 	buf_ref(data); /* keep the data for a second attempt on the other media */
 	int rc = block_create_on(c, b, media);
 	if (call_may_fall_back(c, media, rc)) {
-		rc = gate_enter(&c->fabric->writes, b->gate_bytes);
+		rc = gate_enter(&c->fabric->shared->writes, b->gate_bytes);
 		if (rc == 0) {
 			buf_ref(data);
 			rc = block_create_on(c, b, CLUSTER_MEDIA_DISK);

@@ -12,26 +12,32 @@
  *
  * A hedge asks for credit and is skipped without it. A read without another plan waits for credit, first come first
  * served, until its deadline, and then fails.
+ *
+ * The loops of a client share its budget.
  */
 #ifndef CLIENT_BUDGET_H
 #define CLIENT_BUDGET_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "rt/sync.h"
+#include "rt/queue.h"
 
 struct budget {
 	double share;       /* credit for each ordinary read */
 	double floor_per_s; /* credit for each second */
 	double burst;
+	struct rt_budget turn; /* of one reader: the one that waits for credit has it */
+	pthread_mutex_t lock;  /* guards the fields below; no other lock is taken under it */
 	double credit;
-	uint64_t at_ns;       /* monotonic time up to which floor_per_s was added to the credit */
-	struct rt_mutex turn; /* held by the reader that waits for credit */
+	uint64_t at_ns; /* monotonic time up to which floor_per_s was added to the credit */
 	uint64_t taken, refused;
 };
 
 void budget_init(struct budget *b, double share, double floor_per_s, double burst);
+/* No reader may wait. */
+void budget_fini(struct budget *b);
 
 /* Adds the credit of one ordinary read. */
 void budget_earn(struct budget *b);

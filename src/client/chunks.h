@@ -30,7 +30,7 @@ static inline struct slice chunk_slice_take(const struct stripe_bytes *b)
 static inline int chunk_memory(struct fabric *f, uint64_t len, struct stripe_bytes *out)
 {
 	struct buf *buf;
-	int rc = rt_pool_get(&f->pool, len, &buf);
+	int rc = rt_pool_get(&f->shared->pool, len, &buf);
 	if (rc == 0)
 		*out = (struct stripe_bytes){.data = buf->data, .len = len, .hold = buf};
 	return rc;

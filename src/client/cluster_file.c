@@ -25,6 +25,9 @@ const struct conf_key cluster_file_schema[] = {
 		    "encoding of files that name none"),
 	CONF_SIZE("client", "block", struct cluster_file, block_bytes, "64MiB", 64LL * 1024,
 		  64LL * 1024 * 1024, "block size of files that name none"),
+	CONF_STRING("client", "threads", struct cluster_file, threads, "auto", 1, 4,
+		    "threads of the library; auto: the processors that the process may use, at "
+		    "most 16"),
 };
 const size_t cluster_file_keys = ARRAY_LEN(cluster_file_schema);
 

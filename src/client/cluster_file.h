@@ -19,6 +19,7 @@ struct cluster_file {
 	int traffic_class; /* 0 gold, 1 silver, 2 bronze */
 	char *encoding;
 	uint64_t block_bytes;
+	char *threads; /* number of loops, or "auto" */
 };
 
 extern const struct conf_key cluster_file_schema[];

@@ -239,15 +239,15 @@ static int copy(struct compaction *k, uint64_t *block)
 			      .gate_bytes = block_gate_bytes(&k->shape, k->bytes),
 			      .owners = owners,
 			      .owner_count = owners_of(k, owners)};
-	int rc = gate_enter(&k->call->fabric->writes, b.gate_bytes);
+	int rc = gate_enter(&k->call->fabric->shared->writes, b.gate_bytes);
 	if (rc < 0)
 		return rc;
-	rc = rt_pool_get(&k->call->fabric->pool, k->bytes, &b.data);
+	rc = rt_pool_get(&k->call->fabric->shared->pool, k->bytes, &b.data);
 	if (rc == 0)
 		rc = load(k, b.data, &b.crc);
 	if (rc < 0) {
 		buf_unref(b.data);
-		gate_leave(&k->call->fabric->writes, b.gate_bytes);
+		gate_leave(&k->call->fabric->shared->writes, b.gate_bytes);
 		return rc;
 	}
 	rc = block_create_take(k->call, &b);

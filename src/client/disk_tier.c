@@ -360,7 +360,7 @@ static bool part_take(struct fabric *f, struct part *p, const uint8_t *bytes, ui
 	if (sink_crc(&r->sink, 0, r->len) != crc)
 		return false;
 	r->crc = crc;
-	budget_earn(&f->budget);
+	budget_earn(&f->shared->budget);
 	return true;
 }
 
@@ -479,55 +479,78 @@ static void runs_read(struct work *w, struct part *parts, size_t n)
 
 /* --- jobs ------------------------------------------------------------------------------------- */
 
-static int job_get(const struct block_read *b, const struct part *parts, size_t n, uint64_t bytes,
-		   struct node_range *ranges, struct slice *got)
+/* The work of a job on the loop that fetches it. */
+struct job_work {
+	struct part *parts;
+	size_t count;
+	uint64_t bytes;
+	struct node_range *ranges; /* count entries; rc 0 after the work: the part has its bytes */
+};
+
+static int job_get(struct call *c, const struct job_work *j, struct slice *got)
 {
-	assert(n > 0 && parts[0].disk != 0);
-	for (size_t i = 0; i < n; i++)
-		ranges[i] = (struct node_range){.id = parts[i].chunk,
-						.off = parts[i].chunk_off,
-						.len = parts[i].range->len};
+	assert(j->count > 0 && j->parts[0].disk != 0);
+	for (size_t i = 0; i < j->count; i++)
+		j->ranges[i] = (struct node_range){.id = j->parts[i].chunk,
+						   .off = j->parts[i].chunk_off,
+						   .len = j->parts[i].range->len};
 	struct disk_use u;
-	uint64_t disk = parts[0].disk;
-	struct call c = *b->call;
-	int rc = disk_begin(&c, disk, &u);
+	uint64_t disk = j->parts[0].disk;
+	int rc = disk_begin(c, disk, &u);
 	if (rc < 0)
 		return rc;
 	u.node.timeout_ns = JOB_TIMEOUT_NS;
-	c.fabric->stats.chunk_reads += n;
-	rc = node_get(&u.node, disk, ranges, n, NULL, got);
-	disk_end(&c, &u, rc, bytes);
+	c->fabric->shared->stats.chunk_reads += j->count;
+	rc = node_get(&u.node, disk, j->ranges, j->count, NULL, got);
+	disk_end(c, &u, rc, j->bytes);
 	if (rc == 0 && got->buf != NULL)
-		fabric_tamper(c.fabric, TAMPER_RECEIVED, got->buf->data + got->offset, bytes);
+		fabric_tamper(c->fabric, TAMPER_RECEIVED, got->buf->data + got->offset, j->bytes);
 	return rc;
+}
+
+/* Fetches the parts of a job and copies them to the user's memory. */
+static void job_work(struct call *c, void *arg)
+{
+	struct job_work *j = arg;
+	struct fabric *f = c->fabric;
+	struct slice got = {0};
+	int entered = gate_enter(&f->shared->reads, j->bytes);
+	int rc = entered < 0 ? entered : job_get(c, j, &got);
+	if (rc == 0 && got.buf == NULL)
+		rc = -ENODATA; /* of all parts */
+	uint64_t at = 0;
+	for (size_t i = 0; i < j->count; i++) {
+		struct node_range *r = &j->ranges[i];
+		if (rc < 0)
+			r->rc = rc;
+		else if (r->rc == 0 &&
+			 !part_take(f, &j->parts[i], got.buf->data + got.offset + at, r->crc))
+			r->rc = -EBADMSG;
+		at += j->parts[i].range->len;
+	}
+	buf_unref(got.buf);
+	if (entered == 0)
+		gate_leave(&f->shared->reads, j->bytes);
 }
 
 static void job_one(struct work *w, size_t number)
 {
 	assert(number < w->count);
-	const struct block_read *b = w->read;
 	const struct independent *m = container_of(w, struct independent, work);
 	const struct job *j = &m->jobs[number];
 	struct part *parts = m->parts + j->first;
-	struct fabric *f = b->call->fabric;
-	uint64_t bytes = 0;
+	struct call c = *w->read->call;
+	struct job_work work = {.parts = parts, .count = j->count};
 	for (size_t i = 0; i < j->count; i++)
-		bytes += parts[i].range->len;
-	assert(j->count > 0 && j->count <= JOB_PARTS && bytes <= JOB_BYTES);
-	AUTO_FREE struct node_range *ranges = calloc(j->count + 1, sizeof(*ranges));
-	struct slice got = {0};
-	bool asked = parts[0].disk != 0 && ranges != NULL && gate_enter(&f->reads, bytes) == 0;
-	bool fetched =
-		asked && job_get(b, parts, j->count, bytes, ranges, &got) == 0 && got.buf != NULL;
-	uint64_t at = 0;
+		work.bytes += parts[i].range->len;
+	assert(j->count > 0 && j->count <= JOB_PARTS && work.bytes <= JOB_BYTES);
+	AUTO_FREE struct node_range *ranges = calloc(j->count, sizeof(*ranges));
+	work.ranges = ranges;
+	bool asked = parts[0].disk != 0 && ranges != NULL &&
+		     fabric_run(&c, work.bytes, job_work, &work) == 0;
 	size_t bad = 0;
 	for (size_t i = 0; i < j->count; i++) {
-		uint64_t len = parts[i].range->len;
-		bool copied =
-			fetched && ranges[i].rc == 0 &&
-			part_take(f, &parts[i], got.buf->data + got.offset + at, ranges[i].crc);
-		at += len;
-		if (copied) {
+		if (asked && ranges[i].rc == 0) {
 			part_end(w, &parts[i], 0, "");
 		} else if (bad++ < i) {
 			/* the slot is free: the result of its part was reported */
@@ -535,9 +558,6 @@ static void job_one(struct work *w, size_t number)
 			parts[i].range = NULL;
 		}
 	}
-	buf_unref(got.buf);
-	if (asked)
-		gate_leave(&f->reads, bytes);
 	runs_read(w, parts, bad);
 }
 

@@ -58,7 +58,7 @@ static int link_open(struct fabric *f, uint64_t node, const char *addr, struct l
 		return -ENOMEM;
 	snprintf(l->addr, sizeof(l->addr), "%s", addr);
 	struct rpc_channel_options o = {
-		.pool = &f->pool,
+		.pool = &f->shared->pool,
 		.connect_timeout_ns = f->opts.connect_timeout_ns,
 	};
 	int rc = rpc_channel_open(&l->channel, addr, &o);

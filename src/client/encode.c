@@ -94,7 +94,7 @@ static int coded_lay_out(struct call *c, const struct shape *s, struct buf *data
 			chunk->offset = s->copies ? 0 : (uint64_t)i * chunk_len;
 			continue;
 		}
-		int rc = rt_pool_get(&c->fabric->pool, chunk->len, &chunk->buf);
+		int rc = rt_pool_get(&c->fabric->shared->pool, chunk->len, &chunk->buf);
 		if (rc < 0)
 			return rc;
 	}

@@ -108,7 +108,7 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 			.addr_count = a.count,
 			.tenant = e->own->tenant,
 			.impatient = true,
-			.channel = {.pool = &e->fabric->pool,
+			.channel = {.pool = &e->fabric->shared->pool,
 				    .connect_timeout_ns = o->connect_timeout_ns},
 		};
 		rc = meta_client_open(&e->meta, &mo);
@@ -182,6 +182,18 @@ static int engine_new(struct engine **out, const struct engine_options *o, char 
 	return 0;
 }
 
+static int engine_spread(struct engine *e, unsigned loops, char *why)
+{
+	int rc = loops > 1 ? rt_team_open(&e->team, loops) : 0;
+	if (rc == 0 && loops > 1)
+		rc = fabric_spread(e->fabric, &e->team);
+	if (rc < 0)
+		snprintf(why, FABRIC_ERROR_MAX,
+			 "cannot start %u threads: %s. Set `threads` to a smaller number", loops,
+			 err_text(rc));
+	return rc;
+}
+
 int engine_open(struct engine **out, const struct engine_options *o, char *why)
 {
 	struct engine *e;
@@ -192,6 +204,8 @@ int engine_open(struct engine **out, const struct engine_options *o, char *why)
 	rc = fabric_init(&e->own_fabric, &o->fabric);
 	e->fabric = &e->own_fabric;
 	e->fabric->engine = e;
+	if (rc == 0)
+		rc = engine_spread(e, o->loops, why);
 	if (rc == 0)
 		rc = engine_connect(e, o, why);
 	if (rc < 0) {
@@ -235,6 +249,7 @@ void engine_close(struct engine *e)
 	if (!e->borrows) {
 		meta_client_close(e->meta);
 		fabric_fini(e->fabric);
+		rt_team_close(&e->team);
 	}
 	rt_shield_leave();
 	dir_hints_fini(&e->hints);
@@ -262,7 +277,7 @@ struct fabric *engine_fabric(struct engine *e)
 
 void engine_stats(const struct engine *e, struct terrane_stats *out)
 {
-	const struct fabric_stats *s = &e->fabric->stats;
+	const struct fabric_stats *s = &e->fabric->shared->stats;
 	*out = (struct terrane_stats){
 		.read_bytes = s->read_bytes,
 		.written_bytes = s->written_bytes,

@@ -25,6 +25,7 @@ struct engine_options {
 	uint64_t connect_timeout_ns;
 	const char *encoding; /* encoding of files whose options name none; NULL: rs:4+2 */
 	uint64_t block_bytes; /* block size of files whose options name none; 0: 64 MiB */
+	unsigned loops;       /* loops that move, check and decode data; 0: only the caller's */
 	struct fabric_options fabric;
 };
 

@@ -25,6 +25,7 @@ struct engine {
 	struct meta_client *meta;
 	bool borrows; /* fabric and meta belong to the caller of engine_open_over */
 	struct fabric own_fabric;
+	struct rt_team team;       /* the loops of own_fabric */
 	const struct context *own; /* context of calls without options and of background fibers */
 	struct shape shape;        /* shape of files whose options name no encoding */
 	uint64_t block_bytes;

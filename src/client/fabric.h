@@ -1,11 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The chunk part of the client: moves blocks between memory and disks and knows nothing of names
+/*
+ * The chunk part of the client: moves blocks between memory and disks and knows nothing of names
  * and files. A fabric has the cluster map, a channel to each node, and statistics of disks. It
  * belongs to one loop. A struct call is one request of a user: its options and its error text.
- * The fiber carries its context. */
+ * The fiber carries its context.
+ *
+ * Several loops (parts.c). The home fabric is on the loop that has names and metadata. fabric_spread adds a part: a
+ * fabric of its own on each other loop of a team. fabric_run runs work on blocks there:
+ *
+ *     home                                          part 2
+ *     fabric_run(call, bytes, fn, arg)
+ *       chooses the loop with the fewest bytes
+ *       -> copy of the call, map ------------------> fn(call of the part, arg): fetches, checks and decodes
+ *       <------------------------------------------- the result is in arg
+ *
+ * So code above the fabric runs at home only, and code that moves bytes runs wherever its call's fabric is.
+ */
 #ifndef CLIENT_FABRIC_H
 #define CLIENT_FABRIC_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,10 +31,13 @@
 #include "client/gate.h"
 #include "client/pace.h"
 #include "node/node_client.h"
+#include "rt/call.h"
 #include "rt/pool.h"
 #include "rt/rt.h"
 
 struct cluster;
+struct cluster_copy;
+struct fabric_parts;
 
 #define FABRIC_ERROR_MAX 256
 
@@ -37,9 +54,18 @@ enum tamper_at {
 };
 
 struct fabric_stats {
-	uint64_t read_bytes, written_bytes;
-	uint64_t chunk_reads, hedged_reads, rebuilt_reads, refused_rebuilds, bad_chunks;
-	uint64_t blocks_written, blocks_short;
+	_Atomic uint64_t read_bytes, written_bytes;
+	_Atomic uint64_t chunk_reads, hedged_reads, rebuilt_reads, refused_rebuilds, bad_chunks;
+	_Atomic uint64_t blocks_written, blocks_short;
+};
+
+/* What the fabrics of all loops share: limits that hold for the client as a whole, and counters. Each member can be
+ * used on any loop. */
+struct fabric_shared {
+	struct rt_pool pool;
+	struct gate reads, writes, rebuilds;
+	struct budget budget;
+	struct fabric_stats stats;
 };
 
 struct engine;
@@ -58,6 +84,8 @@ struct fabric_options {
 	/* time that an open block may lack a replica before the log ends the block; doubled
 	 * after each such end (log.c); 0: 20 s */
 	uint64_t log_degraded_ns;
+	/* work in bytes that the home loop does itself before other loops get any (parts.c); 0: 256 KiB */
+	uint64_t home_bytes;
 	/* For tests: called with each buffer before it is passed on. */
 	void (*tamper)(void *ctx, enum tamper_at at, void *bytes, size_t len);
 	void *tamper_ctx;
@@ -65,24 +93,26 @@ struct fabric_options {
 
 struct fabric {
 	struct fabric_options opts; /* zeros are replaced by the defaults */
+	struct fabric_shared *shared;
+	struct fabric_shared own_shared; /* shared of the home fabric */
+	struct fabric *home;             /* part: the home fabric; NULL: this is the home fabric */
 	/* tenant number for the labels of written chunks; 0: not known */
 	uint32_t tenant;
-	/* owned by the metadata client; NULL: none yet. Any wait may replace it */
+	/* home: owned by the metadata client; part: of `copy`. NULL: none yet. Any wait may replace it */
 	struct cluster *map;
-	struct rt_pool pool;
-	struct gate reads, writes, rebuilds;
-	uint64_t gc_epoch;    /* last known collector epoch; 0: not known */
-	uint64_t gc_epoch_ns; /* monotonic time at which the request for gc_epoch was sent */
-	struct map links;     /* node id -> struct link */
-	struct map seen;      /* disk id -> struct disk_seen */
+	struct cluster_copy *copy; /* the newest copy of the map that the parts share; NULL: none */
+	struct fabric_parts *parts; /* home: NULL: there is one loop */
+	struct rt_port port;        /* calls of other loops to this one; used with several loops */
+	uint64_t gc_epoch;          /* last known collector epoch; 0: not known */
+	uint64_t gc_epoch_ns;       /* monotonic time at which the request for gc_epoch was sent */
+	struct map links;           /* node id -> struct link */
+	struct map seen;            /* disk id -> struct disk_seen */
 	struct codecs codecs;
-	struct budget budget;
 	struct pace pace;
 	struct rt_group background; /* fibers that outlive their call */
 	/* struct sealed_writer: files being written, which may hold memory of a block */
 	struct list writers;
-	struct engine *engine; /* the engine open over this fabric; NULL: none */
-	struct fabric_stats stats;
+	struct engine *engine; /* home: the engine open over this fabric; NULL: none */
 	bool closing;
 };
 
@@ -92,6 +122,38 @@ int fabric_init(struct fabric *f, const struct fabric_options *o);
 void fabric_quiet(struct fabric *f);
 /* Calls fabric_quiet, then closes the channels and frees the memory. */
 void fabric_fini(struct fabric *f);
+
+/* --- several loops ----------------------------------------------------------------------------- */
+
+/* Adds a part of the home fabric on each loop of the team but the first, which is the caller's. The team outlives the
+ * fabric. Waits. -ENOMEM, -EAGAIN, -ECANCELED: there are no parts. */
+int fabric_spread(struct fabric *f, struct rt_team *team);
+
+struct call;
+
+/*
+ * Runs fn on the loop that has the least to do; `bytes` is the size of the work. fn gets a call of that loop's fabric
+ * with the options of c, and owns arg until it returns. The error text comes back. Waits. After an error fn was not
+ * and will not be run: -ECANCELED, -ETIME, -ENOMEM, -EAGAIN, with an error text.
+ */
+int fabric_run(struct call *c, uint64_t bytes, void (*fn)(struct call *c, void *arg), void *arg);
+
+/* Runs fn(arg) in a fiber of the home loop; f: the fabric of any loop. Waits. After an error fn was not run. */
+int fabric_run_home(struct fabric *f, void (*fn)(void *arg), void *arg);
+
+/* Returns the number of loops that do work of fabric_run. */
+unsigned fabric_loops(const struct fabric *f);
+/* Returns the bytes of work that fabric_run gave to loop i so far, i < fabric_loops. */
+uint64_t fabric_loop_bytes(const struct fabric *f, unsigned i);
+
+/* Between fabric.c and parts.c. */
+/* Initializes the fabric of another loop, which shares what the home fabric has. */
+void fabric_init_part(struct fabric *part, struct fabric *home);
+/* Closes what a part has. On its loop. */
+void fabric_fini_part(struct fabric *part);
+/* Tells the parts to stop; then waits until they have ended. */
+void fabric_parts_stop(struct fabric *home);
+void fabric_parts_join(struct fabric *home);
 
 static inline void fabric_tamper(struct fabric *f, enum tamper_at at, void *bytes, size_t len)
 {

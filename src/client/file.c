@@ -340,7 +340,7 @@ int64_t engine_preadv(struct call *c, struct efile *f, const struct iovec *iov, 
 		if (last || got == 0)
 			break;
 	}
-	c->fabric->stats.read_bytes += done;
+	c->fabric->shared->stats.read_bytes += done;
 	return (int64_t)done;
 }
 

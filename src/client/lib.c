@@ -16,6 +16,7 @@
 #include "rt/real.h"
 
 #define REQUESTS_MAX ((size_t)16384)
+#define THREADS_AUTO_MAX 16
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
@@ -64,6 +65,7 @@ static void runtime_main(void *arg)
 		.connect_timeout_ns = t->connect_timeout_ns,
 		.encoding = t->conf.encoding,
 		.block_bytes = t->conf.block_bytes,
+		.loops = t->threads,
 		.fabric = {.memory_bytes = t->memory_bytes},
 	};
 	r->open_rc = engine_open(&r->engine, &o, r->why);
@@ -83,7 +85,9 @@ static void runtime_main(void *arg)
 static void *runtime_thread(void *arg)
 {
 	struct runtime *r = arg;
-	struct rt_real_options o = {.fiber_max = REQUESTS_MAX * 2, .offload_threads = 2};
+	/* Offload threads encode and decode what would hold up a loop for too long. */
+	struct rt_real_options o = {.fiber_max = REQUESTS_MAX * 2,
+				    .offload_threads = r->t->threads > 2 ? r->t->threads : 2};
 	int rc = rt_real_run(&o, runtime_main, r);
 	if (rc < 0 && r->loop == NULL) {
 		r->open_rc = rc;
@@ -184,6 +188,21 @@ static void terrane_free(struct terrane *t)
 	free(t);
 }
 
+static int threads_fill(struct terrane *t, uint32_t wanted, struct strbuf *why)
+{
+	bool automatic = wanted == 0 && strcmp(t->conf.threads, "auto") == 0;
+	t->threads = wanted;
+	int rc = wanted == 0 ? rt_real_threads(t->conf.threads, &t->threads) : 0;
+	if (rc < 0 || t->threads > RT_TEAM_MAX) {
+		strbuf_printf(why, "threads is invalid: give a number from 1 to %d, or auto",
+			      RT_TEAM_MAX);
+		return -EINVAL;
+	}
+	if (automatic && t->threads > THREADS_AUTO_MAX)
+		t->threads = THREADS_AUTO_MAX;
+	return 0;
+}
+
 static int handle_fill(struct terrane *t, const char *cluster_file,
 		       const struct terrane_open_options *o, struct strbuf *why)
 {
@@ -193,6 +212,9 @@ static int handle_fill(struct terrane *t, const char *cluster_file,
 	if (rc < 0)
 		return rc;
 	t->traffic_class = (enum traffic_class)(t->conf.traffic_class + 1);
+	rc = threads_fill(t, o != NULL ? o->threads : 0, why);
+	if (rc < 0)
+		return rc;
 	if (o == NULL)
 		return 0;
 	if (o->traffic_class > TERRANE_BRONZE)

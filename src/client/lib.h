@@ -40,6 +40,7 @@ struct terrane {
 	enum traffic_class traffic_class;
 	uint64_t memory_bytes;
 	uint64_t connect_timeout_ns;
+	unsigned threads;
 };
 
 struct terrane_file {

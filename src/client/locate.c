@@ -109,6 +109,18 @@ static bool is_retryable(int rc)
 	return rc == -ENODATA || rc == -EBADMSG;
 }
 
+struct range_read {
+	const struct block_at *at;
+	struct block_range_get *get;
+	int rc;
+};
+
+static void range_read(struct call *c, void *arg)
+{
+	struct range_read *r = arg;
+	r->rc = block_range_read(c, r->at, r->get);
+}
+
 /* Reads with the locations of one record. all: also tries chunks that the record marks as
  * damaged. */
 static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint64_t off,
@@ -126,7 +138,9 @@ static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint
 			       (unsigned long long)b->id);
 	} else {
 		get.avoid = all ? NULL : at.avoid;
-		rc = block_range_read(c, &at.at, &get);
+		struct range_read r = {.at = &at.at, .get = &get};
+		rc = fabric_run(c, len, range_read, &r);
+		rc = rc < 0 ? rc : r.rc;
 		*crc = get.crc;
 		findings_report(c, b, &get.findings);
 	}

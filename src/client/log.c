@@ -554,7 +554,7 @@ static int part_new(struct call *c, const struct iovec *iov, int n, struct part 
 	struct part *p = calloc(1, sizeof(*p));
 	if (p == NULL)
 		return -ENOMEM;
-	int rc = rt_pool_get(&c->fabric->pool, len, &p->data.buf);
+	int rc = rt_pool_get(&c->fabric->shared->pool, len, &p->data.buf);
 	if (rc < 0) {
 		free(p);
 		return rc;
@@ -576,7 +576,7 @@ static int log_part(struct call *c, struct log *l, const struct iovec *iov, int 
 	assert(iov_bytes(iov, n) > 0 && iov_bytes(iov, n) <= LOG_PART_BYTES);
 	uint64_t len = iov_bytes(iov, n);
 	struct part *p = NULL;
-	int rc = gate_enter(&c->fabric->writes, len);
+	int rc = gate_enter(&c->fabric->shared->writes, len);
 	if (rc < 0)
 		return rc;
 	rc = part_new(c, iov, n, &p);
@@ -584,7 +584,7 @@ static int log_part(struct call *c, struct log *l, const struct iovec *iov, int 
 		rc = part_write(c, l, p);
 		part_unref(p);
 	}
-	gate_leave(&c->fabric->writes, len);
+	gate_leave(&c->fabric->shared->writes, len);
 	return rc;
 }
 
@@ -657,7 +657,7 @@ static int log_append(struct call *c, struct efile *f, const struct iovec *iov, 
 	/* A retry of a partly written append would store its beginning twice. */
 	if (rc < 0)
 		log_poison(f, rc);
-	c->fabric->stats.written_bytes += rc == 0 ? iov_bytes(iov, n) : 0;
+	c->fabric->shared->stats.written_bytes += rc == 0 ? iov_bytes(iov, n) : 0;
 	rt_mutex_unlock(&l->turn);
 	return rc;
 }

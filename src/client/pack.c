@@ -286,15 +286,15 @@ static int group_block(struct call *c, struct packing *p, struct group *g)
 		if (g->items[i]->file->len > 0)
 			owners[b.owner_count++] = (struct meta_owner){
 				.file = g->items[i]->id, .bytes = g->items[i]->file->len};
-	int rc = gate_enter(&c->fabric->writes, b.gate_bytes);
+	int rc = gate_enter(&c->fabric->shared->writes, b.gate_bytes);
 	if (rc < 0)
 		return rc;
-	rc = rt_pool_get(&c->fabric->pool, g->bytes, &b.data);
+	rc = rt_pool_get(&c->fabric->shared->pool, g->bytes, &b.data);
 	if (rc == 0)
 		rc = group_fill(c, g, b.data, &b.crc);
 	if (rc < 0) {
 		buf_unref(b.data);
-		gate_leave(&c->fabric->writes, b.gate_bytes);
+		gate_leave(&c->fabric->shared->writes, b.gate_bytes);
 		return rc;
 	}
 	rc = block_create_take(c, &b);
@@ -321,7 +321,7 @@ static void name_done(struct packing *p, struct item *it, int rc)
 	struct terrane_small *f = it->file;
 	f->result = rc;
 	f->id = rc == 0 ? it->id : 0;
-	p->call->fabric->stats.written_bytes += rc == 0 ? f->len : 0;
+	p->call->fabric->shared->stats.written_bytes += rc == 0 ? f->len : 0;
 	if (rc < 0 && p->rc == 0) {
 		struct call c = *p->call;
 		call_fail(&c, rc, "%.100s: %s", f->name, terrane_error_text(rc));

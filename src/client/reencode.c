@@ -33,19 +33,19 @@ static int block_reencode(struct call *c, const struct meta_block *b, const stru
 {
 	struct meta_chunk chunks[META_CHUNKS_MAX] = {0};
 	uint64_t gate_bytes = block_gate_bytes(to, b->length);
-	int rc = gate_enter(&c->fabric->writes, gate_bytes);
+	int rc = gate_enter(&c->fabric->shared->writes, gate_bytes);
 	if (rc < 0)
 		return rc;
 	struct buf *data = NULL;
 	struct coded coded = {0};
-	rc = rt_pool_get(&c->fabric->pool, b->length, &data);
+	rc = rt_pool_get(&c->fabric->shared->pool, b->length, &data);
 	if (rc == 0)
 		rc = block_load(c, b, data);
 	if (rc == 0)
 		rc = coded_make(c, to, data, b->length, b->crc, &coded);
 	buf_unref(data);
 	if (rc < 0) {
-		gate_leave(&c->fabric->writes, gate_bytes);
+		gate_leave(&c->fabric->shared->writes, gate_bytes);
 		return rc;
 	}
 	struct meta_block next = *b;

@@ -160,7 +160,7 @@ static void fill_free(struct sealed_writer *w)
 {
 	buf_unref(w->fill);
 	if (w->gate_bytes > 0)
-		gate_leave(&w->base.engine->fabric->writes, w->gate_bytes);
+		gate_leave(&w->base.engine->fabric->shared->writes, w->gate_bytes);
 	w->fill = NULL;
 	w->fill_len = 0;
 	w->fill_crc = 0;
@@ -271,15 +271,15 @@ static int fill_move(struct sealed_writer *w, uint64_t bytes, uint64_t gate_byte
 	assert(bytes > w->fill_len);
 	struct fabric *f = w->base.engine->fabric;
 	struct buf *larger;
-	int rc = rt_pool_get(&f->pool, bytes, &larger);
+	int rc = rt_pool_get(&f->shared->pool, bytes, &larger);
 	if (rc < 0) {
-		gate_leave(&f->writes, gate_bytes);
+		gate_leave(&f->shared->writes, gate_bytes);
 		return rc;
 	}
 	if (w->fill != NULL)
 		memcpy(larger->data, w->fill->data, w->fill_len);
 	buf_unref(w->fill);
-	gate_leave(&f->writes, w->gate_bytes);
+	gate_leave(&f->shared->writes, w->gate_bytes);
 	w->fill = larger;
 	w->gate_bytes = gate_bytes;
 	return 0;
@@ -323,7 +323,7 @@ static int fill_wait(struct call *c, uint64_t gate_bytes)
 {
 	for (;;) {
 		uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + RELIEF_NS);
-		int rc = gate_enter(&c->fabric->writes, gate_bytes);
+		int rc = gate_enter(&c->fabric->shared->writes, gate_bytes);
 		rt_deadline_set(before_ns);
 		if (rc != -ETIME || rt_now_ns() >= before_ns)
 			return rc;
@@ -350,7 +350,7 @@ static int fill_room(struct call *c, struct sealed_writer *w, uint64_t more)
 		w->fill_shape = w->next;
 	uint64_t want = fill_want(w, more);
 	uint64_t gate_bytes = block_gate_bytes(&w->fill_shape, want);
-	if (!gate_try(&c->fabric->writes, gate_bytes)) {
+	if (!gate_try(&c->fabric->shared->writes, gate_bytes)) {
 		int rc = w->fill_len > 0 ? fill_send(c, w) : 0;
 		if (w->fill == NULL)
 			w->fill_shape = w->next;
@@ -422,7 +422,7 @@ static int sealed_writer_append(struct call *c, struct efile *f, const struct io
 			       w->name_text);
 	if (rc < 0 && began)
 		sealed_writer_fail(w, rc, c->error);
-	c->fabric->stats.written_bytes += rc == 0 ? iov_bytes(iov, n) : 0;
+	c->fabric->shared->stats.written_bytes += rc == 0 ? iov_bytes(iov, n) : 0;
 	rt_mutex_unlock(&w->turn);
 	return rc;
 }

@@ -421,10 +421,10 @@ static int block_balance(struct janitor *j, struct jobs *w, const struct job *jo
 	int rc = meta_client_block_get(&c, &job->block, 1, &a, &m->block);
 	if (rc == 0 && move_of(j, &m->block, &m->move)) {
 		assert(m->block.chunks[m->move.index].disk != m->move.to);
-		rc = gate_enter(&j->fabric.writes, m->block.chunk_length);
+		rc = gate_enter(&j->fabric.shared->writes, m->block.chunk_length);
 		if (rc == 0) {
 			rc = chunk_move(m);
-			gate_leave(&j->fabric.writes, m->block.chunk_length);
+			gate_leave(&j->fabric.shared->writes, m->block.chunk_length);
 		}
 		*moved = rc == 0;
 	}

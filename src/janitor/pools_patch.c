@@ -284,7 +284,7 @@ int pool_column_patch(struct janitor *j, const struct pool_case *c, struct chunk
 	/* An empty chunk needs no bytes: the pool rebuilds it from the label of any row. */
 	if (column->len == 0)
 		return 0;
-	int rc = rt_pool_get(&j->fabric.pool, column->len, &data.buf);
+	int rc = rt_pool_get(&j->fabric.shared->pool, column->len, &data.buf);
 	if (rc < 0)
 		return rc;
 	uint64_t stripes = (column->len + stripe_bytes - 1) / stripe_bytes;
@@ -348,7 +348,7 @@ static int chunk_patch(struct pool_patch *p, struct arena *a)
 	p->runs = calloc(NODE_RUNS_MAX, sizeof(*p->runs));
 	rc = p->runs == NULL ? -ENOMEM : 0;
 	if (rc == 0 && bytes > 0)
-		rc = rt_pool_get(&p->j->fabric.pool, bytes, &p->data.buf);
+		rc = rt_pool_get(&p->j->fabric.shared->pool, bytes, &p->data.buf);
 	if (rc == 0)
 		rc = rows_bring(p);
 	if (rc == 0)

@@ -293,7 +293,7 @@ static int chunks_make(struct rebuild *rb)
 	}
 	uint64_t bytes =
 		((uint64_t)rb->state.shape.k + (uint64_t)rb->state.bad_count) * rb->state.chunk_len;
-	rc = gate_enter(&rb->j->fabric.writes, bytes);
+	rc = gate_enter(&rb->j->fabric.shared->writes, bytes);
 	if (rc < 0)
 		return rc;
 	rb->gate_bytes = bytes;
@@ -313,7 +313,7 @@ static void rebuild_fini(struct rebuild *rb)
 		buf_unref(rb->chunk[i].buf);
 	free(rb->chunk);
 	free(rb->have);
-	gate_leave(&rb->j->fabric.writes, rb->gate_bytes);
+	gate_leave(&rb->j->fabric.shared->writes, rb->gate_bytes);
 	block_state_fini(&rb->state);
 }
 

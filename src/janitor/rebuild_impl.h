@@ -41,7 +41,7 @@ struct rebuild {
 	/* by chunk index, for the chunks in state.bad: true if the bytes were read, not
 	 * computed */
 	bool *have;
-	uint64_t gate_bytes; /* bytes of memory entered into the gate fabric.writes */
+	uint64_t gate_bytes; /* bytes of memory entered into the gate fabric.shared->writes */
 	/* the last put met a chunk of the same name: another janitor is or was rebuilding it */
 	bool met;
 };

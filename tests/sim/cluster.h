@@ -38,7 +38,7 @@
 #define NODES_MAX 24 /* largest number of nodes, including replacements of lost nodes */
 #define DISKS_MAX 2  /* largest number of disks of one node */
 #define MEMBERS 3    /* number of member disks of a pool */
-#define LOOPS_MAX 4  /* largest number of loops of one node */
+#define LOOPS_MAX 4  /* largest number of loops of one node or client */
 #define SERVERS_MAX 2
 #define JANITORS_MAX 2
 #define CLIENTS_MAX 3
@@ -68,11 +68,12 @@ struct fixed {
 };
 
 struct plan {
-	unsigned racks, nodes, disks; /* racks, nodes, and disks of each node */
-	bool pools;                   /* the only disk of each node is a pool 2+1 */
-	bool spares;                  /* each pool has a spare drive */
-	unsigned loops[NODES_MAX];    /* loops of each node */
-	unsigned flash_racks;         /* racks in which the second disk of each node is flash */
+	unsigned racks, nodes, disks;       /* racks, nodes, and disks of each node */
+	bool pools;                         /* the only disk of each node is a pool 2+1 */
+	bool spares;                        /* each pool has a spare drive */
+	unsigned loops[NODES_MAX];          /* loops of each node */
+	unsigned client_loops[CLIENTS_MAX]; /* loops of each client */
+	unsigned flash_racks; /* racks in which the second disk of each node is flash */
 	unsigned servers, janitors, clients;
 	unsigned rounds;
 	uint64_t faulty_ns; /* time with faults in each round */
@@ -221,7 +222,7 @@ void world_request_fault(struct world *w, enum requested_fault fault, unsigned c
 void client_main(void *role);
 const struct fabric_options *world_fabric(void);
 /* Opens an engine; retries until it succeeds or the fiber is cancelled. */
-int world_engine(struct world *w, struct engine **out);
+int world_engine(struct world *w, unsigned loops, struct engine **out);
 /* Runs the operation of this name as the first worker of a client. */
 void work_one(struct world *w, struct engine *e, unsigned client, const char *name);
 /* Marks the operations in doubt that a crash of the client interrupted. */

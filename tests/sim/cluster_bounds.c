@@ -52,9 +52,11 @@ void bounds_look(struct world *w)
 
 /* --- memory of clients ------------------------------------------------------------------------ */
 
-static bool holds_nothing(const struct fabric *f)
+static bool holds_nothing(struct fabric *f)
 {
-	return f->reads.held_bytes + f->writes.held_bytes + f->rebuilds.held_bytes == 0;
+	return gate_held(&f->shared->reads) + gate_held(&f->shared->writes) +
+		       gate_held(&f->shared->rebuilds) ==
+	       0;
 }
 
 static bool memory_rests(void *ctx)
@@ -72,13 +74,14 @@ void bounds_rest(struct world *w)
 	for (unsigned c = 0; c < w->plan.clients && !model_violated(&w->model); c++) {
 		if (w->engines[c] == NULL)
 			continue;
-		const struct fabric *f = engine_fabric(w->engines[c]);
-		const struct gate *gates[] = {&f->reads, &f->writes, &f->rebuilds};
+		struct fabric *f = engine_fabric(w->engines[c]);
+		struct gate *gates[] = {&f->shared->reads, &f->shared->writes,
+					&f->shared->rebuilds};
 		for (size_t i = 0; i < ARRAY_LEN(gates); i++)
-			if (gates[i]->held_bytes > 0)
+			if (gate_held(gates[i]) > 0)
 				model_violation(&w->model, "I11",
 						"client %u is at rest and still holds %lu bytes of "
 						"a gate of %lu",
-						c, gates[i]->held_bytes, gates[i]->limit_bytes);
+						c, gate_held(gates[i]), gate_limit(gates[i]));
 	}
 }

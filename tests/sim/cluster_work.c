@@ -24,7 +24,8 @@ const struct fabric_options *world_fabric(void)
 						.chunk_timeout_ns = 2 * NS_PER_S,
 						.log_check_ns = NS_PER_S,
 						.log_degraded_ns = 2 * NS_PER_S,
-						.rebuild_burst = 1000};
+						.rebuild_burst = 1000,
+						.home_bytes = 1};
 	return &o;
 }
 
@@ -150,7 +151,7 @@ static int write_whole(struct worker *k, const char *path, unsigned flags, uint6
 		engine_file_discard(h);
 		return rc < 0 ? rc : -ECANCELED;
 	}
-	const uint64_t *late = &engine_fabric(k->engine)->stats.blocks_short;
+	const _Atomic uint64_t *late = &engine_fabric(k->engine)->shared->stats.blocks_short;
 	uint64_t before = *late;
 	rc = close_file(k->engine, h);
 	/* A chunk of the file is still on its way: janitors repair the block while the client sleeps. */
@@ -541,7 +542,7 @@ static void worker_main(void *arg)
 
 /* --- a client process --------------------------------------------------------------------------- */
 
-int world_engine(struct world *w, struct engine **out)
+int world_engine(struct world *w, unsigned loops, struct engine **out)
 {
 	char addrs[64], why[FABRIC_ERROR_MAX];
 	world_addrs(w, addrs, sizeof(addrs));
@@ -549,6 +550,7 @@ int world_engine(struct world *w, struct engine **out)
 				   .tenant = TENANT,
 				   .traffic_group = "",
 				   .traffic_class = TRAFFIC_SILVER,
+				   .loops = loops,
 				   .fabric = *world_fabric()};
 	int rc;
 	do
@@ -584,7 +586,7 @@ void client_main(void *arg)
 	struct rt_group g;
 	rt_pool_init(&pool, 16 * MIB);
 	rt_group_init(&g);
-	int rc = world_engine(w, &e);
+	int rc = world_engine(w, w->plan.client_loops[r->index], &e);
 	if (rc == 0)
 		w->engines[r->index] = e;
 	if (rc == 0)

@@ -54,13 +54,15 @@ static void flash_draw(struct plan *p, uint64_t seed)
 	p->flash_racks = rng_chance(&r, 0.5) ? p->racks : 4 + (unsigned)rng_below(&r, p->racks - 3);
 }
 
-/* Draws the loops of each node from a generator of its own, so that they change no other part of the plan. */
+/* Draws the loops of each node and client from a generator of its own, so that they change no other part of the plan. */
 static void loops_draw(struct plan *p, uint64_t seed)
 {
 	struct rng r;
 	rng_init(&r, mix_u64(seed ^ 0x6c6f6f7073ULL));
 	for (unsigned i = 0; i < NODES_MAX; i++)
 		p->loops[i] = 1 + (unsigned)rng_below(&r, LOOPS_MAX);
+	for (unsigned i = 0; i < CLIENTS_MAX; i++)
+		p->client_loops[i] = 1 + (unsigned)rng_below(&r, LOOPS_MAX);
 }
 
 void plan_draw(struct plan *p, const struct scenario_input *in, bool over)

@@ -306,7 +306,7 @@ static void waits_client(void *arg)
 	rt_pool_init(&pool, 16 * MIB);
 	if (p->begun)
 		work_set_in_doubt(w, 0);
-	int rc = world_engine(w, &p->engine);
+	int rc = world_engine(w, 1, &p->engine);
 	if (rc == 0 && p->operation->service != NULL)
 		rc = world_meta(w, META_SYSTEM, &pool, &p->meta);
 	if (rc == 0)

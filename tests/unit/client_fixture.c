@@ -357,6 +357,22 @@ void fixture_quiet(struct client_fixture *fx, uint64_t unused)
 	sim_faults_stop(fx->sim);
 }
 
+unsigned fixture_loops = 1;
+
+int fixture_several_loops(void **state)
+{
+	(void)state;
+	fixture_loops = 3;
+	return 0;
+}
+
+int fixture_one_loop(void **state)
+{
+	(void)state;
+	fixture_loops = 1;
+	return 0;
+}
+
 int fixture_engine_open(struct client_fixture *fx, const struct fabric_options *o,
 			struct engine **out)
 {
@@ -367,8 +383,11 @@ int fixture_engine_open(struct client_fixture *fx, const struct fabric_options *
 		.tenant = "default",
 		.traffic_group = "",
 		.traffic_class = TRAFFIC_SILVER,
+		.loops = fixture_loops,
 		.fabric = *o,
 	};
+	if (fixture_loops > 1)
+		eo.fabric.home_bytes = 1;
 	int rc = engine_open(out, &eo, why);
 	if (rc < 0)
 		fprintf(stderr, "engine: %s\n", why);

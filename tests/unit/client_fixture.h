@@ -118,6 +118,17 @@ void fixture_run_wide_pools(unsigned nodes, void (*body)(struct client_fixture *
  * its code tolerates.
  */
 void fixture_run_outside_pools(unsigned nodes, void (*body)(struct client_fixture *fx));
+/* Loops of the engines that fixture_engine_open opens. With several, all of them get work. */
+extern unsigned fixture_loops;
+int fixture_several_loops(void **state);
+int fixture_one_loop(void **state);
+/* The rows of a test that runs on one loop and on several. */
+#define ON_LOOPS(test)                                                                         \
+	cmocka_unit_test(test),                                                                \
+	{                                                                                      \
+#test "_on_several_loops", test, fixture_several_loops, fixture_one_loop, NULL \
+	}
+
 int fixture_engine_open(struct client_fixture *fx, const struct fabric_options *o,
 			struct engine **out);
 

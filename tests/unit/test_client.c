@@ -358,8 +358,8 @@ CLIENT_TEST(files_do_not_wait_for_each_others_memory, 6, 1)
 		CHECK_EQ(read_file(e, path, i, 0, 6 * MIB), 5 * MIB);
 	}
 	struct fabric *f = engine_fabric(e);
-	CHECK(f->writes.peak_bytes <= f->writes.limit_bytes);
-	CHECK_EQ(f->writes.held_bytes, 0);
+	CHECK(rt_budget_peak(&f->shared->writes.budget) <= gate_limit(&f->shared->writes));
+	CHECK_EQ(gate_held(&f->shared->writes), 0);
 	engine_close(e);
 }
 
@@ -386,7 +386,7 @@ CLIENT_TEST(packed_files_share_blocks_and_come_back_one_by_one, 6, 1)
 		files[i] = (struct terrane_small){.name = names[i], .data = bytes[i], .len = len};
 	}
 	CHECK_EQ(engine_pack(&c, "/p", files, SMALL, 0, &o), 0);
-	CHECK(engine_fabric(e)->stats.blocks_written <= 5);
+	CHECK(engine_fabric(e)->shared->stats.blocks_written <= 5);
 	/* The same files again: each fails with -EEXIST and none is changed. */
 	CHECK_EQ(engine_pack(&c, "/p", files, 3, 0, &o), -EEXIST);
 	CHECK_EQ(files[2].result, -EEXIST);
@@ -457,7 +457,7 @@ CLIENT_TEST(files_outlive_nodes, 8, 1)
 		CHECK(fixture_same(1 + i % 2, i * 111111, ranges[i].buf, 50000));
 		free(ranges[i].buf);
 	}
-	CHECK(engine_fabric(e)->stats.rebuilt_reads > 0);
+	CHECK(engine_fabric(e)->shared->stats.rebuilt_reads > 0);
 	engine_close(e);
 }
 
@@ -467,7 +467,7 @@ static void mlec_body(struct client_fixture *fx)
 	struct terrane_options o = {.block_bytes = BLOCK, .encoding = "mlec:3+2/2+1"};
 	CHECK_EQ(write_file(e, "/f", 1, 3 * BLOCK + 5, &o), 0);
 	CHECK_EQ(read_file(e, "/f", 1, 0, 4 * BLOCK), 3 * BLOCK + 5);
-	CHECK_EQ(engine_fabric(e)->stats.rebuilt_reads, 0);
+	CHECK_EQ(engine_fabric(e)->shared->stats.rebuilt_reads, 0);
 	/* Blocks of single-level codes cannot be put on pools. */
 	struct call c;
 	struct efile *f;
@@ -479,7 +479,7 @@ static void mlec_body(struct client_fixture *fx)
 	fixture_do(fx, fixture_kill_node, 1);
 	fixture_do(fx, fixture_kill_node, 21);
 	CHECK_EQ(read_file(e, "/f", 1, 0, 4 * BLOCK), 3 * BLOCK + 5);
-	CHECK(engine_fabric(e)->stats.rebuilt_reads > 0);
+	CHECK(engine_fabric(e)->shared->stats.rebuilt_reads > 0);
 	engine_close(e);
 }
 
@@ -492,16 +492,16 @@ static void mlec_blocks_land_on_pools(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_do_what_the_shell_expects),
-		cmocka_unit_test(lists_give_every_entry_once_with_its_id),
-		cmocka_unit_test(files_of_every_size_come_back),
-		cmocka_unit_test(a_file_is_visible_when_it_is_closed),
-		cmocka_unit_test(a_file_goes_where_its_path_leads_when_it_is_closed),
-		cmocka_unit_test(files_do_not_wait_for_each_others_memory),
-		cmocka_unit_test(the_applications_checksum_is_kept_to_the_end),
-		cmocka_unit_test(packed_files_share_blocks_and_come_back_one_by_one),
-		cmocka_unit_test(files_outlive_nodes),
-		cmocka_unit_test(mlec_blocks_land_on_pools),
+		ON_LOOPS(names_do_what_the_shell_expects),
+		ON_LOOPS(lists_give_every_entry_once_with_its_id),
+		ON_LOOPS(files_of_every_size_come_back),
+		ON_LOOPS(a_file_is_visible_when_it_is_closed),
+		ON_LOOPS(a_file_goes_where_its_path_leads_when_it_is_closed),
+		ON_LOOPS(files_do_not_wait_for_each_others_memory),
+		ON_LOOPS(the_applications_checksum_is_kept_to_the_end),
+		ON_LOOPS(packed_files_share_blocks_and_come_back_one_by_one),
+		ON_LOOPS(files_outlive_nodes),
+		ON_LOOPS(mlec_blocks_land_on_pools),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

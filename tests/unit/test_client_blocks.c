@@ -43,7 +43,7 @@ static int write_block(struct client_fixture *fx, struct call *c, const char *en
 				    .disks = out->disks};
 	const struct shape *s = &out->at.shape;
 	struct buf *data;
-	CHECK_EQ(rt_pool_get(&f->pool, len, &data), 0);
+	CHECK_EQ(rt_pool_get(&f->shared->pool, len, &data), 0);
 	fixture_fill(block, 0, data->data, len);
 	uint32_t crc = crc32c(0, data->data, len);
 	struct coded coded;
@@ -116,10 +116,10 @@ static void every_size_body(struct client_fixture *fx)
 			CHECK_EQ(findings.bad_count, 0);
 		}
 	}
-	CHECK_EQ(fx->fabric.stats.rebuilt_reads, 0);
-	CHECK_EQ(fx->fabric.stats.blocks_short, 0);
-	CHECK_EQ(fx->fabric.writes.held_bytes, 0);
-	CHECK_EQ(fx->fabric.reads.held_bytes, 0);
+	CHECK_EQ(fx->fabric.shared->stats.rebuilt_reads, 0);
+	CHECK_EQ(fx->fabric.shared->stats.blocks_short, 0);
+	CHECK_EQ(gate_held(&fx->fabric.shared->writes), 0);
+	CHECK_EQ(gate_held(&fx->fabric.shared->reads), 0);
 	fixture_fabric_close(fx);
 }
 
@@ -169,7 +169,7 @@ static void lost_body(struct client_fixture *fx)
 	CHECK_EQ(read_block(&c, &k, 0, 300001, &findings), 0);
 	CHECK_EQ(read_block(&c, &k, 10, 100, &findings), 0);
 	CHECK_EQ(read_block(&c, &k, 70000, 100000, &findings), 0);
-	CHECK(fx->fabric.stats.rebuilt_reads >= 3);
+	CHECK(fx->fabric.shared->stats.rebuilt_reads >= 3);
 	CHECK_EQ(read_block(&c, &l, 0, 300001, &findings), 0);
 	/* A third lost chunk is too many: -ENODATA. */
 	fixture_do(fx, fixture_kill_node, k.disks[4]);
@@ -239,13 +239,13 @@ static void write_body(struct client_fixture *fx)
 	fixture_do(fx, fixture_kill_node, 21);
 	CHECK_EQ(write_block(fx, &c, "rs:4+2", 2, 400000, &k), 0);
 	CHECK_EQ(missing(&k), 1);
-	CHECK_EQ(fx->fabric.stats.blocks_short, 1);
+	CHECK_EQ(fx->fabric.shared->stats.blocks_short, 1);
 	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
 	/* One more node is offline: no quorum is left. */
 	fixture_do(fx, fixture_kill_node, 31);
 	CHECK_EQ(write_block(fx, &c, "rs:4+2", 3, 400000, &k), -ENOSPC);
 	CHECK(strstr(c.error, "4 of 6 chunks") != NULL);
-	CHECK_EQ(fx->fabric.writes.held_bytes, 0);
+	CHECK_EQ(gate_held(&fx->fabric.shared->writes), 0);
 	fixture_fabric_close(fx);
 }
 
@@ -271,8 +271,8 @@ static void hedge_body(struct client_fixture *fx)
 	CHECK_EQ(read_block(&c, &k, 0, 400000, &findings), 0);
 	uint64_t took_ns = rt_now_ns() - start_ns;
 	CHECK(took_ns >= 50 * NS_PER_MS && took_ns < 500 * NS_PER_MS);
-	CHECK_EQ(fx->fabric.stats.hedged_reads, 1);
-	CHECK_EQ(fx->fabric.stats.rebuilt_reads, 1);
+	CHECK_EQ(fx->fabric.shared->stats.hedged_reads, 1);
+	CHECK_EQ(fx->fabric.shared->stats.rebuilt_reads, 1);
 	/* The hedge is slow, too: a second hedge helps if it is allowed. */
 	fixture_do(fx, fixture_cut_node, k.disks[4]);
 	c.hedge = 2;
@@ -341,7 +341,7 @@ static void here_body(struct client_fixture *fx)
 	uint64_t start_ns = rt_now_ns();
 	CHECK_EQ(read_block(&c, &k, 40000, 120000, &findings), 0);
 	uint64_t took_ns = rt_now_ns() - start_ns;
-	CHECK_EQ(fx->fabric.stats.hedged_reads, 1);
+	CHECK_EQ(fx->fabric.shared->stats.hedged_reads, 1);
 	CHECK(took_ns >= 500 * NS_PER_MS && took_ns < 2 * NS_PER_S);
 	rt_group_join(&g);
 	fixture_fabric_close(fx);
@@ -369,13 +369,13 @@ static void budget_body(struct client_fixture *fx)
 		CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), 0);
 	CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), -EBUSY);
 	CHECK(strstr(c.error, "try again later") != NULL);
-	CHECK_EQ(fx->fabric.stats.rebuilt_reads, 3);
+	CHECK_EQ(fx->fabric.shared->stats.rebuilt_reads, 3);
 	/* Ten ordinary reads give credit for one reconstruction. */
 	for (int i = 0; i < 11; i++)
 		CHECK_EQ(read_block(&c, &k, 150000, 1000, &findings), 0);
 	CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), 0);
 	CHECK_EQ(read_block(&c, &k, 0, 1000, &findings), -EBUSY);
-	CHECK_EQ(fx->fabric.stats.rebuilt_reads, 4);
+	CHECK_EQ(fx->fabric.shared->stats.rebuilt_reads, 4);
 	fixture_fabric_close(fx);
 }
 
@@ -401,7 +401,7 @@ static void rot_body(struct client_fixture *fx)
 	CHECK_EQ(findings.bad[0].chunk, 1);
 	CHECK_EQ(findings.bad[0].disk, k.disks[1]);
 	CHECK_EQ(findings.bad[0].rc, -EBADMSG);
-	CHECK_EQ(fx->fabric.stats.bad_chunks, 1);
+	CHECK_EQ(fx->fabric.shared->stats.bad_chunks, 1);
 	fixture_fabric_close(fx);
 }
 

@@ -137,8 +137,8 @@ static void cut_meta(struct client_fixture *fx, uint64_t unused)
  * answers. */
 static void relieve(struct client_fixture *fx, struct engine *e, struct hungry *h)
 {
-	struct gate *g = &engine_fabric(e)->writes;
-	uint64_t rest = g->limit_bytes - g->held_bytes;
+	struct gate *g = &engine_fabric(e)->shared->writes;
+	uint64_t rest = gate_limit(g) - gate_held(g);
 	struct rt_group hungry;
 	rt_group_init(&hungry);
 	CHECK(gate_try(g, rest));
@@ -165,13 +165,13 @@ CLIENT_TEST(who_gives_up_waiting_for_memory_breaks_no_other_file, 6, 1)
 		CHECK_EQ(engine_create(&c, "/hungry", 0, &o, &h.f), 0);
 		CHECK_EQ(append(e, f, 5, 0, 3 * MIB, NULL), 0);
 		CHECK_EQ(rt_sleep_ns(NS_PER_S), 0);
-		CHECK_EQ(engine_fabric(e)->stats.blocks_written, late ? 4 : 1);
+		CHECK_EQ(engine_fabric(e)->shared->stats.blocks_written, late ? 4 : 1);
 		relieve(fx, e, &h);
 		CHECK_EQ(h.rc, late ? -ETIME : -ECANCELED);
 		engine_file_discard(h.f);
 		CHECK_EQ(append(e, f, 5, 3 * MIB, MIB, NULL), 0);
 		CHECK_EQ(engine_file_close(&c, f), 0);
-		CHECK_EQ(engine_fabric(e)->stats.blocks_written,
+		CHECK_EQ(engine_fabric(e)->shared->stats.blocks_written,
 			 /*
 			  * with `late` blocks are written before they are full, so there are more
 			  */
@@ -307,9 +307,9 @@ CLIENT_TEST(neighbours_behind_a_dead_node_are_rebuilt_together, 6, 1)
 		}
 		/* The parts are read chunk by chunk, not file by file. */
 		if (round < 2)
-			CHECK(engine_fabric(e)->stats.rebuilt_reads < 20 * (round + 1));
+			CHECK(engine_fabric(e)->shared->stats.rebuilt_reads < 20 * (round + 1));
 	}
-	CHECK(engine_fabric(e)->stats.rebuilt_reads > 0);
+	CHECK(engine_fabric(e)->shared->stats.rebuilt_reads > 0);
 	free(ranges);
 	free(bytes);
 	engine_close(e);
@@ -424,13 +424,13 @@ CLIENT_TEST(one_bad_file_or_range_stands_for_itself, 6, 1)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_append_that_lost_its_turn_leaves_no_gap),
-		cmocka_unit_test(a_refused_append_poisons_the_file),
-		cmocka_unit_test(who_gives_up_waiting_for_memory_breaks_no_other_file),
-		cmocka_unit_test(blocks_of_one_file_may_have_several_encodings),
-		cmocka_unit_test(neighbours_behind_a_dead_node_are_rebuilt_together),
-		cmocka_unit_test(a_batch_reads_files_of_every_kind_by_path),
-		cmocka_unit_test(one_bad_file_or_range_stands_for_itself),
+		ON_LOOPS(an_append_that_lost_its_turn_leaves_no_gap),
+		ON_LOOPS(a_refused_append_poisons_the_file),
+		ON_LOOPS(who_gives_up_waiting_for_memory_breaks_no_other_file),
+		ON_LOOPS(blocks_of_one_file_may_have_several_encodings),
+		ON_LOOPS(neighbours_behind_a_dead_node_are_rebuilt_together),
+		ON_LOOPS(a_batch_reads_files_of_every_kind_by_path),
+		ON_LOOPS(one_bad_file_or_range_stands_for_itself),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

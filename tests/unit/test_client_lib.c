@@ -22,6 +22,8 @@
 #include "check.h"
 #include "real_fixture.h"
 
+#define LOOPS 3 /* loops of the library, on any machine */
+
 static struct real_fixture fx;
 static const char *example; /* the example program to run; NULL: none was built */
 
@@ -29,7 +31,7 @@ static struct terrane *open_cluster(void)
 {
 	struct terrane *t;
 	struct terrane_error why = {0};
-	struct terrane_open_options o = {.error = &why};
+	struct terrane_open_options o = {.threads = LOOPS, .error = &why};
 	int rc = terrane_open(&t, fx.cluster_file, &o);
 	if (rc < 0)
 		fprintf(stderr, "open: %s\n", why.text);

@@ -120,7 +120,7 @@ CLIENT_TEST(files_of_many_directories_share_blocks_that_go_with_the_last_of_them
 	dirs_make(jf.engine);
 	set_fill();
 	CHECK_EQ(set_pack(jf.engine, 0), 0);
-	CHECK_EQ(engine_fabric(jf.engine)->stats.blocks_written, 2);
+	CHECK_EQ(engine_fabric(jf.engine)->shared->stats.blocks_written, 2);
 	CHECK_EQ(check_whole(&jf), 2);
 	CHECK_EQ(used_bytes(&jf), FILES * FILE_BYTES);
 	CHECK_EQ(count_there(&jf), FILES);
@@ -158,7 +158,7 @@ CLIENT_TEST(names_are_paths_below_the_directory, 4, 1)
 	CHECK_EQ(engine_pack(&c, "/set/", files, ARRAY_LEN(names), 0, &options), -EINVAL);
 	for (unsigned i = 0; i < ARRAY_LEN(names); i++)
 		CHECK_EQ(files[i].result, results[i]);
-	CHECK_EQ(engine_fabric(jf.engine)->stats.blocks_written, 1);
+	CHECK_EQ(engine_fabric(jf.engine)->shared->stats.blocks_written, 1);
 	static const char *const paths[] = {"/set/d00/a", "/set/d00/b",  "/set/d01/c",  "/set/here",
 					    "/set/there", "/set/d00/b2", "/set/d01/nil"};
 	for (unsigned i = 0; i < ARRAY_LEN(paths); i++) {
@@ -414,7 +414,7 @@ static void faulty_body(struct client_fixture *fx)
 	struck = !kv_mem_fail_pending(fx->kv);
 	kv_mem_fail_at(fx->kv, 0, fate);
 	CHECK_EQ(count_there(&jf), FILES);
-	CHECK_EQ(engine_fabric(jf.engine)->stats.blocks_written, 2);
+	CHECK_EQ(engine_fabric(jf.engine)->shared->stats.blocks_written, 2);
 	janitor_fixture_close(&jf);
 }
 

@@ -134,6 +134,8 @@ struct rt_world {
 	/* Sends a message to the loop; called on any thread. */
 	void (*post)(struct rt_loop *l, struct rt_msg *m);
 	int (*offload)(struct rt_loop *l, void (*fn)(void *), void *arg);
+	/* fills out with unpredictable bytes; NULL: they come from the loop's rng */
+	void (*random_secret)(void *out, size_t len);
 	/* adds a line to the trace; NULL: the world has no trace */
 	void (*note)(struct rt_loop *l, const char *fmt, va_list args);
 	/* Called before each wait of a fiber; the simulator may crash the process here. May be NULL. */

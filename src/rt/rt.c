@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "rt/core.h"
@@ -204,6 +205,22 @@ uint64_t rt_wall_ns(void)
 uint64_t rt_random_u64(void)
 {
 	return rng_u64(&rt_loop_self()->rng);
+}
+
+void rt_random_secret(void *out, size_t len)
+{
+	struct rt_loop *l = rt_loop_self();
+	assert(out != NULL && len > 0);
+	if (l->world->random_secret != NULL) {
+		l->world->random_secret(out, len);
+		return;
+	}
+	for (size_t at = 0; at < len;) {
+		uint64_t word = rng_u64(&l->rng);
+		size_t n = min_u64(len - at, sizeof(word));
+		memcpy((uint8_t *)out + at, &word, n);
+		at += n;
+	}
 }
 
 int rt_loop_open(struct rt_loop **out, const char *name)

@@ -58,6 +58,9 @@ uint64_t rt_wall_ns(void);
 
 uint64_t rt_random_u64(void);
 
+/* Fills out with random bytes that nobody can predict, for keys and nonces. In the simulator they come from the seed. */
+void rt_random_secret(void *out, size_t len);
+
 /* --- fibers ---------------------------------------------------------------------------------- */
 
 /*

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -294,6 +295,17 @@ static void real_load(struct rt_loop *l, struct rt_load *out)
 	meter_load(&real_loop(l)->meter, clock_ns(CLOCK_MONOTONIC), out);
 }
 
+static void real_random_secret(void *out, size_t len)
+{
+	for (size_t at = 0; at < len;) {
+		ssize_t n = getrandom((uint8_t *)out + at, len - at, 0);
+		/* It fails only on systems without the call, on which no key would be safe. */
+		if (n < 0 && errno != EINTR)
+			abort();
+		at += n > 0 ? (size_t)n : 0;
+	}
+}
+
 static const struct rt_world real_world = {
 	.now_ns = real_now,
 	.sched_ns = real_sched_ns,
@@ -302,6 +314,7 @@ static const struct rt_world real_world = {
 	.loop_close = real_loop_close,
 	.post = real_post,
 	.offload = offload_run,
+	.random_secret = real_random_secret,
 	.load = real_load,
 	.fs = &real_fs_ops,
 	.net = &real_net_ops,

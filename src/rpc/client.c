@@ -28,6 +28,8 @@ int rpc_channel_open(struct rpc_channel **out, const char *addr,
 		return -ENOMEM;
 	ch->opts = (struct rpc_channel_options){
 		.pool = o->pool,
+		.self = o->self,
+		.server = o->server,
 		.connect_timeout_ns = or_default(o->connect_timeout_ns, 5 * NS_PER_S),
 		.stall_ns = or_default(o->stall_ns, 30 * NS_PER_S),
 		.silence_ns = or_default(o->silence_ns, 2 * NS_PER_S),
@@ -101,7 +103,8 @@ static int channel_await(struct rpc_channel *ch, bool retry, struct client_conn 
 			return channel_error(ch);
 		if (rc < 0)
 			return rc;
-		if (!retry && !channel_up(ch) && ch->failures_total != failures)
+		bool failed = !channel_up(ch) && ch->failures_total != failures;
+		if (failed && (!retry || client_refused(ch, ch->last_error)))
 			return channel_error(ch);
 	}
 	*out = ch->conn;
@@ -308,7 +311,11 @@ int rpc_call(struct rpc_channel *ch, const struct rpc_call *args, struct rpc_rep
 		ch->counters.failures++;
 		reply->message = NULL;
 		if (reply->error[0] == 0)
-			reply->error = err_text(rc);
+			reply->error = !reply->maybe_executed && client_refused(ch, rc)
+					       ? "the server refuses the credentials, or does not "
+						 "prove that it is "
+						 "the server of this address"
+					       : err_text(rc);
 	}
 	return rc;
 }

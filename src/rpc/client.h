@@ -15,7 +15,8 @@
  *
  * Errors of a call, besides those that the service returns:
  *   request not sent               -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT or another of
- *   rt_connect
+ *   rt_connect or secure_connect; -EACCES and -EPROTO are not retried: the credentials are not valid, or the server is not
+ *   the one that the channel names
  *   sent, the connection was lost  -ECONNRESET
  *   sent, no response in time      -ETIME
  *   the fiber was cancelled        -ECANCELED, which no service returns
@@ -45,6 +46,7 @@
 
 struct rpc_counters;
 struct rpc_type;
+struct secure_self;
 struct rt_pool;
 
 #define RPC_TRIES_MAX 64
@@ -52,7 +54,10 @@ struct rt_pool;
 struct rpc_channel;
 
 struct rpc_channel_options {
-	struct rt_pool *pool;        /* memory for the payloads of responses */
+	struct rt_pool *pool; /* memory for the payloads of responses */
+	/* identity of this process; NULL: the server is one that authenticates nobody. It must outlive the channel. */
+	const struct secure_self *self;
+	uint64_t server; /* id of the node that the server must prove to be; 0: a metadata server */
 	uint64_t connect_timeout_ns; /* limit for one attempt to connect; 0: 5 s */
 	/* limit for silence inside a frame, and for a peer that does not read; 0: 30 s */
 	uint64_t stall_ns;

@@ -295,29 +295,31 @@ static void conn_end(struct client_conn *c, int rc)
 	out_fini(&c->out);
 	rt_shield_leave();
 	c->channel->out_peak = max_u64(c->channel->out_peak, c->out.peak_bytes);
-	rt_sock_close(c->sock);
+	secure_close(&c->wire);
 	client_conn_unref(c);
 }
 
 /* Makes a connection that owns the socket, also after an error. */
-static int conn_start(struct rpc_channel *ch, struct rt_sock *sock, struct client_conn **out)
+/* Takes over the link, also after an error. */
+static int conn_start_take(struct rpc_channel *ch, struct secure_link link,
+			   struct client_conn **out)
 {
 	struct client_conn *c = calloc(1, sizeof(*c));
 	if (c == NULL) {
-		rt_sock_close(sock);
+		secure_close(&link);
 		return -ENOMEM;
 	}
 	c->channel = ch;
 	c->refs = 1;
-	c->sock = sock;
+	c->wire = link;
 	map_init(&c->calls, ch->opts.calls_max);
 	list_init(&c->pending);
 	rt_cond_init(&c->slot);
-	int rc = in_init(&c->in, sock, ch->opts.stall_ns);
+	int rc = in_init(&c->in, &c->wire, ch->opts.stall_ns);
 	if (rc == 0)
-		rc = out_init(&c->out, sock, ch->opts.pool, ch->opts.stall_ns);
+		rc = out_init(&c->out, &c->wire, ch->opts.pool, ch->opts.stall_ns);
 	if (rc < 0) {
-		rt_sock_close(sock);
+		secure_close(&c->wire);
 		client_conn_unref(c);
 		return rc;
 	}
@@ -329,12 +331,18 @@ static int conn_start(struct rpc_channel *ch, struct rt_sock *sock, struct clien
 
 static int channel_connect(struct rpc_channel *ch, struct client_conn **out)
 {
-	struct rt_sock *sock = NULL;
+	struct secure_link link = {0};
 	rt_deadline_set(rt_now_ns() + ch->opts.connect_timeout_ns);
-	int rc = rt_connect(&sock, ch->addr);
+	int rc = rt_connect(&link.sock, ch->addr);
+	if (rc == 0 && ch->opts.self != NULL) {
+		rc = secure_connect(&link, ch->opts.self, ch->opts.server);
+		if (rc < 0)
+			secure_close(&link);
+		ch->counters.refused_handshakes += rc < 0;
+	}
 	rt_deadline_set(RT_NEVER);
 	if (rc == 0)
-		rc = conn_start(ch, sock, out);
+		rc = conn_start_take(ch, link, out);
 	return rc == -ETIME ? -ETIMEDOUT : rc;
 }
 

@@ -3,12 +3,15 @@
 #ifndef RPC_CLIENT_CONN_H
 #define RPC_CLIENT_CONN_H
 
+#include <errno.h>
+
 #include "base/list.h"
 #include "base/map.h"
 #include "rpc/client.h"
 #include "rpc/counters.h"
 #include "rpc/stream.h"
 #include "rt/net.h"
+#include "secure/secure.h"
 
 /* A call on a connection; lives on the stack of its fiber. */
 struct client_call {
@@ -29,7 +32,7 @@ struct client_call {
 struct client_conn {
 	struct rpc_channel *channel;
 	unsigned refs;
-	struct rt_sock *sock;
+	struct secure_link wire;
 	struct rpc_in in;
 	struct rpc_out out;
 	struct map calls;    /* id -> struct client_call */
@@ -74,5 +77,11 @@ void client_channel_main(void *channel);
 uint64_t client_backoff_ns(const struct rpc_channel *ch, unsigned failures);
 
 void client_conn_unref(struct client_conn *c);
+
+/* Returns whether connecting failed because one end does not accept the other, so that another try cannot succeed. */
+static inline bool client_refused(const struct rpc_channel *ch, int rc)
+{
+	return ch->opts.self != NULL && (rc == -EACCES || rc == -EPROTO);
+}
 
 #endif

@@ -11,6 +11,8 @@ struct strbuf;
 #define RPC_COUNTERS(X)                                                               \
 	X(connections, "connections made or accepted")                                \
 	X(refused_connections, "connections refused because there were too many")     \
+	X(refused_handshakes, "connections whose handshake failed")                   \
+	X(evicted_handshakes, "handshakes cut off because there were too many")       \
 	X(requests, "requests started")                                               \
 	X(failures, "requests that ended with an error")                              \
 	X(cancels, "requests that the client cancelled")                              \

@@ -6,12 +6,12 @@
 
 #include "base/crc.h"
 #include "rpc/stream.h"
-#include "rt/net.h"
 #include "rt/rt.h"
+#include "secure/secure.h"
 
-int in_init(struct rpc_in *in, struct rt_sock *sock, uint64_t stall_ns)
+int in_init(struct rpc_in *in, struct secure_link *link, uint64_t stall_ns)
 {
-	*in = (struct rpc_in){.sock = sock, .stall_ns = stall_ns, .heard_ns = rt_now_ns()};
+	*in = (struct rpc_in){.link = link, .stall_ns = stall_ns, .heard_ns = rt_now_ns()};
 	in->bytes = malloc(IN_BYTES);
 	return in->bytes != NULL ? 0 : -ENOMEM;
 }
@@ -29,7 +29,7 @@ static int64_t in_recv(struct rpc_in *in, void *dst, size_t len, size_t min, uin
 	if (timeout_ns != 0)
 		rt_deadline_set(rt_now_ns() + timeout_ns);
 	assert(min > 0 && min <= len);
-	int64_t n = rt_sock_recv(in->sock, dst, len, min);
+	int64_t n = secure_recv(in->link, dst, len, min);
 	rt_deadline_set(RT_NEVER);
 	if (n > 0)
 		in->heard_ns = rt_now_ns();

@@ -12,6 +12,7 @@
 #include "rt/net.h"
 #include "rt/pool.h"
 #include "rt/rt.h"
+#include "secure/secure.h"
 
 static void batch_clear(struct out_batch *b)
 {
@@ -34,7 +35,7 @@ static int out_send_batch(struct rpc_out *o)
 	rt_cond_broadcast(&o->room);
 	if (o->stall_ns != 0)
 		rt_deadline_set(o->since_ns + o->stall_ns);
-	int rc = rt_sock_sendv(o->sock, b->segments, b->segment_count);
+	int rc = secure_sendv(o->link, b->segments, b->segment_count);
 	rt_deadline_set(RT_NEVER);
 	assert(b != o->fill);
 	o->sending_bytes = 0;
@@ -62,9 +63,9 @@ static void out_writer(void *arg)
 	}
 }
 
-int out_init(struct rpc_out *o, struct rt_sock *sock, struct rt_pool *pool, uint64_t stall_ns)
+int out_init(struct rpc_out *o, struct secure_link *link, struct rt_pool *pool, uint64_t stall_ns)
 {
-	*o = (struct rpc_out){.sock = sock, .pool = pool, .stall_ns = stall_ns};
+	*o = (struct rpc_out){.link = link, .pool = pool, .stall_ns = stall_ns};
 	rt_cond_init(&o->room);
 	rt_cond_init(&o->work);
 	o->fill = &o->batch[0];
@@ -86,7 +87,7 @@ void out_break(struct rpc_out *o, int error)
 	if (o->error != 0)
 		return;
 	o->error = error;
-	rt_sock_shutdown(o->sock);
+	rt_sock_shutdown(o->link->sock);
 	rt_cond_broadcast(&o->room);
 	rt_cond_broadcast(&o->work);
 }

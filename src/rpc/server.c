@@ -15,6 +15,8 @@
 
 #define CONNECTIONS_DEFAULT 1024
 #define IN_FLIGHT_DEFAULT 256
+#define HANDSHAKES_DEFAULT 128
+#define HANDSHAKE_DEFAULT_NS (10 * NS_PER_S)
 #define STALL_DEFAULT_NS (30 * NS_PER_S)
 /*
  * Pause before the next accept after an error that can be temporary, such as too many open files.
@@ -162,6 +164,11 @@ static void server_set_options(struct rpc_server *s, const struct rpc_server_opt
 		s->opts.in_flight_max = IN_FLIGHT_DEFAULT;
 	if (s->opts.share_bytes == 0)
 		s->opts.share_bytes = o->pool->bufs.stats.limit_bytes / 4;
+	if (s->opts.handshakes_max == 0)
+		s->opts.handshakes_max =
+			min_u64(HANDSHAKES_DEFAULT, max_u64(1, s->opts.connections_max / 8));
+	if (s->opts.handshake_ns == 0)
+		s->opts.handshake_ns = HANDSHAKE_DEFAULT_NS;
 	if (s->opts.stall_ns == 0)
 		s->opts.stall_ns = STALL_DEFAULT_NS;
 }

@@ -44,7 +44,9 @@ struct rt_budget;
 struct rt_fiber;
 struct rt_pool;
 struct rpc_server;
+struct secure_guard;
 struct server_conn;
+struct session;
 
 struct rpc_request {
 	const struct rpc_type *type;
@@ -98,6 +100,12 @@ void rpc_reply_payload_take(struct rpc_request *r, struct slice payload);
 /* Sets the error text for the client and returns err. */
 int rpc_fail(struct rpc_request *r, int err, const char *fmt, ...) PRINTF(3, 4);
 
+/* Returns the authenticated session of the request's connection, valid until the handler returns; NULL: the server has no
+ * guard. */
+const struct session *rpc_session(const struct rpc_request *r);
+/* Returns the address of the client. */
+const char *rpc_peer(const struct rpc_request *r);
+
 struct rpc_method {
 	const struct rpc_type *type;
 	/* Executes a request, in a fiber of its own. Returns 0, or -errno for the client. */
@@ -125,7 +133,11 @@ struct rpc_server_options {
 	/* Returns the port where the request is handled; NULL: here. The port must outlive the server. The slot may
 	 * be NULL. */
 	struct rt_port *(*home)(struct rpc_request *r);
-	struct rt_pool *pool; /* memory for payloads */
+	/* what the server demands of its clients; must outlive it. NULL: it authenticates nobody. */
+	const struct secure_guard *guard;
+	size_t handshakes_max; /* limit for connections in their handshake; 0: 128, but an eighth of connections_max */
+	uint64_t handshake_ns; /* limit for the duration of a handshake; 0: 10 s */
+	struct rt_pool *pool;  /* memory for payloads */
 	/* Memory of payloads that are being received, in buffers of the pool; servers that share the pool share it.
 	 * NULL: this server is the only one. */
 	struct rt_budget *receiving;

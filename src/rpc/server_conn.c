@@ -107,6 +107,17 @@ static int request_charge(struct rpc_request *r, size_t bytes)
 	return rc;
 }
 
+const struct session *rpc_session(const struct rpc_request *r)
+{
+	assert(r->conn->open);
+	return r->conn->server->opts.guard != NULL ? &r->conn->session : NULL;
+}
+
+const char *rpc_peer(const struct rpc_request *r)
+{
+	return rt_sock_peer(r->conn->wire.sock);
+}
+
 void *rpc_alloc(struct rpc_request *r, size_t len)
 {
 	return arena_alloc(&r->arena, len);
@@ -475,20 +486,51 @@ static void conn_count_end(struct server_conn *c, int rc)
 	else if (c->out.error == -EAGAIN)
 		n->evicted++;
 	if (rc != -EPIPE && rc != -ECANCELED)
-		log_info("rpc_connection_lost", "peer=%s err=%s", rt_sock_peer(c->sock),
+		log_info("rpc_connection_lost", "peer=%s err=%s", rt_sock_peer(c->wire.sock),
 			 err_name(rc));
+}
+
+static void handshake_end(struct server_conn *c)
+{
+	if (!c->handshaking)
+		return;
+	assert(c->server->handshakes > 0);
+	c->handshaking = false;
+	c->server->handshakes--;
+}
+
+/* Cuts off the oldest handshake when there are too many. So a flood of connections that never authenticate takes only
+ * its own places, because a client's handshake takes less time than a flood needs to replace all others. */
+static void handshake_begin(struct server_conn *c)
+{
+	struct rpc_server *s = c->server;
+	struct server_conn *old;
+	assert(!c->open && !c->handshaking);
+	c->handshaking = true;
+	s->handshakes++;
+	if (s->handshakes <= s->opts.handshakes_max)
+		return;
+	list_for_each_entry(old, &s->conns, link) {
+		if (!old->handshaking || old == c)
+			continue;
+		handshake_end(old);
+		s->counters.evicted_handshakes++;
+		rt_sock_shutdown(old->wire.sock);
+		return;
+	}
 }
 
 static void conn_free(struct server_conn *c)
 {
 	struct rpc_server *s = c->server;
+	handshake_end(c);
 	assert(c->in_flight == 0 && list_empty(&c->requests));
 	assert(s->conn_count > 0);
 	s->stats.out_queue_peak = max_u64(s->stats.out_queue_peak, c->out.peak_bytes);
 	s->stats.share_peak_bytes = max_u64(s->stats.share_peak_bytes, rt_budget_peak(&c->share));
 	rt_budget_fini(&c->share);
 	in_fini(&c->in);
-	rt_sock_close(c->sock);
+	secure_close(&c->wire);
 	list_remove(&c->link);
 	s->conn_count--;
 	if (s->opts.branch != NULL)
@@ -497,24 +539,48 @@ static void conn_free(struct server_conn *c)
 	free(c);
 }
 
+static int conn_handshake(struct server_conn *c)
+{
+	struct rpc_server *s = c->server;
+	if (c->open)
+		return 0;
+	rt_deadline_set(rt_now_ns() + s->opts.handshake_ns);
+	int rc = secure_accept(&c->wire, s->opts.guard, &c->session);
+	rt_deadline_set(RT_NEVER);
+	if (rc == 0 && !c->handshaking)
+		rc = -ECONNRESET; /* it was cut off */
+	handshake_end(c);
+	c->open = rc == 0;
+	if (rc == 0 || rc == -ECANCELED)
+		return rc;
+	s->counters.refused_handshakes++;
+	log_debug("rpc_handshake_refused", "peer=%s err=%s", rt_sock_peer(c->wire.sock),
+		  err_name(rc));
+	/* No frame may follow, so the stream is broken also after errors that leave other connections readable. */
+	return -ECONNRESET;
+}
+
 static void conn_main(void *arg)
 {
 	struct server_conn *c = arg;
 	struct rpc_server *s = c->server;
 	c->reader = rt_self();
 	rt_background();
-	int rc = s->stopping ? -ECANCELED : 0;
+	int rc = s->stopping ? -ECANCELED : conn_handshake(c);
 	while (rc == 0)
 		rc = conn_one_frame(c);
-	conn_count_end(c, rc);
+	if (c->open)
+		conn_count_end(c, rc);
 	rt_shield_enter();
+	if (!c->open)
+		out_break(&c->out, rc);
 	if (!(rc == -ECANCELED && s->stopping)) {
 		rt_group_cancel(&c->handlers);
 		if (stream_gone(rc))
 			out_break(&c->out, rc);
 	}
 	rt_group_join(&c->handlers);
-	if (rc == -ECANCELED)
+	if (rc == -ECANCELED && c->open)
 		conn_send_error(c, FRAME_GOODBYE, NULL, -ESHUTDOWN, err_text(-ESHUTDOWN), false);
 	if (rc == -EAGAIN)
 		conn_send_error(c, FRAME_GOODBYE, NULL, -EAGAIN,
@@ -534,7 +600,7 @@ int server_conn_start(struct rpc_server *s, struct rt_sock *sock)
 		return -ENOMEM;
 	}
 	c->server = s;
-	c->sock = sock;
+	c->wire.sock = sock;
 	rt_group_init(&c->handlers);
 	list_init(&c->requests);
 	rt_cond_init(&c->room);
@@ -543,9 +609,12 @@ int server_conn_start(struct rpc_server *s, struct rt_sock *sock)
 	s->conn_count++;
 	if (s->opts.branch != NULL)
 		atomic_fetch_add(&s->opts.branch->connections, 1);
-	int rc = in_init(&c->in, sock, s->opts.stall_ns);
+	c->open = s->opts.guard == NULL;
+	if (!c->open)
+		handshake_begin(c);
+	int rc = in_init(&c->in, &c->wire, s->opts.stall_ns);
 	if (rc == 0)
-		rc = out_init(&c->out, sock, s->opts.pool, s->opts.stall_ns);
+		rc = out_init(&c->out, &c->wire, s->opts.pool, s->opts.stall_ns);
 	if (rc < 0) {
 		conn_free(c);
 		return rc;

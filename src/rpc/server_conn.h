@@ -9,6 +9,7 @@
 #include "rpc/incoming.h"
 #include "rpc/server.h"
 #include "rpc/stream.h"
+#include "secure/secure.h"
 
 struct rpc_server {
 	/* options of the server, with defaults in place of zeros */
@@ -23,6 +24,7 @@ struct rpc_server {
 	struct rt_group conn_fibers;
 	struct list conns;
 	size_t conn_count;
+	size_t handshakes; /* connections in their handshake, without those cut off */
 	struct rt_cond conn_gone;
 	struct list free_requests; /* ended requests, kept for reuse */
 	size_t free_count;
@@ -37,7 +39,10 @@ struct rpc_server {
  * reader frees the connection after the other fibers have ended. */
 struct server_conn {
 	struct rpc_server *server;
-	struct rt_sock *sock;
+	struct secure_link wire;
+	struct session session; /* valid once the client is authenticated */
+	bool open;              /* the handshake has succeeded, or the server has no guard */
+	bool handshaking;       /* counted in server->handshakes */
 	struct list link;
 	struct rt_fiber *reader; /* reader fiber; NULL until it runs */
 	struct rpc_in in;

@@ -32,7 +32,7 @@ struct arena;
 struct buf;
 struct rpc_counters;
 struct rt_pool;
-struct rt_sock;
+struct secure_link;
 
 #define IN_BYTES ((size_t)(16 * KIB))
 /* Bulk data is received in pieces of this size, so that the CRC of a piece is computed while the
@@ -43,7 +43,7 @@ struct rt_sock;
 #define IN_RATE_MIN ((uint64_t)(1 * MIB))
 
 struct rpc_in {
-	struct rt_sock *sock;
+	struct secure_link *link;
 	uint8_t *bytes; /* read-ahead buffer; [head, tail) is filled */
 	size_t head;
 	size_t tail;
@@ -54,8 +54,8 @@ struct rpc_in {
 	bool cut; /* the peer ended the stream inside a frame */
 };
 
-/* Initializes the receiving side of a socket. -ENOMEM. */
-int in_init(struct rpc_in *in, struct rt_sock *sock, uint64_t stall_ns);
+/* Initializes the receiving side of a connection. -ENOMEM. */
+int in_init(struct rpc_in *in, struct secure_link *link, uint64_t stall_ns);
 void in_fini(struct rpc_in *in);
 
 /*
@@ -96,7 +96,7 @@ struct out_batch {
 };
 
 struct rpc_out {
-	struct rt_sock *sock;
+	struct secure_link *link;
 	struct rt_pool *pool; /* memory for a body larger than a batch */
 	struct rt_fiber *writer;
 	struct out_batch batch[2];
@@ -115,9 +115,9 @@ struct rpc_out {
 	uint64_t sends;
 };
 
-/* Initializes the sending side of a socket and starts the writer fiber. The socket must live until
+/* Initializes the sending side of a connection and starts the writer fiber. The link must live until
  * out_fini has returned. -ENOMEM, -EAGAIN. */
-int out_init(struct rpc_out *o, struct rt_sock *sock, struct rt_pool *pool, uint64_t stall_ns);
+int out_init(struct rpc_out *o, struct secure_link *link, struct rt_pool *pool, uint64_t stall_ns);
 /* Sends the queued frames, unless the stream is broken, then ends the writer. No fiber may be in
  * out_frame or call it later. */
 void out_fini(struct rpc_out *o);

@@ -13,6 +13,7 @@
 #include "rpc/type.h"
 #include "rt/pool.h"
 #include "rt/real.h"
+#include "secure/session.h"
 #include "sim_test.h"
 
 /* --- the service ----------------------------------------------------------------------------- */
@@ -37,6 +38,8 @@ static int handle_echo(struct rpc_request *r)
 	Terrane__Rpc__Tags *reply = rpc_reply_body(r);
 	snprintf(s->tenant, sizeof(s->tenant), "%s", rt_context()->tenant);
 	s->job_id = rt_context()->tags.job_id;
+	const struct session *session = rpc_session(r);
+	snprintf(s->who, sizeof(s->who), "%s", session != NULL ? session->name : "");
 	reply->job_id = q->job_id;
 	reply->path = q->path;
 	if (r->payload.len > 0) {
@@ -100,6 +103,7 @@ void fixture_start_server(struct fixture *f)
 		.methods = methods,
 		.method_count = ARRAY_LEN(methods),
 		.service = &f->service,
+		.guard = f->guard,
 		.pool = &f->server_pool,
 		.connections_max = f->connections_max,
 		.in_flight_max = FIXTURE_IN_FLIGHT,
@@ -120,6 +124,8 @@ void fixture_open_channel(struct fixture *f)
 {
 	struct rpc_channel_options o = {
 		.pool = &f->pool,
+		.self = f->self,
+		.server = f->server_id,
 		.silence_ns = 200 * NS_PER_MS,
 		.backoff_min_ns = 10 * NS_PER_MS,
 		.backoff_max_ns = 100 * NS_PER_MS,
@@ -170,7 +176,10 @@ int fixture_ping(struct fixture *f)
 int fixture_ping_apart(struct fixture *f)
 {
 	struct rpc_channel *ch = NULL;
-	CHECK_RC(rpc_channel_open(&ch, f->addr, &(struct rpc_channel_options){.pool = &f->pool}),
+	CHECK_RC(rpc_channel_open(&ch, f->addr,
+				  &(struct rpc_channel_options){.pool = &f->pool,
+								.self = f->self,
+								.server = f->server_id}),
 		 0);
 	int rc = ping(ch);
 	rpc_channel_close(ch);

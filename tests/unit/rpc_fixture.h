@@ -47,7 +47,8 @@ struct fixture_service {
 	uint64_t ended_early;
 	int last_rc;
 	uint64_t deadline_left_ns;
-	bool deaf; /* a cancelled sleep continues for a second */
+	char who[80]; /* identity of the client of the last echo; empty: none */
+	bool deaf;    /* a cancelled sleep continues for a second */
 };
 
 struct fixture {
@@ -58,8 +59,12 @@ struct fixture {
 	struct fixture_service service;
 	struct rpc_server *server;
 	struct rpc_channel *channel;
-	size_t connections_max; /* option of the next server that is started */
-	uint64_t stall_ns;      /* option of the next server that is started */
+	size_t connections_max;           /* option of the next server that is started */
+	uint64_t stall_ns;                /* option of the next server that is started */
+	const struct secure_guard *guard; /* option of the next server that is started */
+	const struct secure_self
+		*self; /* option of the next channels that are opened, with this server id: */
+	uint64_t server_id;
 };
 
 /*

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "secure/secure.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "auth/credentials.h"
+#include "auth/secret.h"
+#include "base/le.h"
+#include "rt/net.h"
+#include "rt/rt.h"
+
+/* Longest time in which a refusal must leave. */
+#define REFUSE_NS (100 * NS_PER_MS)
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+int64_t secure_recv(struct secure_link *l, void *buf, size_t len, size_t min)
+{
+	return rt_sock_recv(l->sock, buf, len, min);
+}
+
+int secure_sendv(struct secure_link *l, const struct iovec *iov, int n)
+{
+	return rt_sock_sendv(l->sock, iov, n);
+}
+
+void secure_close(struct secure_link *l)
+{
+	assert(l->sock != NULL);
+	rt_sock_close(l->sock);
+	l->sock = NULL;
+}
+
+/* Receives exactly len bytes. */
+static int take(struct secure_link *l, uint8_t *buf, size_t len)
+{
+	int64_t n = secure_recv(l, buf, len, len);
+	assert(n <= (int64_t)len);
+	if (n < 0)
+		return (int)n;
+	return (size_t)n == len ? 0 : -ECONNRESET;
+}
+
+static int give(struct secure_link *l, const uint8_t *buf, size_t len)
+{
+	struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
+	return secure_sendv(l, &iov, 1);
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+int secure_identity_secret(const uint8_t root[MAC_KEY_BYTES], const char *name, uint32_t version,
+			   uint8_t out[MAC_KEY_BYTES])
+{
+	uint8_t text[IDENTITY_NAME_MAX + 1 + sizeof(version)];
+	size_t len = strlen(name);
+	assert(len > 0 && len <= IDENTITY_NAME_MAX && version > 0);
+	memcpy(text, name, len + 1);
+	put_u32(text + len + 1, version);
+	return mac_derive(root, "terrane identity", text, len + 1 + sizeof(version), out);
+}
+
+int secure_key(const uint8_t secret[MAC_KEY_BYTES], uint64_t server, uint8_t out[MAC_KEY_BYTES])
+{
+	uint8_t id[sizeof(server)];
+	put_u64(id, server);
+	return mac_derive(secret, "terrane connection", id, sizeof(id), out);
+}
+
+/* --- client ----------------------------------------------------------------------------------- */
+
+static int refused(enum hello_refusal reason)
+{
+	switch (reason) {
+	case HELLO_NOT_HERE:
+		return -EHOSTUNREACH;
+	case HELLO_DENIED:
+		return -EACCES;
+	case HELLO_BUSY:
+		return -ECONNREFUSED;
+	case HELLO_BAD_VERSION:
+	case HELLO_USE_TLS:
+		break;
+	}
+	return -EPROTO;
+}
+
+/* Receives a message of this kind and length, or a refusal. */
+static int expect(struct secure_link *l, enum hello_kind kind, uint8_t *buf, size_t len)
+{
+	enum hello_refusal reason = HELLO_DENIED;
+	assert(len > HELLO_HEAD_BYTES);
+	int rc = take(l, buf, HELLO_HEAD_BYTES);
+	if (rc < 0)
+		return rc;
+	enum hello_kind got = hello_kind_of(buf, &reason);
+	if (got == HELLO_REFUSE)
+		return refused(reason);
+	return got != kind ? -EPROTO : take(l, buf + HELLO_HEAD_BYTES, len - HELLO_HEAD_BYTES);
+}
+
+static int client_talk(struct secure_link *l, struct hello *h, const struct hello_offer *offer)
+{
+	uint8_t message[HELLO_BYTES_MAX];
+	uint8_t challenge[HELLO_CHALLENGE_BYTES], proof[HELLO_PROOF_BYTES];
+	int rc = give(l, message, hello_client_start(h, offer, message));
+	if (rc == 0)
+		rc = expect(l, HELLO_CHALLENGE, challenge, sizeof(challenge));
+	if (rc == 0)
+		rc = hello_client_prove(h, challenge, proof);
+	if (rc == 0)
+		rc = give(l, proof, sizeof(proof));
+	if (rc == 0)
+		rc = expect(l, HELLO_ACCEPT, message, HELLO_ACCEPT_BYTES);
+	if (rc == 0)
+		rc = hello_client_end(h, message);
+	assert(rc != 0 || h->done);
+	return rc;
+}
+
+int secure_connect(struct secure_link *l, const struct secure_self *self, uint64_t server)
+{
+	const struct credentials *c = self->credentials;
+	struct hello h = {0};
+	struct hello_offer offer = {
+		.place = {.cluster_high = c->cluster_high,
+			  .cluster_low = c->cluster_low,
+			  .server = server},
+		.kind = HELLO_NAME,
+		.peer = (const uint8_t *)c->identity,
+		.peer_len = strlen(c->identity),
+	};
+	assert(offer.peer_len > 0 && offer.peer_len <= IDENTITY_NAME_MAX);
+	rt_random_secret(offer.nonce, sizeof(offer.nonce));
+	int rc = secure_key(c->secret, server, offer.key);
+	if (rc == 0)
+		rc = client_talk(l, &h, &offer);
+	secret_wipe(&offer, sizeof(offer));
+	hello_wipe(&h);
+	return rc;
+}
+
+/* --- server ----------------------------------------------------------------------------------- */
+
+/* The identity that a client claims. Its key was looked up before the challenge is computed. */
+struct claimed {
+	uint8_t key[MAC_KEY_BYTES];
+	int rc; /* 0: there is such an identity */
+};
+
+static int claimed_key(void *ctx, const struct hello_claim *claim, uint8_t key[MAC_KEY_BYTES])
+{
+	const struct claimed *c = ctx;
+	memcpy(key, c->key, MAC_KEY_BYTES);
+	return c->rc;
+}
+
+static int look_up(const struct secure_guard *g, const struct hello_claim *claim,
+		   struct session *out, struct claimed *c)
+{
+	char name[IDENTITY_NAME_MAX + 1] = {0};
+	c->rc = -ENOENT;
+	if (claim->kind != HELLO_NAME || claim->peer_len > IDENTITY_NAME_MAX ||
+	    memchr(claim->peer, 0, claim->peer_len) != NULL)
+		return 0;
+	memcpy(name, claim->peer, claim->peer_len);
+	if (identity_name_check(name) < 0)
+		return 0;
+	c->rc = g->find(g->ctx, name, out, c->key);
+	if (c->rc == 0) {
+		assert(strcmp(out->name, name) == 0 && out->identity != 0);
+		return 0;
+	}
+	return c->rc == -ENOENT || c->rc == -ECANCELED ? 0 : -EAGAIN;
+}
+
+static int server_talk(struct secure_link *l, const struct secure_guard *g, struct hello *h,
+		       struct claimed *c, struct session *out)
+{
+	uint8_t message[HELLO_BYTES_MAX], challenge[HELLO_CHALLENGE_BYTES];
+	uint8_t nonce[HELLO_NONCE_BYTES];
+	int rc = take(l, message, HELLO_FIXED_BYTES);
+	if (rc < 0)
+		return rc;
+	int64_t rest = hello_server_rest(message);
+	if (rest < 0)
+		return (int)rest;
+	assert((size_t)rest <= HELLO_PEER_MAX);
+	rc = take(l, message + HELLO_FIXED_BYTES, (size_t)rest);
+	if (rc < 0)
+		return rc;
+	size_t len = HELLO_FIXED_BYTES + (size_t)rest;
+	struct hello_claim claim = hello_server_claim(message, len);
+	rc = look_up(g, &claim, out, c);
+	if (rc < 0)
+		return rc;
+	struct hello_server s = {.place = g->place, .key_of = claimed_key, .ctx = c};
+	memcpy(s.decoy, g->decoy, sizeof(s.decoy));
+	rt_random_secret(nonce, sizeof(nonce));
+	rc = hello_server_start(h, &s, message, len, nonce, challenge);
+	secret_wipe(&s, sizeof(s));
+	if (rc == 0)
+		rc = give(l, challenge, sizeof(challenge));
+	if (rc == 0)
+		rc = take(l, message, HELLO_PROOF_BYTES);
+	if (rc == 0)
+		rc = hello_server_end(h, message, challenge);
+	if (rc == 0)
+		rc = give(l, challenge, HELLO_ACCEPT_BYTES);
+	assert(rc != 0 || (h->done && c->rc == 0));
+	return rc;
+}
+
+/* Tells the client the reason of a refusal, if it is one that helps and gives nothing away. */
+static void tell(struct secure_link *l, int rc)
+{
+	uint8_t bytes[HELLO_HEAD_BYTES];
+	enum hello_refusal reason = HELLO_DENIED;
+	if (rc == -EHOSTUNREACH)
+		reason = HELLO_NOT_HERE;
+	else if (rc == -EOPNOTSUPP)
+		reason = HELLO_BAD_VERSION;
+	else if (rc == -EAGAIN)
+		reason = HELLO_BUSY;
+	else if (rc != -EACCES)
+		return;
+	hello_refuse(reason, bytes);
+	uint64_t before = rt_deadline_narrow(rt_now_ns() + REFUSE_NS);
+	(void)give(l, bytes, sizeof(bytes));
+	rt_deadline_set(before);
+}
+
+int secure_accept(struct secure_link *l, const struct secure_guard *g, struct session *out)
+{
+	struct hello h = {0};
+	struct claimed c = {.rc = -ENOENT};
+	*out = (struct session){0};
+	int rc = server_talk(l, g, &h, &c, out);
+	secret_wipe(&c, sizeof(c));
+	hello_wipe(&h);
+	if (rc < 0) {
+		*out = (struct session){0};
+		tell(l, rc);
+	}
+	return rc;
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Authenticated connections: moves the messages of auth/hello.h over a socket, at its start. Afterwards both ends know
+ * whom they talk to.
+ *
+ * Keys. The metadata servers hold one root secret, that of their credentials. All other keys follow from it:
+ *
+ *     secret of an identity       MAC(root, "terrane identity", name 0 version)       in its credentials file
+ *     key towards one server      MAC(secret, "terrane connection", id of the server)
+ *
+ * So the store of the metadata holds no secret, and a node that gets a client's key towards itself (secure_key) learns
+ * nothing that opens another node or the metadata. The version grows when credentials are replaced.
+ */
+#ifndef SECURE_SECURE_H
+#define SECURE_SECURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "auth/hello.h"
+#include "secure/session.h"
+
+struct credentials;
+struct rt_sock;
+
+/* Number in place of a node's id for all metadata servers. */
+#define SECURE_METADATA ((uint64_t)0)
+
+/* The identity of this process towards servers. Constant while channels use it; any loop may read it. */
+struct secure_self {
+	const struct credentials *credentials;
+};
+
+/* What a server demands of its clients. Constant while servers use it. */
+struct secure_guard {
+	struct hello_place place;
+	uint8_t decoy[MAC_KEY_BYTES]; /* random: stands for the keys of unknown names */
+	/*
+	 * Finds an identity: its key towards this server, and the session but for `encrypted`. Called on the loop of the
+	 * connection; may wait. -ENOENT: there is no such identity, or it is disabled; other errors: it is not known now, and
+	 * the client should try again.
+	 */
+	int (*find)(void *ctx, const char *name, struct session *out, uint8_t key[MAC_KEY_BYTES]);
+	void *ctx;
+};
+
+/* A socket after the handshake. */
+struct secure_link {
+	struct rt_sock *sock;
+};
+
+/* Closes the socket. No fiber may be waiting on the link. */
+void secure_close(struct secure_link *l);
+/* Like rt_sock_recv and rt_sock_sendv. One fiber may receive and one may send at a time. */
+int64_t secure_recv(struct secure_link *l, void *buf, size_t len, size_t min);
+int secure_sendv(struct secure_link *l, const struct iovec *iov, int n);
+
+/*
+ * Both wait, until the deadline of the fiber at most, and begin at the first byte of a connection. After an error the
+ * connection must be closed.
+ *
+ * secure_connect authenticates this process and the server with this id. -EACCES: the server refuses the credentials, or
+ * does not prove that it is this server; -EHOSTUNREACH: it is another server, or of another cluster; -ECONNREFUSED: it is
+ * busy; -EPROTO: it does not authenticate, or wants TLS, or has another version; -ECONNRESET; errors of the socket; -EIO,
+ * -ENOMEM.
+ *
+ * secure_accept authenticates the client. -EACCES: it does not know the key of its name; -EPROTO: its bytes are no
+ * handshake; -EHOSTUNREACH: it looks for another server; -EOPNOTSUPP: no common version; -EAGAIN: the identity could not
+ * be looked up; -ECONNRESET; errors of the socket; -EIO, -ENOMEM.
+ */
+int secure_connect(struct secure_link *l, const struct secure_self *self, uint64_t server);
+int secure_accept(struct secure_link *l, const struct secure_guard *guard, struct session *out);
+
+/* Derives the secret of an identity from the root. -ENOMEM, -EIO. */
+int secure_identity_secret(const uint8_t root[MAC_KEY_BYTES], const char *name, uint32_t version,
+			   uint8_t out[MAC_KEY_BYTES]);
+/* Derives an identity's key towards a server from its secret. -ENOMEM, -EIO. */
+int secure_key(const uint8_t secret[MAC_KEY_BYTES], uint64_t server, uint8_t out[MAC_KEY_BYTES]);
+
+#endif

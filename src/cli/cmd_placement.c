@@ -12,6 +12,7 @@ struct subcommand {
 
 static const struct subcommand subcommands[] = {
 	{"generate", "generate the trace of a cluster", placement_generate},
+	{"study", "compare what methods save on a trace", placement_study},
 };
 
 static void print_help(FILE *out)

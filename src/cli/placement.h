@@ -39,5 +39,6 @@ int placement_load(const char *command, const char *path, struct jobs *jobs);
 
 /* Run the commands. Return the exit status. */
 int placement_generate(int argc, char **argv);
+int placement_study(int argc, char **argv);
 
 #endif

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Methods of placement, by name: what `terrane placement study` compares. */
+#ifndef ANALYSIS_PLACEMENT_METHOD_H
+#define ANALYSIS_PLACEMENT_METHOD_H
+
+#include "analysis/placement/study.h"
+#include "placement/category.h"
+#include "placement/threshold.h"
+
+/* What can be tuned. */
+struct method_options {
+	double ratio;      /* of the byte-seconds of a category by worth to those of the next one */
+	double categories; /* of the adaptive methods, with category 0 */
+	double window_s, interval_s, low, high; /* of their threshold */
+	double heuristic_window_s;              /* outcomes of this time count */
+	double heuristic_interval_s;            /* time between two choices of the admitted keys */
+	double heuristic_by_total; /* 1: ranks keys by savings, as the paper says; 0: by savings per byte-second */
+};
+
+extern const struct method_options method_default;
+
+/*
+ * Sets a parameter: "NAME=VALUE". Returns 0, -ENOENT for an unknown name, or -EINVAL for a value out of range.
+ * method_parameter() returns the name and value of parameter i, or NULL when there are no more.
+ */
+int method_set(struct method_options *o, const char *text);
+const char *method_parameter(const struct method_options *o, size_t i, double *value);
+
+struct method {
+	const char *name, *about;
+	/* Returns 0 with a policy; -ENOMEM, or -EINVAL for parameters that do not go together. */
+	int (*open)(const struct study *s, const struct method_options *o, double capacity_bytes,
+		    struct policy **out);
+};
+
+/* The methods; the last one has no name. */
+extern const struct method methods[];
+
+/* Returns the configuration of the threshold. */
+struct threshold_config method_threshold(const struct method_options *o);
+
+const struct method *method_find(const char *name);
+
+int method_firstfit(const struct study *s, const struct method_options *o, double capacity_bytes,
+		    struct policy **out);
+int method_heuristic(const struct study *s, const struct method_options *o, double capacity_bytes,
+		     struct policy **out);
+int method_hash(const struct study *s, const struct method_options *o, double capacity_bytes,
+		struct policy **out);
+int method_table(const struct study *s, const struct method_options *o, double capacity_bytes,
+		 struct policy **out);
+int method_true_density(const struct study *s, const struct method_options *o,
+			double capacity_bytes, struct policy **out);
+int method_true_worth(const struct study *s, const struct method_options *o, double capacity_bytes,
+		      struct policy **out);
+
+#endif

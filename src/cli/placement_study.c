@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+/* terrane placement study: what each method saves on a test trace. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analysis/placement/method.h"
+#include "analysis/sheet.h"
+#include "base/err.h"
+#include "cli/placement.h"
+#include "cli/progress.h"
+
+#define QUOTAS_MAX 32
+#define METHODS_MAX 32
+
+enum format { FORMAT_TEXT, FORMAT_CSV, FORMAT_JSON };
+
+struct order {
+	const char *train, *test;
+	double quota[QUOTAS_MAX];
+	const struct method *method[METHODS_MAX];
+	size_t quotas_n, methods_n;
+	struct cost_rates rates;
+	struct method_options options;
+	enum format format;
+};
+
+static const struct sheet_column columns[] = {
+	{"method", "method", SHEET_TEXT, 0},
+	{"quota", "quota", SHEET_NUMBER, 4},
+	{"tco_saved_pct", "TCO saved %", SHEET_NUMBER, 4},
+	{"tcio_saved_pct", "TCIO saved %", SHEET_NUMBER, 4},
+	{"spilled_pct", "spilled %", SHEET_NUMBER, 4},
+	{"used_pct", "peak use %", SHEET_NUMBER, 4},
+};
+
+/* Splits off the next word of a list with commas. Returns false at the end. */
+static bool next_word(const char **list, char *out, size_t size)
+{
+	if (*list == NULL)
+		return false;
+	const char *end = strchr(*list, ',');
+	size_t len = end != NULL ? (size_t)(end - *list) : strlen(*list);
+	snprintf(out, size, "%.*s", (int)(len < size ? len : size - 1), *list);
+	*list = end != NULL ? end + 1 : NULL;
+	return true;
+}
+
+static int set_quotas(struct order *o, const char *list)
+{
+	char word[32];
+	o->quotas_n = 0;
+	while (next_word(&list, word, sizeof(word))) {
+		char *end;
+		double v = strtod(word, &end);
+		if (end == word || *end != '\0' || !(v >= 0 && v <= 1))
+			return placement_refuse("study", "--quota %s: must be a share from 0 to 1",
+						word);
+		if (o->quotas_n == QUOTAS_MAX)
+			return placement_refuse("study", "--quota: at most %d shares are possible",
+						QUOTAS_MAX);
+		o->quota[o->quotas_n++] = v;
+	}
+	return 0;
+}
+
+static int add_method(struct order *o, const struct method *m)
+{
+	if (o->methods_n == METHODS_MAX)
+		return placement_refuse("study", "--method: at most %d methods are possible",
+					METHODS_MAX);
+	o->method[o->methods_n++] = m;
+	return 0;
+}
+
+static int set_methods(struct order *o, const char *list)
+{
+	char word[32];
+	int rc = 0;
+	o->methods_n = 0;
+	while (rc == 0 && next_word(&list, word, sizeof(word))) {
+		bool all = strcmp(word, "all") == 0;
+		const struct method *one = method_find(word);
+		if (one == NULL && !all)
+			return placement_refuse("study", "--method %s: does not exist; see --help",
+						word);
+		for (const struct method *m = methods; rc == 0 && m->name != NULL; m++)
+			if (all || m == one)
+				rc = add_method(o, m);
+	}
+	return rc;
+}
+
+static int set_rate(struct order *o, const char *text)
+{
+	char name[40];
+	const char *eq = strchr(text, '=');
+	if (eq == NULL || (size_t)(eq - text) >= sizeof(name))
+		return placement_refuse("study", "--rate %.40s: must be NAME=VALUE", text);
+	snprintf(name, sizeof(name), "%.*s", (int)(eq - text), text);
+	int rc = cost_set(&o->rates, name, eq + 1);
+	if (rc == -ENOENT)
+		return placement_refuse("study", "--rate %s: no such rate; see --help", name);
+	return rc == 0 ? 0
+		       : placement_refuse("study", "--rate %.80s: the value is out of range", text);
+}
+
+static int set_tune(struct order *o, const char *text)
+{
+	int rc = method_set(&o->options, text);
+	return rc == 0 ? 0
+		       : placement_refuse("study", "--tune %.80s: %s", text,
+					  rc == -ENOENT ? "no such parameter; see --help"
+							: "the value is out of range");
+}
+
+static int set_option(void *mine, const char *name, const char *text)
+{
+	struct order *o = mine;
+	if (name == NULL)
+		return placement_refuse("study", "\"%.60s\" is not an option; see --help", text);
+	if (strcmp(name, "quota") == 0)
+		return set_quotas(o, text);
+	if (strcmp(name, "method") == 0)
+		return set_methods(o, text);
+	if (strcmp(name, "rate") == 0)
+		return set_rate(o, text);
+	if (strcmp(name, "tune") == 0)
+		return set_tune(o, text);
+	if (strcmp(name, "train") == 0)
+		o->train = text;
+	else if (strcmp(name, "test") == 0)
+		o->test = text;
+	else
+		o->format = strcmp(name, "csv") == 0 ? FORMAT_CSV : FORMAT_JSON;
+	return 0;
+}
+
+static int add_row(struct sheet *sheet, const struct study *s, const char *name, double quota,
+		   const struct study_result *r)
+{
+	return sheet_add(sheet, name, quota, 100 * r->saved_usd / s->disk_usd,
+			 s->disk_s > 0 ? 100 * r->saved_disk_s / s->disk_s : 0,
+			 r->meant_s > 0 ? 100 * r->spilled_s / r->meant_s : 0,
+			 100 * r->used_bytes / s->peak_bytes);
+}
+
+static int run_method(struct sheet *sheet, const struct order *o, const struct study *s,
+		      const struct method *m, double quota)
+{
+	struct policy *policy;
+	struct study_result result;
+	double capacity = quota * s->peak_bytes;
+	int rc = m->open(s, &o->options, capacity, &policy);
+	if (rc != 0)
+		return rc;
+	rc = study_run(s, policy, capacity, &result);
+	policy->ops->close(policy);
+	return rc == 0 ? add_row(sheet, s, m->name, quota, &result) : rc;
+}
+
+static int run_all(struct sheet *sheet, const struct order *o, const struct study *s)
+{
+	struct progress progress;
+	int rc = 0;
+	progress_begin(&progress, "study", false);
+	for (size_t m = 0; rc == 0 && m < o->methods_n; m++) {
+		for (size_t q = 0; rc == 0 && q < o->quotas_n; q++) {
+			rc = run_method(sheet, o, s, o->method[m], o->quota[q]);
+			progress_add(&progress, 0, 1);
+		}
+	}
+	progress_end(&progress);
+	return rc;
+}
+
+static int print(const struct sheet *sheet, const struct order *o)
+{
+	if (o->format == FORMAT_CSV)
+		return sheet_print_csv(sheet, stdout);
+	if (o->format == FORMAT_TEXT)
+		return sheet_print_text(sheet, stdout);
+	json_t *json = sheet_json(sheet);
+	int rc = json == NULL ? -ENOMEM : json_dumpf(json, stdout, JSON_INDENT(2));
+	json_decref(json);
+	putchar('\n');
+	return rc == 0 ? 0 : -EIO;
+}
+
+static int study(const struct order *o)
+{
+	AUTO_JOBS struct jobs train = {0}, test = {0};
+	AUTO_STUDY struct study s = {0};
+	AUTO_SHEET struct sheet sheet;
+	sheet_init(&sheet, columns, ARRAY_LEN(columns));
+	int status = placement_load("study", o->train, &train);
+	if (status == 0)
+		status = placement_load("study", o->test, &test);
+	if (status != 0)
+		return status;
+	if (train.n == 0 || test.n == 0)
+		return placement_fail("study", "%s: the trace has no jobs",
+				      train.n == 0 ? o->train : o->test);
+	int rc = study_init(&s, &train, &test, &o->rates);
+	if (rc == 0)
+		rc = run_all(&sheet, o, &s);
+	if (rc == 0)
+		rc = print(&sheet, o);
+	return rc == 0 ? CLI_OK : placement_fail("study", "the study failed: %s", err_text(rc));
+}
+
+static const struct placement_option options[] = {
+	{"train", "FILE", "trace to learn from"},
+	{"test", "FILE", "trace to replay, which follows the first"},
+	{"quota", "LIST", "flash, as shares of the peak occupancy (0.01,0.05,0.2,0.5,1)"},
+	{"method", "LIST", "methods, or all (all)"},
+	{"rate", "NAME=VALUE", "a rate of the cost model; *0.5 halves it; may be repeated"},
+	{"tune", "NAME=VALUE", "a parameter of the methods; may be repeated"},
+	{"csv", NULL, "print CSV"},
+	{"json", NULL, "print JSON"},
+	{0},
+};
+
+/* Writes what --help says about methods, rates and parameters. */
+static void describe(char *out, size_t size)
+{
+	size_t n = 0;
+	double value;
+	const char *name;
+	n += (size_t)snprintf(out, size,
+			      "Replays a test trace with each method and quota, and prints what "
+			      "flash saves against keeping all\nfiles on disk.\n\nMETHODS\n");
+	for (const struct method *m = methods; m->name != NULL && n < size; m++)
+		n += (size_t)snprintf(out + n, size - n, "  %-16s %s\n", m->name, m->about);
+	if (n < size)
+		n += (size_t)snprintf(out + n, size - n, "\nRATES (--rate)\n");
+	for (size_t i = 0; n < size && (name = cost_rate(&cost_default, i, &value)) != NULL; i++)
+		n += (size_t)snprintf(out + n, size - n, "  %-25s %.4g\n", name, value);
+	if (n < size)
+		n += (size_t)snprintf(out + n, size - n, "\nPARAMETERS (--tune)\n");
+	for (size_t i = 0; n < size && (name = method_parameter(&method_default, i, &value)); i++)
+		n += (size_t)snprintf(out + n, size - n, "  %-25s %.4g\n", name, value);
+}
+
+int placement_study(int argc, char **argv)
+{
+	char about[4096];
+	describe(about, sizeof(about));
+	const struct placement_command command = {
+		.name = "study",
+		.synopsis = "--train A.csv --test B.csv [OPTIONS]",
+		.about = about,
+		.examples =
+			"  terrane placement study --train a.csv --test b.csv --quota 0.01,0.2\n"
+			"  terrane placement study --train a.csv --test b.csv --rate "
+			"'flash-byte-usd=*2'\n",
+		.options = options,
+		.set = set_option,
+	};
+	struct order o = {.rates = cost_default, .options = method_default};
+	int status = set_quotas(&o, "0.01,0.05,0.2,0.5,1");
+	if (status == 0)
+		status = set_methods(&o, "all");
+	if (status == 0)
+		status = placement_read(&command, &o, argc, argv);
+	if (status != CLI_GO_ON)
+		return status;
+	if (o.train == NULL || o.test == NULL)
+		return placement_refuse("study", "--train and --test are required; see --help");
+	return study(&o);
+}

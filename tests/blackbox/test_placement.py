@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`terrane placement` as an operator and a program use it."""
+import csv
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TERRANE = Path(__file__).resolve().parents[2] / "build" / "terrane"
+ONLINE = ["firstfit", "heuristic", "adaptive-hash", "table"]
+
+
+def placement(*args):
+    return subprocess.run([TERRANE, "placement", *args], capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture(scope="module", name="traces")
+def make_traces(tmp_path_factory):
+    """Two weeks of a small generated cluster."""
+    out = []
+    for day in (0, 7):
+        done = placement("generate", "--cluster", "1001", "--jobs", "1500", "--from-day", str(day))
+        assert done.returncode == 0, done.stderr
+        out.append(tmp_path_factory.mktemp("traces") / f"{day}.csv")
+        out[-1].write_text(done.stdout)
+    return out
+
+
+def study(traces, *args):
+    return placement("study", "--train", traces[0], "--test", traces[1], *args)
+
+
+def test_study_prints_the_same_rows_as_csv_and_json(traces):
+    args = ["--quota", "0.01,0.2", "--method", ",".join(ONLINE)]
+    rows = list(csv.DictReader(io.StringIO(study(traces, *args, "--csv").stdout)))
+    objects = json.loads(study(traces, *args, "--json").stdout)
+    assert [(r["method"], float(r["quota"])) for r in rows] == [(m, q) for m in ONLINE for q in (0.01, 0.2)]
+    assert [r["tco_saved_pct"] for r in objects] == [float(r["tco_saved_pct"]) for r in rows]
+    assert all(0 <= r["spilled_pct"] <= 100 and 0 < r["tcio_saved_pct"] <= 100 for r in objects)
+
+
+def test_dear_flash_saves_less(traces):
+    args = ["--quota", "0.2", "--method", "heuristic", "--json"]
+    usual, = json.loads(study(traces, *args).stdout)
+    dear, = json.loads(study(traces, *args, "--rate", "flash-byte-usd=*2").stdout)
+    assert dear["tco_saved_pct"] < usual["tco_saved_pct"]
+
+
+@pytest.mark.parametrize("args, complaint", [
+    (["--method", "nonsense"], "--method nonsense: does not exist"),
+    (["--quota", "1.5"], "must be a share from 0 to 1"),
+    (["--quota", ""], "must be a share from 0 to 1"),
+    (["--rate", "flash=1"], "no such rate"),
+    (["--rate", "flash-byte-usd=-1"], "out of range"),
+    (["--tune", "high=2"], "out of range"),
+    (["--tune", "what=2"], "no such parameter"),
+    (["nonsense"], "is not an option"),
+])
+def test_wrong_usage_exits_with_2_and_names_the_word(traces, args, complaint):
+    done = study(traces, *args)
+    assert done.returncode == 2
+    assert complaint in done.stderr and not done.stdout
+
+
+def test_traces_are_required():
+    done = placement("study", "--train", "x.csv")
+    assert done.returncode == 2 and "--test" in done.stderr
+
+
+def test_a_bad_trace_is_refused_with_file_line_and_rule(traces, tmp_path):
+    bad = tmp_path / "bad.csv"
+    lines = traces[1].read_text().splitlines()
+    bad.write_text("\n".join([lines[0], lines[2], lines[1]]) + "\n")
+    done = study((traces[0], bad))
+    assert done.returncode == 1
+    assert str(bad) in done.stderr and "line 3" in done.stderr and "is before" in done.stderr
+    empty = tmp_path / "empty.csv"
+    empty.write_text(lines[0] + "\n")
+    done = study((traces[0], empty))
+    assert done.returncode == 1 and "the trace has no jobs" in done.stderr

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python programs that the tests start beside themselves."""
 import os
+import signal
 import subprocess
 import sys
 
@@ -12,8 +13,10 @@ def environment(**more):
 
 
 def start(code, **more):
-    """Starts a program and does not wait for it."""
+    """Starts a program and does not wait for it. It obeys SIGINT also when the tests run in the background of a shell,
+    which makes its background jobs ignore it."""
     return subprocess.Popen([sys.executable, "-c", code], env=environment(**more), text=True,
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

@@ -13,7 +13,7 @@
 #include "base/base.h"
 #include "cache/jobs.h"
 
-#define SEG 1000u
+#define SEG UINT64_C(1000)
 #define UNITS 5000u
 
 static struct cache_range whole = {.from = 0, .to = 50 * SEG};

@@ -149,14 +149,8 @@ static int add_row(struct sheet *sheet, const struct study *s, const char *name,
 static int run_method(struct sheet *sheet, const struct order *o, const struct study *s,
 		      const struct method *m, double quota)
 {
-	struct policy *policy;
 	struct study_result result;
-	double capacity = quota * s->peak_bytes;
-	int rc = m->open(s, &o->options, capacity, &policy);
-	if (rc != 0)
-		return rc;
-	rc = study_run(s, policy, capacity, &result);
-	policy->ops->close(policy);
+	int rc = method_run(m, s, &o->options, quota * s->peak_bytes, &result);
 	return rc == 0 ? add_row(sheet, s, m->name, quota, &result) : rc;
 }
 

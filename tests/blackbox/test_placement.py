@@ -41,6 +41,12 @@ def test_study_prints_the_same_rows_as_csv_and_json(traces):
     assert all(0 <= r["spilled_pct"] <= 100 and 0 < r["tcio_saved_pct"] <= 100 for r in objects)
 
 
+def test_the_bound_is_above_the_oracle_and_that_above_all_others(traces):
+    args = ["--quota", "0.02", "--method", "all", "--tune", "oracle-limit-s=0", "--json"]
+    saved = {r["method"]: r["tco_saved_pct"] for r in json.loads(study(traces, *args).stdout)}
+    assert saved["lp-bound"] >= saved["oracle-tco"] > max(saved[m] for m in ONLINE)
+
+
 def test_dear_flash_saves_less(traces):
     args = ["--quota", "0.2", "--method", "heuristic", "--json"]
     usual, = json.loads(study(traces, *args).stdout)

@@ -36,13 +36,12 @@ static void make(struct jobs *t, const double (*rows)[4], size_t n)
 
 static struct study_result run(const struct study *s, const char *name, double capacity)
 {
-	struct policy *p;
 	struct study_result r;
+	struct method_options o = method_default;
 	const struct method *m = method_find(name);
 	assert_non_null(m);
-	assert_int_equal(m->open(s, &method_default, capacity, &p), 0);
-	assert_int_equal(study_run(s, p, capacity, &r), 0);
-	p->ops->close(p);
+	o.oracle_limit_s = 0;
+	assert_int_equal(method_run(m, s, &o, capacity, &r), 0);
 	return r;
 }
 
@@ -165,19 +164,23 @@ static void generated(struct jobs *train, struct jobs *test)
 	assert_int_equal(generate_jobs(test, &g), 0);
 }
 
-static void every_method_stays_within_the_flash_and_repeats(void **state)
+static void every_method_stays_within_the_flash_and_the_bound_and_repeats(void **state)
 {
 	AUTO_JOBS struct jobs train, test;
 	AUTO_STUDY struct study s;
 	static const double quotas[] = {0, 0.01, 0.3, 1};
+	double bound[ARRAY_LEN(quotas)];
 	generated(&train, &test);
 	assert_int_equal(study_init(&s, &train, &test, &cost_default), 0);
+	for (size_t q = 0; q < ARRAY_LEN(quotas); q++)
+		bound[q] = run(&s, "lp-bound", quotas[q] * s.peak_bytes).saved_usd;
 	for (const struct method *m = methods; m->name != NULL; m++)
 		for (size_t q = 0; q < ARRAY_LEN(quotas); q++) {
 			double capacity = quotas[q] * s.peak_bytes;
 			struct study_result a = run(&s, m->name, capacity);
 			struct study_result b = run(&s, m->name, capacity);
 			near(a.saved_usd, b.saved_usd);
+			assert_true(a.saved_usd <= bound[q] * (1 + 1e-9) + 1e-12);
 			assert_true(a.used_bytes <= capacity * (1 + 1e-9));
 			assert_true(a.spilled_s >= 0 && a.spilled_s <= a.meant_s * (1 + 1e-9));
 			assert_true(a.saved_disk_s <= s.disk_s * (1 + 1e-9));
@@ -198,6 +201,22 @@ static void categories_that_are_true_beat_those_of_a_hash(void **state)
 	double worth = run(&s, "true-worth", capacity).saved_usd;
 	assert_true(worth > 2 * hash);
 	assert_true(worth > 2 * firstfit);
+}
+
+static void the_oracle_nearly_reaches_the_bound_and_spills_nothing(void **state)
+{
+	AUTO_JOBS struct jobs train, test;
+	AUTO_STUDY struct study s;
+	generated(&train, &test);
+	assert_int_equal(study_init(&s, &train, &test, &cost_default), 0);
+	double capacity = 0.05 * s.peak_bytes;
+	double bound = run(&s, "lp-bound", capacity).saved_usd;
+	struct study_result tco = run(&s, "oracle-tco", capacity);
+	struct study_result tcio = run(&s, "oracle-tcio", capacity);
+	assert_true(tco.saved_usd >= 0.9 * bound);
+	near(tco.spilled_s, 0);
+	near(tcio.spilled_s, 0);
+	assert_true(tcio.saved_disk_s >= 0.98 * tco.saved_disk_s);
 }
 
 static void parameters_are_set_by_name_within_their_range(void **state)
@@ -242,8 +261,9 @@ int main(void)
 		cmocka_unit_test(firstfit_takes_only_jobs_that_fit_as_a_whole),
 		cmocka_unit_test(the_heuristic_admits_the_keys_that_saved_most_until_flash_is_full),
 		cmocka_unit_test(outcomes_of_jobs_that_run_when_the_test_begins_are_not_known),
-		cmocka_unit_test(every_method_stays_within_the_flash_and_repeats),
+		cmocka_unit_test(every_method_stays_within_the_flash_and_the_bound_and_repeats),
 		cmocka_unit_test(categories_that_are_true_beat_those_of_a_hash),
+		cmocka_unit_test(the_oracle_nearly_reaches_the_bound_and_spills_nothing),
 		cmocka_unit_test(parameters_are_set_by_name_within_their_range),
 		cmocka_unit_test(refuses_traces_without_jobs),
 	};

@@ -18,6 +18,9 @@ const struct method_options method_default = {
 	.high = 0.15,
 	.heuristic_window_s = 86400,
 	.heuristic_interval_s = 3600,
+	.heuristic_by_total = 1,
+	.oracle_gap = 0.005,
+	.oracle_limit_s = 60,
 };
 
 struct parameter {
@@ -41,6 +44,8 @@ static const struct parameter parameters[] = {
 	PARAMETER("heuristic-window-s", heuristic_window_s, 60, 1e7),
 	PARAMETER("heuristic-interval-s", heuristic_interval_s, 1, 1e7),
 	PARAMETER("heuristic-by-total", heuristic_by_total, 0, 1),
+	PARAMETER("oracle-gap", oracle_gap, 0, 1),
+	PARAMETER("oracle-limit-s", oracle_limit_s, 0, 1e5),
 };
 
 static double *parameter_at(struct method_options *o, const struct parameter *p)
@@ -87,12 +92,17 @@ struct threshold_config method_threshold(const struct method_options *o)
 }
 
 const struct method methods[] = {
-	{"firstfit", "on flash what fits, in the order of arrival", method_firstfit},
-	{"heuristic", "keys with the largest past savings until flash is full", method_heuristic},
-	{"adaptive-hash", "adaptive threshold, category from a hash of the key", method_hash},
-	{"table", "adaptive threshold, worth of the key in the training trace", method_table},
-	{"true-density", "adaptive threshold, the true category by density", method_true_density},
-	{"true-worth", "adaptive threshold, the true category by worth", method_true_worth},
+	{"firstfit", "on flash what fits, in the order of arrival", method_firstfit, NULL},
+	{"heuristic", "keys with the largest past savings until flash is full", method_heuristic,
+	 NULL},
+	{"adaptive-hash", "adaptive threshold, category from a hash of the key", method_hash, NULL},
+	{"table", "adaptive threshold, worth of the key in the training trace", method_table, NULL},
+	{"true-density", "adaptive threshold, the true category by density", method_true_density,
+	 NULL},
+	{"true-worth", "adaptive threshold, the true category by worth", method_true_worth, NULL},
+	{"oracle-tcio", "knows the future, saves most disk time", method_oracle_tcio, NULL},
+	{"oracle-tco", "knows the future, saves most money", method_oracle_tco, NULL},
+	{"lp-bound", "no placement saves more: the linear relaxation", NULL, method_lp_bound},
 	{0},
 };
 
@@ -102,6 +112,21 @@ const struct method *method_find(const char *name)
 		if (strcmp(m->name, name) == 0)
 			return m;
 	return NULL;
+}
+
+int method_run(const struct method *m, const struct study *s, const struct method_options *o,
+	       double capacity_bytes, struct study_result *out)
+{
+	struct policy *policy;
+	assert((m->open == NULL) != (m->bound == NULL));
+	if (m->bound != NULL)
+		return m->bound(s, capacity_bytes, out);
+	int rc = m->open(s, o, capacity_bytes, &policy);
+	if (rc != 0)
+		return rc;
+	rc = study_run(s, policy, capacity_bytes, out);
+	policy->ops->close(policy);
+	return rc;
 }
 
 struct firstfit {

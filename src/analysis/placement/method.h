@@ -15,6 +15,7 @@ struct method_options {
 	double heuristic_window_s;              /* outcomes of this time count */
 	double heuristic_interval_s;            /* time between two choices of the admitted keys */
 	double heuristic_by_total; /* 1: ranks keys by savings, as the paper says; 0: by savings per byte-second */
+	double oracle_gap, oracle_limit_s; /* for oracle_solve() */
 };
 
 extern const struct method_options method_default;
@@ -31,7 +32,13 @@ struct method {
 	/* Returns 0 with a policy; -ENOMEM, or -EINVAL for parameters that do not go together. */
 	int (*open)(const struct study *s, const struct method_options *o, double capacity_bytes,
 		    struct policy **out);
+	/* Instead of open(), for a bound that no placement reaches: computes it. */
+	int (*bound)(const struct study *s, double capacity_bytes, struct study_result *out);
 };
+
+/* Replays the test trace with a method, or computes its bound. Returns the errors of its functions. */
+int method_run(const struct method *m, const struct study *s, const struct method_options *o,
+	       double capacity_bytes, struct study_result *out);
 
 /* The methods; the last one has no name. */
 extern const struct method methods[];
@@ -53,5 +60,10 @@ int method_true_density(const struct study *s, const struct method_options *o,
 			double capacity_bytes, struct policy **out);
 int method_true_worth(const struct study *s, const struct method_options *o, double capacity_bytes,
 		      struct policy **out);
+int method_oracle_tco(const struct study *s, const struct method_options *o, double capacity_bytes,
+		      struct policy **out);
+int method_oracle_tcio(const struct study *s, const struct method_options *o, double capacity_bytes,
+		       struct policy **out);
+int method_lp_bound(const struct study *s, double capacity_bytes, struct study_result *out);
 
 #endif

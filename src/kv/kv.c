@@ -101,9 +101,13 @@ int kv_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_
 	if (rc != 0)
 		return rc;
 	kv->stats.gets++;
+	rows->rows_kept = 0;
+	rows->offloaded = 0;
 	rc = kv->ops->get(kv, partition, keys, n, rows);
 	assert(rc <= 0);
 	assert(rc != 0 || rows->count == n);
+	kv->stats.rows_kept += rows->rows_kept;
+	kv->stats.reads_offloaded += rows->offloaded;
 	if (rc != 0)
 		kv_rows_clear(rows);
 	return rc;

@@ -49,7 +49,8 @@
  * Every call waits. A call whose request was sent runs to its end, and each engine bounds that time: if a
  * cancelled fiber could leave earlier, a known result would become unknown.
  *
- * A store belongs to the loop that opened it. Close it only when no call is under way.
+ * A store belongs to the loop that opened it; kv_share opens it on further loops of the process. Close it only when no
+ * call is under way.
  */
 #ifndef KV_KV_H
 #define KV_KV_H
@@ -106,6 +107,9 @@ struct kv_rows {
 	size_t count;
 	uint64_t version; /* version of the partition at the instant of the read */
 	bool more;        /* kv_scan: the page is full, and further rows may follow */
+	/* Counted by the engine for struct kv_stats, whose fields tell what they mean. */
+	uint32_t rows_kept;
+	uint32_t offloaded;
 	/* Fields that only rows.c uses. */
 	size_t capacity;
 	size_t bytes;
@@ -184,6 +188,8 @@ struct kv_stats {
 	uint64_t rows_kept;       /* number of keys that the engine's row cache answered */
 };
 
+struct rt_port;
+
 struct kv {
 	const struct kv_ops *ops;
 	struct kv_stats stats;
@@ -221,6 +227,8 @@ struct kv_ops {
 	int (*health)(const struct kv *kv);
 	/* Waits until the engine's own background work has ended, then frees the store. Never fails. */
 	void (*close)(struct kv *kv);
+	/* get, scan and next_partition may run on any loop of the process. health always may. */
+	bool reads_anywhere;
 };
 
 /* Reads the values of n keys at one instant. -EINVAL: n is 0, or a key is empty; -EFBIG: over a limit. */
@@ -255,6 +263,13 @@ int kv_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next
  * an error. Does not wait.
  */
 int kv_health(const struct kv *kv);
+
+/*
+ * Opens the store `of` on the calling loop, too. Promises and results are the same; a transaction that finds the port
+ * closed ends with -EHOSTUNREACH. port: on the loop of `of`, which opened it with its engine; it outlives the new store.
+ * The new store has statistics of its own, and is closed before `of`. -ENOMEM.
+ */
+int kv_share(struct kv **out, struct kv *of, struct rt_port *port);
 
 /* Waits until background work has ended, closes the store and frees it. NULL is allowed. */
 void kv_close(struct kv *kv);

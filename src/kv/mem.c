@@ -3,6 +3,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/list.h"
@@ -33,7 +35,8 @@ struct request {
 
 struct kv_mem {
 	struct kv_mem_options options;
-	struct map parts; /* struct part by partition number */
+	pthread_mutex_t lock; /* guards the fields below; never held over a wait */
+	struct map parts;     /* struct part by partition number */
 	struct rng rng;
 	struct list late;
 	uint64_t calls;   /* number of requests so far */
@@ -47,8 +50,8 @@ struct kv_mem {
 struct mem_store {
 	struct kv base;
 	struct kv_mem *mem;
-	bool broken; /* kv_mem_break was called */
-	bool failed; /* a transaction has returned -EIO since kv_mem_break */
+	bool broken;        /* kv_mem_break was called */
+	atomic_bool failed; /* a transaction has returned -EIO since kv_mem_break */
 };
 
 /* --- contents of a partition ----------------------------------------------------------------- */
@@ -228,7 +231,9 @@ static int latency_wait(struct kv_mem *m, bool sent)
 	if (o->latency_max_ns == 0)
 		return 0;
 	uint64_t span = o->latency_max_ns - o->latency_min_ns;
+	pthread_mutex_lock(&m->lock);
 	uint64_t ns = o->latency_min_ns + (span > 0 ? rng_below(&m->rng, span + 1) : 0);
+	pthread_mutex_unlock(&m->lock);
 	if (!sent)
 		return rt_sleep_ns(ns);
 	rt_shield_enter();
@@ -255,16 +260,29 @@ static struct kv_mem *mem_of(struct kv *kv)
 	return container_of(kv, struct mem_store, base)->mem;
 }
 
+/* Executes a request that arrived, if its fate allows; takes the request over. */
+static enum kv_mem_fate request_arrive(struct kv_mem *m, struct request *r, size_t *failed, int *rc)
+{
+	pthread_mutex_lock(&m->lock);
+	enum kv_mem_fate fate = draw_fate(m);
+	if (fate == KV_MEM_LATE)
+		request_late(m, r, false);
+	else if (fate == KV_MEM_FINE || fate == KV_MEM_REPLY_LOST)
+		*rc = txn_apply(m, r->partition, &r->txn, failed);
+	if (fate != KV_MEM_LATE)
+		request_free(r);
+	pthread_mutex_unlock(&m->lock);
+	return fate;
+}
+
 static int mem_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, size_t *failed)
 {
 	struct mem_store *s = container_of(kv, struct mem_store, base);
 	struct kv_mem *m = s->mem;
 	assert(!s->failed || s->broken);
 	int rc = latency_wait(m, false);
-	if (rc == 0 && s->broken) {
-		rc = s->failed ? -EROFS : -EIO;
-		s->failed = true;
-	}
+	if (rc == 0 && s->broken)
+		rc = atomic_exchange(&s->failed, true) ? -EROFS : -EIO;
 	if (rc != 0)
 		return rc;
 	struct request *r = request_new(partition, t);
@@ -273,23 +291,15 @@ static int mem_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, si
 	rc = latency_wait(m, true);
 	if (rc != 0) {
 		/* The wait was shielded, so the process crashed with its request under way. */
+		pthread_mutex_lock(&m->lock);
 		request_late(m, r, true);
+		pthread_mutex_unlock(&m->lock);
 		return rc;
 	}
-	enum kv_mem_fate fate = draw_fate(m);
-	if (fate == KV_MEM_REFUSED) {
-		request_free(r);
+	enum kv_mem_fate fate = request_arrive(m, r, failed, &rc);
+	if (fate == KV_MEM_REFUSED)
 		return -EAGAIN;
-	}
-	if (fate == KV_MEM_LATE) {
-		request_late(m, r, false);
-		return timeout_wait(m);
-	}
-	if (fate != KV_MEM_REQUEST_LOST) {
-		kv->stats.batches++;
-		rc = txn_apply(m, partition, &r->txn, failed);
-	}
-	request_free(r);
+	kv->stats.batches += fate == KV_MEM_FINE || fate == KV_MEM_REPLY_LOST;
 	if (fate != KV_MEM_FINE)
 		return timeout_wait(m);
 	int back = latency_wait(m, true);
@@ -300,7 +310,9 @@ static int mem_txn(struct kv *kv, uint64_t partition, const struct kv_txn *t, si
 static int read_begin(struct kv_mem *m)
 {
 	int rc = latency_wait(m, false);
+	pthread_mutex_lock(&m->lock);
 	enum kv_mem_fate fate = rc == 0 ? draw_fate(m) : KV_MEM_FINE;
+	pthread_mutex_unlock(&m->lock);
 	if (fate == KV_MEM_REFUSED)
 		return -EAGAIN;
 	return fate != KV_MEM_FINE ? timeout_wait(m) : rc;
@@ -311,6 +323,7 @@ static int mem_get(struct kv *kv, uint64_t partition, const struct kv_bytes *key
 {
 	struct kv_mem *m = mem_of(kv);
 	int rc = read_begin(m);
+	pthread_mutex_lock(&m->lock);
 	struct part *p = map_get(&m->parts, partition);
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		const struct skip_node *node = p != NULL ? skip_find(&p->keys, keys[i]) : NULL;
@@ -318,6 +331,7 @@ static int mem_get(struct kv *kv, uint64_t partition, const struct kv_bytes *key
 		rc = kv_rows_answer(rows, keys[i], node != NULL ? &value : NULL);
 	}
 	rows->version = p != NULL ? p->version : 0;
+	pthread_mutex_unlock(&m->lock);
 	return rc == 0 ? latency_wait(m, true) : rc;
 }
 
@@ -343,10 +357,12 @@ static int mem_scan(struct kv *kv, uint64_t partition, const struct kv_range *ra
 {
 	struct kv_mem *m = mem_of(kv);
 	int rc = read_begin(m);
+	pthread_mutex_lock(&m->lock);
 	struct part *p = map_get(&m->parts, partition);
 	if (rc == 0 && p != NULL)
 		rc = scan_part(p, range, rows);
 	rows->version = p != NULL ? p->version : 0;
+	pthread_mutex_unlock(&m->lock);
 	return rc == 0 ? latency_wait(m, true) : rc;
 }
 
@@ -357,16 +373,18 @@ static int mem_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64
 	if (rc != 0)
 		return rc;
 	uint64_t first = end;
+	pthread_mutex_lock(&m->lock);
 	map_for_each(&m->parts, it)
 		if (it.key >= from && it.key < first && ((struct part *)it.value)->keys.count > 0)
 			first = it.key;
+	pthread_mutex_unlock(&m->lock);
 	*next = first;
 	return latency_wait(m, true);
 }
 
 static int mem_health(const struct kv *kv)
 {
-	return container_of(kv, const struct mem_store, base)->failed ? -EIO : 0;
+	return atomic_load(&container_of(kv, const struct mem_store, base)->failed) ? -EIO : 0;
 }
 
 static void mem_close(struct kv *kv)
@@ -382,6 +400,7 @@ static const struct kv_ops mem_ops = {
 	.next_partition = mem_next_partition,
 	.health = mem_health,
 	.close = mem_close,
+	.reads_anywhere = true,
 };
 
 int kv_mem_open(struct kv **out, struct kv_mem *m)
@@ -404,6 +423,7 @@ struct kv_mem *kv_mem_new(const struct kv_mem_options *options)
 	if (m == NULL)
 		return NULL;
 	m->options = *options;
+	pthread_mutex_init(&m->lock, NULL);
 	map_init(&m->parts, SIZE_MAX / 4);
 	rng_init(&m->rng, options->seed);
 	list_init(&m->late);
@@ -424,6 +444,7 @@ void kv_mem_free(struct kv_mem *m)
 		free(p);
 	}
 	map_fini(&m->parts);
+	pthread_mutex_destroy(&m->lock);
 	free(m);
 }
 

@@ -3,7 +3,7 @@
  * The in-memory engine for tests and simulation: a service that outlives the processes that use it.
  *
  * The service (struct kv_mem) models a remote cluster. A test creates it outside of any simulated process,
- * and it keeps its contents when processes crash. Any number of stores may be open on it at once, all on one
+ * and it keeps its contents when processes crash. Any number of stores may be open on it at once, on any
  * thread. A store is one process's connection to the service and keeps no keys itself.
  *
  * Time and faults. A request is delayed, applied at one instant, and its reply is delayed. Faults:

@@ -255,6 +255,34 @@ static void close_run(void *arg)
 
 /* --- on the loop ------------------------------------------------------------------------------ */
 
+static void shards_close(struct rocks *r)
+{
+	for (size_t i = 0; i < r->shard_count; i++) {
+		row_cache_close(r->shards[i].rows);
+		pthread_mutex_destroy(&r->shards[i].lock);
+	}
+	r->shard_count = 0;
+}
+
+/* Opens as many shards as have a useful row cache; bytes: memory of all row caches. */
+static int shards_open(struct rocks *r, uint64_t bytes)
+{
+	size_t count = 1;
+	while (count < ROCKS_SHARDS_MAX && bytes / (2 * count) >= ROCKS_SHARD_ROWS)
+		count *= 2;
+	int rc = 0;
+	while (rc == 0 && r->shard_count < count) {
+		struct rocks_shard *s = &r->shards[r->shard_count];
+		rc = row_cache_open(&s->rows, bytes / count);
+		if (rc != 0)
+			break;
+		pthread_mutex_init(&s->lock, NULL);
+		r->shard_count++;
+	}
+	assert(rc != 0 || ROCKS_VERSION_SLOTS % r->shard_count == 0);
+	return rc;
+}
+
 static void rocks_close(struct kv *kv)
 {
 	struct rocks *r = rocks_of(kv);
@@ -268,20 +296,20 @@ static void rocks_close(struct kv *kv)
 		 * crash would leave them.
 		 */
 		log_error("kv_abandoned", "dir=%s err=%s", LOG_QUOTE(r->dir),
-			  err_name(r->write_error));
+			  err_name(atomic_load(&r->write_error)));
 		return;
 	}
 	rt_shield_enter();
 	(void)rt_offload(close_run, r);
 	rt_shield_leave();
-	row_cache_close(r->rows);
+	shards_close(r);
 	free(r->dir);
 	free(r);
 }
 
 static int rocks_health(const struct kv *kv)
 {
-	return container_of(kv, const struct rocks, base)->write_error;
+	return atomic_load(&container_of(kv, const struct rocks, base)->write_error);
 }
 
 static const struct kv_ops rocks_ops = {
@@ -292,6 +320,7 @@ static const struct kv_ops rocks_ops = {
 	.next_partition = rocks_next_partition,
 	.health = rocks_health,
 	.close = rocks_close,
+	.reads_anywhere = true,
 };
 
 /*
@@ -317,13 +346,15 @@ int kv_rocksdb_open(struct kv **out, const struct kv_rocksdb_options *options)
 	int rc = options->only_existing ? find_database(options->dir) : 0;
 	if (rc != 0)
 		return rc;
-	struct rocks *r = calloc(1, sizeof(*r));
+	struct rocks *r = aligned_alloc(_Alignof(struct rocks), sizeof(*r));
 	if (r == NULL)
 		return -ENOMEM;
+	memset(r, 0, sizeof(*r));
 	r->base.ops = &rocks_ops;
 	r->loop = rt_loop_self();
 	r->dir = strdup(options->dir);
-	if (r->dir == NULL || row_cache_open(&r->rows, cache_bytes(options) / 2) != 0) {
+	if (r->dir == NULL || shards_open(r, cache_bytes(options) / 2) != 0) {
+		shards_close(r);
 		free(r->dir);
 		free(r);
 		return -ENOMEM;

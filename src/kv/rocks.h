@@ -9,8 +9,10 @@
  * Big-endian numbers make partition P one range of keys, [P, P+1). The format's key has one byte, so it comes
  * before all partitions and lies in no partition's range.
  *
- * Threads. RocksDB blocks, so synced commits, scans, and reads that miss its caches run on offload threads. Only
- * the loop reads and writes struct rocks; its fields note the exceptions.
+ * Threads. RocksDB blocks, so synced commits, scans, and reads that miss its caches run on offload threads. Reads run
+ * on any loop of the process (kv_share), commits on the loop of the store. Slots, versions and row caches are divided
+ * into shards, each with a lock that is held for a few instructions, never over a call of RocksDB. The fields of struct
+ * rocks note what guards them.
  *
  * Versions. A partition's version is RocksDB's sequence number after the last commit that wrote to the
  * partition. Versions live in memory, in a table of slots that partitions share by hash. At open every slot gets
@@ -23,18 +25,21 @@
  * way changes it:
  *
  *  1. Before a commit goes to its thread it drops the rows that it writes and marks their slots as being
- *     written, until it has ended. If it fails, the slots stay marked.
- *  2. A row that was read enters the cache only if its slot is not being written and the slot's version is
- *     the one from before the read: then no commit to the slot began since the read.
+ *     written, until it has ended. Each mark counts as a begin of the slot. If the commit fails, the slots stay marked.
+ *  2. A row that was read enters the cache only if its slot is not being written and no commit to the slot began
+ *     since the read did.
  *
- * So no reader gets an old row from the cache after another reader got the new one from RocksDB. And as no row of
- * the cache changes during a read on the loop, rows of the cache and rows that RocksDB returns for one instant
- * together show that instant.
+ * So no reader gets an old row from the cache after another reader got the new one from RocksDB. If no commit to the
+ * slot began during a read, no row of the cache changed during it, so rows of the cache and rows that RocksDB returns
+ * for one instant together show that instant.
  */
 #ifndef KV_ROCKS_H
 #define KV_ROCKS_H
 
 #include <rocksdb/c.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "kv/queue.h"
 
@@ -45,6 +50,9 @@
  */
 #define ROCKS_LANES 1
 #define ROCKS_VERSION_SLOTS 65536
+#define ROCKS_SHARDS_MAX 64
+#define ROCKS_SHARD_ROWS \
+	(4 * MIB) /* least memory of a shard's row cache, if there are several shards */
 #define ROCKS_KEY_MAX (8 + KV_KEY_MAX)
 #define ROCKS_TIER_MEMORY 1 /* RocksDB's kBlockCacheTier: fail instead of reading a file */
 
@@ -55,6 +63,13 @@ struct rocks_lane {
 	struct rocks *rocks;
 	struct kv_queue queue;
 };
+
+/* The slots with slot % shard_count = the index of the shard. */
+struct rocks_shard {
+	/* guards `rows`, and versions, writing and begins of the slots; no other lock is taken inside */
+	pthread_mutex_t lock;
+	struct row_cache *rows;
+} __attribute__((aligned(64)));
 
 struct rocks {
 	struct kv base;
@@ -74,14 +89,17 @@ struct rocks {
 	/* Fields that only the loop uses: */
 	struct rt_loop *loop;
 	struct rocks_lane lanes[ROCKS_LANES];
-	struct row_cache *rows;
+	/* error of the first failed write to the log, after which no write is tried; 0: none. Only the loop sets it. */
+	atomic_int write_error;
+	/* Fields of all loops; the locks of the shards guard the slots. */
+	struct rocks_shard shards[ROCKS_SHARDS_MAX];
+	size_t shard_count;
 	/* 1: a commit that is under way, or that failed, writes to the slot */
 	uint8_t writing[ROCKS_VERSION_SLOTS];
-	/* error of the first failed write to the log, after which no write is tried; 0: none */
-	int write_error;
+	uint32_t begins[ROCKS_VERSION_SLOTS]; /* number of commits to the slot that have begun */
 	/*
 	 * Versions of the partitions. The loop writes a slot only while no commit of its lane is
-	 * under way, because the thread of a commit reads the slots of its lane.
+	 * under way, because the thread of a commit reads the slots of its lane without the lock.
 	 */
 	uint64_t versions[ROCKS_VERSION_SLOTS];
 };
@@ -95,6 +113,11 @@ static inline struct rocks *rocks_of(struct kv *kv)
 static inline size_t rocks_slot(uint64_t partition)
 {
 	return (size_t)(partition * 0x9e3779b97f4a7c15ULL >> 48) % ROCKS_VERSION_SLOTS;
+}
+
+static inline struct rocks_shard *rocks_shard(struct rocks *r, size_t slot)
+{
+	return &r->shards[slot % r->shard_count];
 }
 
 struct rocks_key {

@@ -153,21 +153,43 @@ static void rows_leave(struct rocks *r, struct kv_pending **batch, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct kv_txn *t = batch[i]->txn;
+		size_t slot = rocks_slot(batch[i]->partition);
+		struct rocks_shard *s = rocks_shard(r, slot);
+		if (t->write_count == 0)
+			continue;
+		pthread_mutex_lock(&s->lock);
 		for (size_t j = 0; j < t->write_count; j++)
-			row_cache_drop(r->rows, batch[i]->partition, t->writes[j].key);
-		if (t->write_count > 0)
-			r->writing[rocks_slot(batch[i]->partition)] = 1;
+			row_cache_drop(s->rows, batch[i]->partition, t->writes[j].key);
+		r->writing[slot] = 1;
+		r->begins[slot]++;
+		pthread_mutex_unlock(&s->lock);
 	}
 }
 
 /*
- * Called after a commit whose result is known: allows the rows that the commit wrote to enter the row
- * cache again.
+ * Called after a commit whose result is known: gives the partitions that it wrote to the version `sequence` (0: it wrote
+ * nothing), and allows their rows to enter the row cache again.
  */
-static void rows_may_return(struct rocks *r, struct kv_pending **batch, size_t n)
+static void rows_may_return(struct rocks *r, struct kv_pending **batch, size_t n, uint64_t sequence)
 {
-	for (size_t i = 0; i < n; i++)
-		r->writing[rocks_slot(batch[i]->partition)] = 0;
+	for (size_t i = 0; i < n; i++) {
+		size_t slot = rocks_slot(batch[i]->partition);
+		struct rocks_shard *s = rocks_shard(r, slot);
+		pthread_mutex_lock(&s->lock);
+		if (sequence != 0 && batch[i]->rc == 0 && batch[i]->txn->write_count > 0) {
+			assert(r->versions[slot] <= sequence); /* versions only grow */
+			r->versions[slot] = sequence;
+		}
+		pthread_mutex_unlock(&s->lock);
+	}
+	/* Only afterwards, because several transactions may have the slot. */
+	for (size_t i = 0; i < n; i++) {
+		size_t slot = rocks_slot(batch[i]->partition);
+		struct rocks_shard *s = rocks_shard(r, slot);
+		pthread_mutex_lock(&s->lock);
+		r->writing[slot] = 0;
+		pthread_mutex_unlock(&s->lock);
+	}
 }
 
 static void commit_batch(void *ctx, struct kv_pending **batch, size_t n)
@@ -183,7 +205,7 @@ static void commit_batch(void *ctx, struct kv_pending **batch, size_t n)
 	rows_leave(r, batch, n);
 	int rc = rt_offload(commit_run, &j);
 	if (rc != 0) {
-		rows_may_return(r, batch, n);
+		rows_may_return(r, batch, n, 0);
 		fail_all(batch, n, rc);
 		return;
 	}
@@ -198,13 +220,7 @@ static void commit_batch(void *ctx, struct kv_pending **batch, size_t n)
 		fail_all(batch, n, j.rc == -ENOSPC ? -ENOSPC : -EIO);
 		return;
 	}
-	for (size_t i = 0; i < n; i++)
-		if (batch[i]->rc == 0 && batch[i]->txn->write_count > 0) {
-			uint64_t *version = &r->versions[rocks_slot(batch[i]->partition)];
-			assert(*version <= j.sequence); /* versions only grow */
-			*version = j.sequence;
-		}
-	rows_may_return(r, batch, n);
+	rows_may_return(r, batch, n, j.writes > 0 ? j.sequence : 0);
 }
 
 void rocks_lanes_init(struct rocks *r, size_t txns_max)
@@ -236,8 +252,9 @@ static int commit_now(struct rocks *r, uint64_t partition, const struct kv_txn *
 	}
 	rocksdb_writebatch_wi_destroy(writes);
 	bool would_wait = message != NULL && strncmp(message, "Result incomplete", 17) == 0;
-	if (message == NULL || would_wait)
-		rows_may_return(r, batch, 1);
+	if (j.writes > 0 && (message == NULL || would_wait))
+		rows_may_return(r, batch, 1,
+				would_wait ? 0 : rocksdb_get_latest_sequence_number(r->db));
 	if (would_wait) {
 		rocksdb_free(message);
 		return -EAGAIN;
@@ -248,8 +265,6 @@ static int commit_now(struct rocks *r, uint64_t partition, const struct kv_txn *
 	}
 	if (p.rc != -EAGAIN)
 		r->base.stats.batches++;
-	if (j.writes > 0)
-		r->versions[rocks_slot(partition)] = rocksdb_get_latest_sequence_number(r->db);
 	*failed = p.failed;
 	return p.rc;
 }

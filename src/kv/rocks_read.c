@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reads. A get is first tried on the loop itself, from memory only (row cache, memtables, block cache): most
+ * Reads, on any loop. A get is first tried on the loop itself, from memory only (row cache, memtables, block cache): most
  * lookups of metadata are of hot keys, and a hop to another thread and back costs ten times the read. RocksDB
  * needs less than 20 KiB of the fiber's stack for it.
  */
@@ -28,6 +28,7 @@ struct get_job {
 	int rc;
 };
 
+/* Reads key i, whose row has no value yet. */
 static int get_one(struct get_job *j, const rocksdb_readoptions_t *options, size_t i)
 {
 	struct rocks_key key;
@@ -43,10 +44,10 @@ static int get_one(struct get_job *j, const rocksdb_readoptions_t *options, size
 	if (message != NULL)
 		return rocks_error(j->rocks, "kv_get", message);
 	if (found == NULL)
-		return kv_rows_answer(j->rows, j->keys[i], NULL);
+		return 0;
 	struct kv_bytes value;
 	value.data = rocksdb_pinnableslice_value(found, &value.len);
-	int rc = kv_rows_answer(j->rows, j->keys[i], &value);
+	int rc = kv_rows_fill(j->rows, i, value);
 	rocksdb_pinnableslice_destroy(found);
 	return rc;
 }
@@ -59,6 +60,11 @@ static void get_run(void *arg)
 {
 	struct get_job *j = arg;
 	struct rocks *r = j->rocks;
+	kv_rows_clear(j->rows);
+	for (size_t i = 0; i < j->n && j->rc == 0; i++)
+		j->rc = kv_rows_answer(j->rows, j->keys[i], NULL);
+	if (j->rc != 0)
+		return;
 	if (j->n == 1) {
 		j->rc = get_one(j, j->cached ? r->read_cached : r->read, 0);
 		return;
@@ -76,87 +82,102 @@ static void get_run(void *arg)
 
 /* --- the row cache: its rules are in rocks.h ----------------------------------------------------- */
 
-static void row_keep(struct get_job *j, size_t i)
-{
-	assert(i < j->rows->count);
-	assert(!j->rocks->writing[rocks_slot(j->partition)]);
-	const struct kv_row *row = &j->rows->row[i];
-	row_cache_put(j->rocks->rows, j->partition, row->key, row->found ? &row->value : NULL);
-}
+/* The state of a slot when a read began. */
+struct slot_state {
+	uint64_t version;
+	uint32_t begins;
+	bool writing;
+};
 
 /*
- * Returns whether the rows of a get may enter the row cache. `version` is the version of the
- * partition's slot before the read.
+ * Puts the rows in `asked` (bit i: row i) into the row cache, unless a commit may have changed them since. Returns
+ * whether a commit to the slot began since `before`.
  */
-static bool may_keep(const struct get_job *j, uint64_t version)
+static bool rows_keep(struct get_job *j, const struct slot_state *before, uint32_t asked)
 {
+	struct rocks *r = j->rocks;
 	size_t slot = rocks_slot(j->partition);
-	return !j->rocks->writing[slot] && j->rocks->versions[slot] == version;
+	struct rocks_shard *s = rocks_shard(r, slot);
+	assert(j->rc == 0 && j->rows->count == j->n);
+	pthread_mutex_lock(&s->lock);
+	bool began = r->begins[slot] != before->begins;
+	for (size_t i = 0; i < j->n && !began && !before->writing; i++) {
+		const struct kv_row *row = &j->rows->row[i];
+		if ((asked >> i & 1) != 0)
+			row_cache_put(s->rows, j->partition, row->key,
+				      row->found ? &row->value : NULL);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return began;
 }
 
-/* Answers key i of a get from the row cache. Returns false if the cache does not have the key. */
-static bool get_kept(struct get_job *j, size_t i)
+/* Answers the keys of a get that the row cache has. Returns those that it does not have: bit i for key i. */
+static uint32_t get_kept(struct get_job *j, struct slot_state *state)
 {
-	bool found;
-	struct kv_bytes value;
-	if (!row_cache_get(j->rocks->rows, j->partition, j->keys[i], &found, &value))
-		return false;
-	j->rocks->base.stats.rows_kept++;
-	j->rc = kv_rows_answer(j->rows, j->keys[i], found ? &value : NULL);
-	return true;
+	struct rocks *r = j->rocks;
+	size_t slot = rocks_slot(j->partition);
+	struct rocks_shard *s = rocks_shard(r, slot);
+	uint32_t missing = 0;
+	pthread_mutex_lock(&s->lock);
+	*state = (struct slot_state){r->versions[slot], r->begins[slot], r->writing[slot] != 0};
+	for (size_t i = 0; j->cached && i < j->n && j->rc == 0; i++) {
+		bool found = false;
+		struct kv_bytes value;
+		bool kept = row_cache_get(s->rows, j->partition, j->keys[i], &found, &value);
+		missing |= (uint32_t)!kept << i;
+		j->rows->rows_kept += kept;
+		/* The rows are in the order of the keys: a key that is read later gets its row now. */
+		j->rc = kv_rows_answer(j->rows, j->keys[i], kept && found ? &value : NULL);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return missing;
 }
 
 /*
- * Reads the keys on the loop, from the row cache or else from RocksDB's memory. Several keys from RocksDB show
- * one instant if RocksDB's sequence number did not change during the reads; otherwise all keys are read again
- * from a snapshot.
+ * Reads the keys on the loop, from the row cache or else from RocksDB's memory. Several keys from RocksDB show one
+ * instant if RocksDB's sequence number did not change during the reads, and the keys of the cache show it, too, if no
+ * commit to the slot began meanwhile; otherwise all keys are read again from a snapshot.
  */
-static void get_inline(struct get_job *j)
+static void get_inline(struct get_job *j, struct slot_state *state)
 {
 	struct rocks *r = j->rocks;
 	assert(j->cached && j->n <= INLINE_KEYS_MAX);
-	uint32_t asked = 0; /* bit i is set if key i was read from RocksDB */
+	uint32_t asked = get_kept(j, state);
 	uint64_t before = j->n > 1 ? rocksdb_get_latest_sequence_number(r->db) : 0;
-	for (size_t i = 0; i < j->n && j->rc == 0; i++) {
-		if (get_kept(j, i))
-			continue;
-		asked |= 1U << i;
-		j->rc = get_one(j, r->read_cached, i);
-	}
-	if (j->rc == 0 && (asked & (asked - 1)) != 0 &&
-	    rocksdb_get_latest_sequence_number(r->db) != before) {
-		kv_rows_clear(j->rows);
-		get_run(j);
-	}
-	if (j->rc != 0 || asked == 0 || r->writing[rocks_slot(j->partition)])
-		return;
-	for (size_t i = 0; i < j->n; i++)
+	for (size_t i = 0; i < j->n && j->rc == 0; i++)
 		if ((asked >> i & 1) != 0)
-			row_keep(j, i);
+			j->rc = get_one(j, r->read_cached, i);
+	if (j->rc != 0 || asked == 0)
+		return;
+	bool several = (asked & (asked - 1)) != 0;
+	bool changed = several && rocksdb_get_latest_sequence_number(r->db) != before;
+	bool began = rows_keep(j, state, changed ? 0 : asked);
+	if (changed || (began && j->n > 1))
+		get_run(j);
 }
 
 int rocks_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
 	      struct kv_rows *rows)
 {
 	struct rocks *r = rocks_of(kv);
-	assert(rt_on_loop(r->loop));
 	struct get_job j = {r, partition, keys, n, rows, n <= INLINE_KEYS_MAX, 0};
-	uint64_t version = r->versions[rocks_slot(partition)];
+	struct slot_state state;
 	bool few = j.cached;
 	if (few)
-		get_inline(&j);
+		get_inline(&j, &state);
+	else
+		(void)get_kept(&j, &state);
 	if (!few || j.rc == -EAGAIN) {
-		kv_rows_clear(rows);
 		j.cached = false;
 		j.rc = 0;
-		kv->stats.reads_offloaded++;
+		rows->offloaded++;
 		int rc = rt_offload(get_run, &j);
 		if (rc != 0)
 			return rc;
-		for (size_t i = 0; few && i < n && j.rc == 0 && may_keep(&j, version); i++)
-			row_keep(&j, i);
+		if (few && j.rc == 0)
+			(void)rows_keep(&j, &state, (1U << n) - 1);
 	}
-	rows->version = version;
+	rows->version = state.version;
 	return j.rc;
 }
 
@@ -239,9 +260,12 @@ int rocks_scan(struct kv *kv, uint64_t partition, const struct kv_range *range,
 	       struct kv_rows *rows)
 {
 	struct rocks *r = rocks_of(kv);
-	assert(rt_on_loop(r->loop));
 	struct scan_job j = {r, partition, range, rows, 0};
-	uint64_t version = r->versions[rocks_slot(partition)];
+	size_t slot = rocks_slot(partition);
+	struct rocks_shard *s = rocks_shard(r, slot);
+	pthread_mutex_lock(&s->lock);
+	uint64_t version = r->versions[slot];
+	pthread_mutex_unlock(&s->lock);
 	int rc = rt_offload(scan_run, &j);
 	rows->version = version;
 	return rc != 0 ? rc : j.rc;

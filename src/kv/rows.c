@@ -114,3 +114,13 @@ int kv_rows_answer(struct kv_rows *rows, struct kv_bytes key, const struct kv_by
 		return -ENOMEM;
 	return push(rows, row);
 }
+
+int kv_rows_fill(struct kv_rows *rows, size_t i, struct kv_bytes value)
+{
+	assert(i < rows->count && !rows->row[i].found);
+	if (copy(rows, value, &rows->row[i].value) != 0)
+		return -ENOMEM;
+	rows->row[i].found = true;
+	rows->bytes += value.len;
+	return 0;
+}

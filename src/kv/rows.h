@@ -23,6 +23,9 @@ int kv_rows_add(struct kv_rows *rows, struct kv_bytes key, struct kv_bytes value
  */
 int kv_rows_answer(struct kv_rows *rows, struct kv_bytes key, const struct kv_bytes *value);
 
+/* Gives row i of kv_get, which has no value, a copy of value. -ENOMEM. */
+int kv_rows_fill(struct kv_rows *rows, size_t i, struct kv_bytes value);
+
 /* Returns uninitialised memory that lives as long as the rows. Returns NULL when out of memory. */
 void *kv_rows_alloc(struct kv_rows *rows, size_t len);
 

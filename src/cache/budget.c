@@ -8,19 +8,20 @@
 #define LEAN 0.3        /* largest deviation of the target from the limit */
 #define RANGE 100.0     /* largest ratio of rate and limit */
 
-void budget_init(struct budget *b, uint64_t limit_bytes_s)
+void cache_budget_init(struct cache_budget *b, uint64_t limit_bytes_s)
 {
 	double limit = (double)limit_bytes_s;
-	*b = (struct budget){.limit_bytes_s = limit, .rate_bytes_s = limit > 0 ? limit : INFINITY};
+	*b = (struct cache_budget){.limit_bytes_s = limit,
+				   .rate_bytes_s = limit > 0 ? limit : INFINITY};
 }
 
-void budget_wrote(struct budget *b, uint64_t bytes)
+void cache_budget_wrote(struct cache_budget *b, uint64_t bytes)
 {
 	b->written += bytes;
 	b->written_all += bytes;
 }
 
-void budget_update(struct budget *b, double seconds)
+void cache_budget_update(struct cache_budget *b, double seconds)
 {
 	if (b->limit_bytes_s <= 0 || seconds <= 0)
 		return;

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-struct budget {
+struct cache_budget {
 	double limit_bytes_s; /* 0: none */
 	double rate_bytes_s;  /* what a policy may plan for */
 	double errors[2];
@@ -23,10 +23,10 @@ struct budget {
 	double elapsed_s;
 };
 
-void budget_init(struct budget *b, uint64_t limit_bytes_s);
+void cache_budget_init(struct cache_budget *b, uint64_t limit_bytes_s);
 /* Counts bytes that are written. */
-void budget_wrote(struct budget *b, uint64_t bytes);
+void cache_budget_wrote(struct cache_budget *b, uint64_t bytes);
 /* Corrects the rate after a period. */
-void budget_update(struct budget *b, double seconds);
+void cache_budget_update(struct cache_budget *b, double seconds);
 
 #endif

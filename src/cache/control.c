@@ -18,7 +18,7 @@ void control_init(struct control *c, const struct cache_params *params)
 		.reinsert_offset = params->reinsert_offset,
 		.threshold = params->min_threshold,
 	};
-	budget_init(&c->budget, params->write_limit_bytes_s);
+	cache_budget_init(&c->budget, params->write_limit_bytes_s);
 }
 
 void control_fini(struct control *c)
@@ -115,7 +115,7 @@ void control_refresh(struct control *c, uint64_t now_ms, control_priority_fn *pr
 			it->missed_bytes_s += CONTROL_SMOOTHING * (now - it->missed_bytes_s);
 			it->missed_bytes = 0;
 		}
-		budget_update(&c->budget, seconds);
+		cache_budget_update(&c->budget, seconds);
 		c->refreshed_ms = now_ms;
 	}
 	for (uint32_t b = 0; b < c->buckets_n; b++)
@@ -138,7 +138,7 @@ bool control_admit(struct control *c, const struct cache_request *r, uint32_t in
 		b->missed_bytes += segment_bytes * (r->segments - index - 1);
 		return false;
 	}
-	budget_wrote(&c->budget, segment_bytes);
+	cache_budget_wrote(&c->budget, segment_bytes);
 	return true;
 }
 

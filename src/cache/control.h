@@ -33,7 +33,7 @@ struct control {
 	bool started, fresh; /* fresh: a bucket was requested for the first time */
 	double min_threshold, reinsert_offset;
 	double threshold; /* the admit threshold */
-	struct budget budget;
+	struct cache_budget budget;
 };
 
 /* Returns the priority of a bucket. */

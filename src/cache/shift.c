@@ -63,7 +63,7 @@ static uint32_t shift_place(struct cache_policy *p, struct cache_entry *e, enum 
 		return cache_below_place(p, e, why);
 	if (!control_reinsert(&s->control, e->bucket))
 		return CACHE_DROP;
-	budget_wrote(&s->control.budget, s->segment_bytes);
+	cache_budget_wrote(&s->control.budget, s->segment_bytes);
 	return e->bucket;
 }
 

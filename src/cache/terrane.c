@@ -79,7 +79,7 @@ struct terrane {
 	bool decided, admits; /* about the current request */
 	uint64_t admitted_bytes, placed_ms;
 	double dram_ms; /* time that a segment stays in DRAM */
-	struct budget budget;
+	struct cache_budget budget;
 	double scores[SCORES], missed[SCORES]; /* bytes per second, and of this period, by score */
 	double least_score;
 	uint64_t scored_ms;
@@ -300,7 +300,7 @@ static uint32_t terrane_place(struct cache_policy *p, struct cache_entry *e, enu
 		t->horizon_ms = fmax(t->horizon_ms, o.next_ms);
 	uint32_t group = group_of(t, e, o.next_ms);
 	region_samples_add(&t->positions, group, e->position);
-	budget_wrote(&t->budget, t->segment_bytes);
+	cache_budget_wrote(&t->budget, t->segment_bytes);
 	return group;
 }
 
@@ -308,7 +308,7 @@ static uint32_t terrane_place(struct cache_policy *p, struct cache_entry *e, enu
 static void update_scores(struct terrane *t, uint64_t now_ms)
 {
 	double seconds = (double)(now_ms - t->scored_ms) / 1000, sum = 0;
-	budget_update(&t->budget, seconds);
+	cache_budget_update(&t->budget, seconds);
 	for (uint32_t i = 0; i < SCORES; i++) {
 		t->scores[i] += SCORE_SMOOTHING * (t->missed[i] / seconds - t->scores[i]);
 		t->missed[i] = 0;
@@ -387,7 +387,7 @@ int cache_terrane_open(struct cache_policy **out, const struct cache_params *par
 						 ? params->regions - params->groups_max - 2
 						 : 1};
 	rng_init(&t->rng, params->seed);
-	budget_init(&t->budget, params->write_limit_bytes_s);
+	cache_budget_init(&t->budget, params->write_limit_bytes_s);
 	t->regions = calloc(params->regions, sizeof(*t->regions));
 	t->sealed = calloc(params->regions, sizeof(*t->sealed));
 	int rc = region_samples_init(&t->positions, params->regions, params->seed);

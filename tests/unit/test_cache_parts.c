@@ -272,14 +272,14 @@ static void writes_meet_the_limit_though_plans_are_wrong(void **state)
 	static const double gains[] = {0.3, 1, 2.5};
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(gains); i++) {
-		struct budget b;
+		struct cache_budget b;
 		double written = 0;
-		budget_init(&b, 1000000);
+		cache_budget_init(&b, 1000000);
 		for (uint32_t t = 0; t < 360; t++) {
 			double bytes = gains[i] * b.rate_bytes_s * 10;
-			budget_wrote(&b, (uint64_t)bytes);
+			cache_budget_wrote(&b, (uint64_t)bytes);
 			written += bytes;
-			budget_update(&b, 10);
+			cache_budget_update(&b, 10);
 		}
 		assert_true(fabs(written / 3600 / 1e6 - 1) < 0.02);
 	}

@@ -64,9 +64,13 @@ struct cache_request {
 	uint64_t bytes; /* length of the range */
 };
 
+/* Neighbours differ in the low bits alone, so that an index can keep them side by side. */
+#define CACHE_KEY_NEIGHBOURS 8u
+
 static inline uint64_t cache_key(uint64_t block, uint32_t segment)
 {
-	return mix_u64(block + 0x9e3779b97f4a7c15ULL * (segment + 1ULL));
+	uint64_t group = segment / CACHE_KEY_NEIGHBOURS, low = CACHE_KEY_NEIGHBOURS - 1;
+	return (mix_u64(block + 0x9e3779b97f4a7c15ULL * (group + 1)) & ~low) | (segment & low);
 }
 
 enum cache_place {

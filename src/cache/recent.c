@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "base/rng.h"
+
 #define RECENT_WAYS 4u
 
 int recent_init(struct recent *r, uint64_t keys)
@@ -32,7 +34,8 @@ void recent_fini(struct recent *r)
 
 static struct recent_slot *recent_set(const struct recent *r, uint64_t key)
 {
-	return r->slots + ((key >> 32) & r->sets_mask) * RECENT_WAYS;
+	/* Keys of neighbours have the same high bits, and must not crowd one set. */
+	return r->slots + ((mix_u64(key) >> 32) & r->sets_mask) * RECENT_WAYS;
 }
 
 void recent_add(struct recent *r, uint64_t key)

@@ -39,7 +39,7 @@ struct tinylfu {
 
 static uint64_t lfu_slot(const struct tinylfu *t, uint64_t key, uint32_t row)
 {
-	uint64_t h = key + (key >> 32 | key << 32) * (2ULL * row + 1);
+	uint64_t h = mix_u64(key) + (key >> 32 | key << 32) * (2ULL * row + 1);
 	return row * (t->row_mask + 1) + ((h ^ h >> 29) & t->row_mask);
 }
 

@@ -40,6 +40,7 @@ ARROWS = {
     "analysis": ["placement", "code", "base"],
     "client": ["meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],
     "janitor": ["client", "meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],
+    "dataset": ["client", "base"],
     "roles": ["janitor", "meta", "meta_client", "meta_api", "node", "ops", "kv", "cluster", "code", "rt", "base"],
     "box": ["roles", "meta_client", "node", "cluster", "code", "rt", "base"],
     "cli": ["box", "roles", "janitor", "client", "analysis", "emu", "meta_client", "meta_api", "node", "cluster", "code",

@@ -22,6 +22,7 @@ int cmd_box(int argc, char **argv);
 int cmd_chunk(int argc, char **argv);
 int cmd_code(int argc, char **argv);
 int cmd_config(int argc, char **argv);
+int cmd_dataset(int argc, char **argv);
 int cmd_disk(int argc, char **argv);
 int cmd_janitor(int argc, char **argv);
 int cmd_meta(int argc, char **argv);

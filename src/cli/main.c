@@ -56,11 +56,17 @@ static const struct command other_commands[] = {
 	{"version", "print the version", cmd_version, ""},
 };
 
+static const struct command dataset_commands[] = {
+	{"dataset", "build, show, verify and remove data sets", cmd_dataset,
+	 "build append list show verify rm"},
+};
+
 static const struct {
 	const char *title;
 	const struct command *commands;
 	size_t count;
 } groups[] = {
+	{"data sets", dataset_commands, ARRAY_LEN(dataset_commands)},
 	{"the cluster", cluster_commands, ARRAY_LEN(cluster_commands)},
 	{"servers and their parts", server_commands, ARRAY_LEN(server_commands)},
 	{"studies", study_commands, ARRAY_LEN(study_commands)},

@@ -11,6 +11,7 @@
 void progress_begin(struct progress *p, const char *what, bool quiet)
 {
 	p->what = what;
+	p->unit = "files";
 	p->on = !quiet && isatty(STDERR_FILENO) == 1;
 	p->start = fs_clock();
 	atomic_init(&p->bytes, 0);
@@ -32,7 +33,7 @@ static void progress_draw(struct progress *p, double seconds)
 	fprintf(stderr, "  %s/s", fs_size(rate, per_s));
 	if (all > bytes && per_s > 0)
 		fprintf(stderr, "  ETA %.0f s", (all - bytes) / per_s);
-	fprintf(stderr, "  %llu files", atomic_load(&p->files));
+	fprintf(stderr, "  %llu %s", atomic_load(&p->files), p->unit);
 	fflush(stderr);
 }
 

@@ -13,6 +13,7 @@
 
 struct progress {
 	const char *what; /* name of the work, at the beginning of the line */
+	const char *unit; /* of the count at the end of the line; progress_begin sets "files" */
 	bool on; /* the line is drawn: standard error is a terminal, and --quiet is not given */
 	double start; /* begin of the work, seconds of fs_clock */
 	atomic_ullong bytes, files;

@@ -8,15 +8,18 @@
  * one time retry one after the other, as fast as the partition can serve them, and not all at once. Partitions are mapped
  * to ADMIT_BUCKETS buckets by hash, so a few partitions share the bucket of a hot one and are slowed down, too.
  *
- * The caller passes the time. An admit belongs to one loop.
+ * The caller passes the time. All loops of a server use one admit.
  */
 #ifndef META_ADMIT_H
 #define META_ADMIT_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define ADMIT_BUCKETS 8192
+#define ADMIT_LOCKS 64
 #define ADMIT_RETRY_MAX_MS 1000
 
 struct admit_bucket {
@@ -26,10 +29,12 @@ struct admit_bucket {
 };
 
 struct admit {
-	double rate;      /* tokens per second */
-	double burst;     /* tokens that a bucket holds */
-	uint64_t refused; /* number of refused queries */
+	double rate;           /* tokens per second */
+	double burst;          /* tokens that a bucket holds */
+	atomic_ullong refused; /* number of refused queries */
 	struct admit_bucket *buckets;
+	pthread_mutex_t
+		locks[ADMIT_LOCKS]; /* lock i guards the buckets b with b % ADMIT_LOCKS = i */
 };
 
 /* Initialises the limit. rate 0: no limit; burst 0: a quarter of the rate. -ENOMEM. */

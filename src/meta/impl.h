@@ -27,6 +27,7 @@ enum meta_result {
 };
 #define META_ACCOUNTS_MAX 65536
 
+struct accounts;
 struct cache;
 
 struct meta {
@@ -35,8 +36,10 @@ struct meta {
 	/* options of this store; those that the format record fixes have their stored values */
 	struct meta_options options;
 	struct meta_stats stats;
+	/* Of all loops of a process that share the store: the first meta, which is `of` of the others, owns them. */
 	struct cache *cache; /* NULL: no cache */
-	struct map accounts; /* tenant -> struct account_lock */
+	struct accounts *accounts;
+	const struct meta *of; /* NULL: the first */
 	/* set of hashes of (tenant, directory) of directories whose slice 0 is spread */
 	struct map known_spread;
 };
@@ -311,9 +314,9 @@ int block_hold(struct meta *m, uint32_t tenant, uint64_t block, const struct met
 
 /* --- quota: tenant.c -------------------------------------------------------------------------- */
 
-/* accounts_init prepares the locks of the accounts; accounts_fini frees them, and none may be held then. */
-void accounts_init(struct meta *m);
-void accounts_fini(struct meta *m);
+/* accounts_open makes the turns at the accounts, for all loops; accounts_close frees them, and none may be held then. */
+int accounts_open(struct accounts **out);
+void accounts_close(struct accounts *a);
 /* Adds bytes to the tenant's account, once for each (block, charge). -EDQUOT: this would exceed the quota, and
  * anyway is false. */
 int account_charge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes,
@@ -328,11 +331,11 @@ int account_uncharge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t c
 int account_refund(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge,
 		   uint64_t bytes);
 
-/* --- cache of sealed metadata: cache.c -------------------------------------------------------- */
+/* --- cache of sealed metadata: cache.c; any loop may use it ------------------------------------- */
 
 int cache_open(struct cache **out, size_t bytes_max, uint64_t ttl_ns);
 void cache_close(struct cache *c);
-size_t cache_bytes(const struct cache *c);
+size_t cache_bytes(struct cache *c);
 /* Copies the value of a key to the arena. Returns false if the cache does not have the value, or has had it for
  * longer than ttl_ns. */
 bool cache_get(struct cache *c, uint64_t partition, struct kv_bytes key, struct arena *a,

@@ -85,6 +85,11 @@ void meta_options_init(struct meta_options *o);
 /* Opens the store on a kv, which stays the caller's: reads the format record, or writes it when the store is new.
  * -ENOENT the store is new and only_existing is set; -EINVAL bad options; -EOPNOTSUPP a store of another format version. */
 int meta_open(struct meta **out, struct kv *kv, const struct meta_options *options);
+/*
+ * Opens the store of `of` on the calling loop, another loop of the process, with the options of `of`; both loops use one
+ * cache. kv: the store of `of` on this loop (kv_share). Close it before `of`. -ENOMEM.
+ */
+int meta_share(struct meta **out, struct kv *kv, const struct meta *of);
 /* Closes the store. No call may be running. m may be NULL. */
 void meta_close(struct meta *m);
 

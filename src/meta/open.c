@@ -78,9 +78,10 @@ int meta_open(struct meta **out, struct kv *kv, const struct meta_options *optio
 	m->loop = rt_loop_self();
 	m->kv = kv;
 	m->options = *options;
-	accounts_init(m);
 	map_init(&m->known_spread, KNOWN_SPREAD_MAX);
-	rc = format_load(m);
+	rc = accounts_open(&m->accounts);
+	if (rc == 0)
+		rc = format_load(m);
 	if (rc == 0 && options->cache_bytes > 0)
 		rc = cache_open(&m->cache, options->cache_bytes, options->cache_ttl_ns);
 	if (rc != 0) {
@@ -91,14 +92,33 @@ int meta_open(struct meta **out, struct kv *kv, const struct meta_options *optio
 	return 0;
 }
 
+int meta_share(struct meta **out, struct kv *kv, const struct meta *of)
+{
+	assert(kv != NULL && of->of == NULL);
+	struct meta *m = calloc(1, sizeof(*m));
+	*out = m;
+	if (m == NULL)
+		return -ENOMEM;
+	m->loop = rt_loop_self();
+	m->kv = kv;
+	m->options = of->options;
+	m->cache = of->cache;
+	m->accounts = of->accounts;
+	m->of = of;
+	map_init(&m->known_spread, KNOWN_SPREAD_MAX);
+	return 0;
+}
+
 void meta_close(struct meta *m)
 {
 	if (m == NULL)
 		return;
 	assert(rt_on_loop(m->loop));
-	accounts_fini(m);
 	map_fini(&m->known_spread);
-	cache_close(m->cache);
+	if (m->of == NULL) {
+		accounts_close(m->accounts);
+		cache_close(m->cache);
+	}
 	free(m);
 }
 

@@ -20,13 +20,14 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
 #include "base/bug.h"
 #include "meta/impl.h"
+#include "rt/queue.h"
 #include "rt/rt.h"
-#include "rt/sync.h"
 
 static uint64_t part_registry(const struct meta *m)
 {
@@ -42,76 +43,115 @@ static uint64_t part_account(const struct meta *m, uint32_t tenant)
 
 #define SETTLED_MAX 32
 
-/* Lock that serialises the changes of one account by this process: concurrent transactions on the account would
- * refuse each other. */
-struct account_lock {
-	struct rt_mutex mutex;
+/* An account, whose changes by this process are serialised: concurrent transactions on the account would refuse each
+ * other. */
+struct account_turn {
+	struct rt_budget turn; /* of 1: its holder may change the account; on any loop */
 	/* Keys of charge notes that are no longer needed; the next change of the account deletes them. */
 	struct schema_key settled[SETTLED_MAX];
 	size_t settled_count;
 };
 
-void accounts_init(struct meta *m)
+struct accounts {
+	pthread_mutex_t lock; /* guards by_tenant and the settled notes; innermost */
+	struct map by_tenant; /* tenant -> struct account_turn */
+};
+
+int accounts_open(struct accounts **out)
 {
-	map_init(&m->accounts, META_ACCOUNTS_MAX);
+	struct accounts *a = calloc(1, sizeof(*a));
+	*out = a;
+	if (a == NULL)
+		return -ENOMEM;
+	pthread_mutex_init(&a->lock, NULL);
+	map_init(&a->by_tenant, META_ACCOUNTS_MAX);
+	return 0;
 }
 
-void accounts_fini(struct meta *m)
+void accounts_close(struct accounts *a)
 {
-	map_for_each(&m->accounts, it) {
-		struct account_lock *l = it.value;
-		assert(l->mutex.owner == NULL && list_empty(&l->mutex.waiters));
-		free(l);
+	if (a == NULL)
+		return;
+	map_for_each(&a->by_tenant, it) {
+		struct account_turn *t = it.value;
+		assert(rt_budget_used(&t->turn) == 0);
+		rt_budget_fini(&t->turn);
+		free(t);
 	}
-	map_fini(&m->accounts);
+	map_fini(&a->by_tenant);
+	pthread_mutex_destroy(&a->lock);
+	free(a);
 }
 
-/* Locks the account of a tenant. Sets *out to NULL, and locks nothing, when too many accounts are in use: changes
- * are still correct, with more retries. */
-static int account_lock(struct meta *m, uint32_t tenant, struct account_lock **out)
+/* Returns the account, under the lock. NULL: errno tells why. */
+static struct account_turn *account_at(struct accounts *a, uint32_t tenant)
 {
-	struct account_lock *l = map_get(&m->accounts, tenant);
-	*out = NULL;
-	if (l == NULL) {
-		l = calloc(1, sizeof(*l));
-		if (l == NULL)
-			return -ENOMEM;
-		rt_mutex_init(&l->mutex);
-		int rc = map_put(&m->accounts, tenant, l);
-		if (rc != 0) {
-			free(l);
-			return rc == -ENOSPC ? 0 : rc;
-		}
+	struct account_turn *t = map_get(&a->by_tenant, tenant);
+	if (t != NULL)
+		return t;
+	t = calloc(1, sizeof(*t));
+	int rc = t == NULL ? -ENOMEM : map_put(&a->by_tenant, tenant, t);
+	if (rc != 0) {
+		free(t);
+		errno = -rc;
+		return NULL;
 	}
-	int rc = rt_mutex_lock(&l->mutex);
-	assert(rc != 0 || rt_mutex_held(&l->mutex));
-	if (rc == 0)
-		*out = l;
+	rt_budget_init(&t->turn, 1, false);
+	return t;
+}
+
+/* Waits for the turn at the account of a tenant. Sets *out to NULL when too many accounts are in use: changes are still
+ * correct, with more retries. */
+static int account_begin(struct meta *m, uint32_t tenant, struct account_turn **out)
+{
+	struct accounts *a = m->accounts;
+	pthread_mutex_lock(&a->lock);
+	struct account_turn *t = account_at(a, tenant);
+	int rc = t != NULL || errno == ENOSPC ? 0 : -errno;
+	pthread_mutex_unlock(&a->lock);
+	if (t != NULL)
+		rc = rt_budget_take(&t->turn, 1, NULL, NULL);
+	*out = rc == 0 ? t : NULL;
 	return rc;
 }
 
-static void account_unlock(struct account_lock *l)
+static void account_end(struct account_turn *t)
 {
-	if (l != NULL)
-		rt_mutex_unlock(&l->mutex);
+	if (t != NULL)
+		rt_budget_give(&t->turn, 1);
 }
 
 void account_settled(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge)
 {
-	struct account_lock *l = map_get(&m->accounts, tenant);
+	struct accounts *a = m->accounts;
+	pthread_mutex_lock(&a->lock);
+	struct account_turn *t = map_get(&a->by_tenant, tenant);
 	/* If the list is full, the key is not added, and the collector deletes the charge note later. */
-	if (l != NULL && l->settled_count < SETTLED_MAX)
-		l->settled[l->settled_count++] = key_ids(KEY_CHARGED, tenant, block, charge);
+	if (t != NULL && t->settled_count < SETTLED_MAX)
+		t->settled[t->settled_count++] = key_ids(KEY_CHARGED, tenant, block, charge);
+	pthread_mutex_unlock(&a->lock);
 }
 
-/* Removes the first n keys from l->settled: their notes were deleted. Other keys may have been added while that
- * transaction ran. */
-static void settled_drop(struct account_lock *l, size_t n)
+/* Adds to txn the deletion of the settled notes. Returns their number. */
+static size_t settled_delete(struct meta *m, const struct account_turn *t, struct txn *txn)
 {
-	assert(rt_mutex_held(&l->mutex));
-	assert(n <= l->settled_count);
-	l->settled_count -= n;
-	memmove(l->settled, l->settled + n, l->settled_count * sizeof(l->settled[0]));
+	pthread_mutex_lock(&m->accounts->lock);
+	size_t n = t->settled_count;
+	assert(n <= SETTLED_MAX);
+	for (size_t i = 0; i < n; i++)
+		txn_delete(txn, t->settled[i]);
+	pthread_mutex_unlock(&m->accounts->lock);
+	return n;
+}
+
+/* Removes the first n settled notes: they were deleted. Others may have been added while that transaction ran. */
+static void settled_drop(struct meta *m, struct account_turn *t, size_t n)
+{
+	pthread_mutex_lock(&m->accounts->lock);
+	assert(n <= t->settled_count);
+	t->settled_count -= n;
+	memmove(t->settled, t->settled + n, t->settled_count * sizeof(t->settled[0]));
+	pthread_mutex_unlock(&m->accounts->lock);
 }
 
 enum change { CHARGE, CHARGE_ANYWAY, UNCHARGE, REFUND };
@@ -146,9 +186,10 @@ static int account_apply(enum change what, rec_account *q, const rec_counted *no
 
 /* Makes one attempt to change the account. -ESTALE: the account has changed since it was read. */
 static int account_change_once(struct meta *m, uint32_t tenant, enum change what,
-			       struct schema_key note_key, uint64_t bytes, struct account_lock *l)
+			       struct schema_key note_key, uint64_t bytes,
+			       struct account_turn *turn)
 {
-	assert(l == NULL || rt_mutex_held(&l->mutex));
+	assert(turn == NULL || rt_budget_used(&turn->turn) == 1);
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
 	struct schema_key keys[2] = {key_tenant(KEY_ACCOUNT, tenant), note_key};
@@ -180,28 +221,25 @@ static int account_change_once(struct meta *m, uint32_t tenant, enum change what
 		txn_delete(&t, keys[1]);
 	else
 		txn_put(&t, keys[1], &fresh.base);
-	size_t settled = l != NULL ? l->settled_count : 0;
-	assert(settled <= SETTLED_MAX);
-	for (size_t i = 0; i < settled; i++)
-		txn_delete(&t, l->settled[i]);
+	size_t settled = turn != NULL ? settled_delete(m, turn, &t) : 0;
 	rc = txn_run(m, &t, part_account(m, tenant), NULL);
 	if (rc == 0 && settled > 0)
-		settled_drop(l, settled);
+		settled_drop(m, turn, settled);
 	return rc;
 }
 
 static int account_change(struct meta *m, uint32_t tenant, enum change what,
 			  struct schema_key note_key, uint64_t bytes)
 {
-	struct account_lock *l;
-	int rc = account_lock(m, tenant, &l);
+	struct account_turn *turn;
+	int rc = account_begin(m, tenant, &turn);
 	for (unsigned try = 0; rc == 0; try++) {
-		rc = account_change_once(m, tenant, what, note_key, bytes, l);
+		rc = account_change_once(m, tenant, what, note_key, bytes, turn);
 		if (rc != -ESTALE)
 			break;
 		rc = meta_back_off(m, try);
 	}
-	account_unlock(l);
+	account_end(turn);
 	return rc;
 }
 

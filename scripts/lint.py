@@ -36,6 +36,7 @@ ARROWS = {
     "meta": ["meta_api", "sched", "ops", "kv", "cluster", "rpc", "rt", "base"],
     "meta_client": ["meta_api", "cluster", "rpc", "rt", "base"],
     "placement": ["base"],
+    "prep": ["base"],
     "cache": ["base"],
     "analysis": ["placement", "code", "base"],
     "client": ["meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],

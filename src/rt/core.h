@@ -68,12 +68,15 @@ struct rt_fiber {
 	void *abort_ctx;
 	enum park_mode park_mode;
 	int64_t result;
-	int reason; /* why the wait ended early: -ECANCELED or -ETIME; 0 until abort was called */
+	/* why the wait ended early: -ECANCELED, -ETIME or -EINTR; 0 until abort was called */
+	int reason;
 	unsigned shield;
 	bool parked;
 	bool cancelled;
 	bool finished;
 	bool detached;
+	bool receiving;   /* in a receive that rt_recv_interrupt may end */
+	bool interrupted; /* the receive was interrupted */
 	struct rt_fiber *joiner;
 
 	void *fake_stack; /* AddressSanitizer's record of this stack */
@@ -184,6 +187,8 @@ struct rt_net_ops {
 	int64_t (*recv)(
 		struct rt_sock *s, void *buf, size_t len,
 		size_t min); /* may return fewer than min bytes; 0 at the end of the stream */
+	/* Receives into all pieces as recv does; NULL: recv is called for one piece after the other. */
+	int64_t (*recvv)(struct rt_sock *s, const struct iovec *iov, int n);
 	int64_t (*sendv)(struct rt_sock *s, const struct iovec *iov, int n); /* may be short */
 	void (*shutdown)(struct rt_sock *s);
 	void (*sock_close)(struct rt_sock *s);
@@ -245,6 +250,8 @@ int64_t fiber_park(enum park_mode mode, void (*abort)(struct rt_fiber *f), void 
 int64_t fiber_park_until(uint64_t local_ns, enum park_mode mode, void (*abort)(struct rt_fiber *f),
 			 void *abort_ctx);
 void fiber_wake(struct rt_fiber *f, int64_t result);
+/* Ends the fiber's wait, if it can be ended, with -ECANCELED, -ETIME or -EINTR. */
+void fiber_abort(struct rt_fiber *f, int reason);
 /* Frees a fiber that has ended and was joined, or is detached. */
 void fiber_release(struct rt_fiber *f);
 /* An abort function for fibers in a list by wait_link: removes the fiber and wakes it. */

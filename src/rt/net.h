@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+struct rt_fiber;
 struct rt_listener;
 struct rt_sock;
 
@@ -41,6 +42,14 @@ int rt_connect(struct rt_sock **out, const char *addr);
  * possibly 0, only if the peer has ended the stream.
  */
 int64_t rt_sock_recv(struct rt_sock *s, void *buf, size_t len, size_t min);
+/* Receives into the n pieces of iov in order, until all are full. Returns as rt_sock_recv does. */
+int64_t rt_sock_recvv(struct rt_sock *s, const struct iovec *iov, int n);
+
+/*
+ * Interrupts the fiber's wait in rt_sock_recv or rt_sock_recvv, which then returns the bytes that were received
+ * already. The socket stays usable. Does nothing if the fiber is in neither. The fiber is one of this loop.
+ */
+void rt_recv_interrupt(struct rt_fiber *f);
 
 /*
  * Waits until the transport has taken all bytes. The list may have any number of elements and is

@@ -345,11 +345,11 @@ void loop_resume(struct rt_loop *l)
 		make_ready(list_entry(node, struct rt_fiber, run_link));
 }
 
-static void fiber_abort(struct rt_fiber *f, int reason)
+void fiber_abort(struct rt_fiber *f, int reason)
 {
 	if (!f->parked || f->abort == NULL || f->reason != 0)
 		return;
-	assert(reason == -ECANCELED || reason == -ETIME);
+	assert(reason == -ECANCELED || reason == -ETIME || reason == -EINTR);
 	f->reason = reason;
 	f->abort(f);
 }

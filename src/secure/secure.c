@@ -22,6 +22,11 @@ int64_t secure_recv(struct secure_link *l, void *buf, size_t len, size_t min)
 	return rt_sock_recv(l->sock, buf, len, min);
 }
 
+int64_t secure_recvv(struct secure_link *l, const struct iovec *iov, int n)
+{
+	return rt_sock_recvv(l->sock, iov, n);
+}
+
 int secure_sendv(struct secure_link *l, const struct iovec *iov, int n)
 {
 	return rt_sock_sendv(l->sock, iov, n);

@@ -52,8 +52,10 @@ struct secure_link {
 
 /* Closes the socket. No fiber may be waiting on the link. */
 void secure_close(struct secure_link *l);
-/* Like rt_sock_recv and rt_sock_sendv. One fiber may receive and one may send at a time. */
+/* Like rt_sock_recv, rt_sock_recvv and rt_sock_sendv. One fiber may receive and one may send at a time.
+ * rt_recv_interrupt ends a receive; the link stays usable. */
 int64_t secure_recv(struct secure_link *l, void *buf, size_t len, size_t min);
+int64_t secure_recvv(struct secure_link *l, const struct iovec *iov, int n);
 int secure_sendv(struct secure_link *l, const struct iovec *iov, int n);
 
 /*

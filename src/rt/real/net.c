@@ -191,6 +191,14 @@ static int64_t real_recv(struct rt_sock *s, void *buf, size_t len, size_t min)
 	return ring_wait(self(), sqe, PARK_INTERRUPTIBLE);
 }
 
+static int64_t real_recvv(struct rt_sock *s, const struct iovec *iov, int n)
+{
+	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n};
+	struct io_uring_sqe *sqe = ring_sqe(self());
+	io_uring_prep_recvmsg(sqe, sock_fd(s), &msg, MSG_WAITALL);
+	return ring_wait(self(), sqe, PARK_INTERRUPTIBLE);
+}
+
 static int64_t real_sendv(struct rt_sock *s, const struct iovec *iov, int n)
 {
 	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)n};
@@ -339,6 +347,7 @@ const struct rt_net_ops real_net_ops = {
 	.listener_close = real_listener_close,
 	.connect = real_connect,
 	.recv = real_recv,
+	.recvv = real_recvv,
 	.sendv = real_sendv,
 	.shutdown = real_shutdown,
 	.sock_close = real_sock_close,

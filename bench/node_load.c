@@ -60,8 +60,7 @@ static int do_get(struct part_run *p, struct node_call *c, struct buf *into)
 	struct chunk_id id = {.block = part->first_block + rng_below(&p->rng, part->blocks)};
 	struct slice got;
 	int rc = node_get_one(c, part->disk, id, rng_below(&p->rng, places) * part->bytes,
-			      part->bytes, into, &got);
-	buf_unref(got.buf);
+			      part->bytes, into->data, &got);
 	return rc;
 }
 

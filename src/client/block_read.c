@@ -24,6 +24,7 @@ struct reading {
 	struct call *call;
 	const struct block_at *b;
 	const struct codec *codec;
+	const struct sink *sink;
 	uint64_t off, len;
 	uint64_t chunk_len;
 	uint8_t *failures;      /* transient failures of each chunk, up to TRANSIENT_MAX */
@@ -62,6 +63,58 @@ static void failure_note(struct reading *r, const struct stripe_fetch *f, uint64
 	}
 }
 
+/* Returns the offset in the sink of byte `off` of a chunk, or UINT64_MAX if no byte of [off, off + len) of that chunk
+ * belongs there or only a part of them does. */
+static uint64_t fetch_offset(const struct reading *r, const struct stripe_fetch *f)
+{
+	const struct shape *shape = &r->b->shape;
+	uint64_t base = 0;
+	if (!shape->copies) {
+		int i = 0;
+		while (i < shape->k && encoding_data_chunk(&shape->net, i) != f->chunk)
+			i++;
+		if (i == shape->k)
+			return UINT64_MAX; /* a parity */
+		base = (uint64_t)i * r->chunk_len;
+	}
+	uint64_t at = base + f->off;
+	bool inside = at >= r->off && at + f->len <= r->off + r->len;
+	return inside ? at - r->off : UINT64_MAX;
+}
+
+/* Returns the user's memory for the fetch, or NULL if the bytes have no place of their own there: they belong to a
+ * parity or go beyond the range, the memory is in several pieces, or another fetch has the place. */
+static uint8_t *fetch_place(const struct reading *r, const struct stripe_fetch *f)
+{
+	uint64_t at = fetch_offset(r, f);
+	if (at == UINT64_MAX)
+		return NULL;
+	size_t run;
+	uint8_t *place = sink_peek(r->sink, at, &run);
+	if (place == NULL || run < f->len)
+		return NULL;
+	for (const struct stripe_fetch *g = r->stripe.fetches; g != NULL; g = g->next) {
+		bool uses = g != f && g->place != NULL && !(g->done && g->rc < 0);
+		if (uses && g->place < place + f->len && place < g->place + g->len)
+			return NULL;
+	}
+	return place;
+}
+
+/* Takes the bytes of a fetch that has ended well. */
+static int fetch_take(struct reading *r, struct stripe_fetch *f, struct slice *got)
+{
+	struct fabric *fab = r->call->fabric;
+	if (f->place != NULL) {
+		fab->shared->stats.placed_bytes += f->len;
+		f->got = (struct stripe_bytes){.data = f->place, .len = f->len, .crc = got->crc};
+	} else {
+		f->got = chunk_bytes_take(got);
+		fabric_tamper(fab, TAMPER_RECEIVED, f->got.data, f->len);
+	}
+	return 0;
+}
+
 static int reading_fetch(struct stripe *s, struct stripe_fetch *f)
 {
 	struct reading *r = reading_of(s);
@@ -74,16 +127,14 @@ static int reading_fetch(struct stripe *s, struct stripe_fetch *f)
 		struct chunk_id id = {r->b->chunk_block, (uint32_t)f->chunk};
 		u.node.timeout_ns = fab->opts.chunk_timeout_ns;
 		fab->shared->stats.chunk_reads++;
-		rc = node_get_one(&u.node, disk, id, f->off, f->len, NULL, &got);
-		if (rc == 0 && (got.buf == NULL || got.len != f->len))
+		f->place = fetch_place(r, f);
+		rc = node_get_one(&u.node, disk, id, f->off, f->len, f->place, &got);
+		if (rc == 0 && got.len != f->len)
 			rc = -EPROTO;
 		disk_end(r->call, &u, rc, rc == 0 ? f->len : 0);
 	}
-	if (rc == 0) {
-		f->got = chunk_bytes_take(&got);
-		fabric_tamper(fab, TAMPER_RECEIVED, f->got.data, f->len);
-		return 0;
-	}
+	if (rc == 0)
+		return fetch_take(r, f, &got);
 	buf_unref(got.buf);
 	if (rc != -ECANCELED)
 		failure_note(r, f, disk, rc);
@@ -252,11 +303,12 @@ static const struct stripe_ops reading_ops = {
 /* --- handing out ------------------------------------------------------------------------------ */
 
 /* Copies len bytes to the user's memory and returns the checksum of the copy. */
-static uint32_t copy_out(const struct reading *r, const struct sink *sink, const uint8_t *bytes,
-			 uint64_t to, uint64_t len)
+static uint32_t copy_out(const struct reading *r, const uint8_t *bytes, uint64_t to, uint64_t len)
 {
 	assert(len > 0 && to + len <= r->len);
+	const struct sink *sink = r->sink;
 	uint32_t crc = 0;
+	r->call->fabric->shared->stats.copied_bytes += len;
 	for (uint64_t at = 0; at < len; at += COPY_BYTES) {
 		uint64_t n = min_u64(COPY_BYTES, len - at);
 		sink_write(sink, to + at, bytes + at, n);
@@ -268,8 +320,16 @@ static uint32_t copy_out(const struct reading *r, const struct sink *sink, const
 	return crc;
 }
 
-/* Copies the range to the sink, chunk by chunk, and compares each copy with its checksum. */
-static int hand_out(const struct reading *r, const struct sink *sink, uint32_t *crc)
+/* Returns whether the part was received at its place in the user's memory, where its checksum was taken. */
+static bool part_in_place(const struct reading *r, const struct stripe_part *part, uint64_t to)
+{
+	size_t run;
+	return part->before == 0 && part->after == 0 && sink_peek(r->sink, to, &run) == part->data;
+}
+
+/* Brings the range to the sink, chunk by chunk: copies what is not there already, and compares each copy with its
+ * checksum. */
+static int hand_out(const struct reading *r, uint32_t *crc)
 {
 	const struct shape *shape = &r->b->shape;
 	uint64_t end = r->off + r->len;
@@ -285,10 +345,13 @@ static int hand_out(const struct reading *r, const struct sink *sink, uint32_t *
 		struct stripe_part part;
 		if (!stripe_part_find(&r->stripe, chunk, at, n, &part))
 			return -EBADMSG;
-		uint32_t copied = copy_out(r, sink, part.data, pos - r->off, n);
-		if (!stripe_part_verify(&part, copied))
-			return -EBADMSG;
-		*crc = crc32c_combine(*crc, copied, n);
+		uint32_t own = part.run_crc;
+		if (!part_in_place(r, &part, pos - r->off)) {
+			own = copy_out(r, part.data, pos - r->off, n);
+			if (!stripe_part_verify(&part, own))
+				return -EBADMSG;
+		}
+		*crc = crc32c_combine(*crc, own, n);
 	}
 	return 0;
 }
@@ -354,12 +417,18 @@ static int reading_gather(struct reading *r)
 int block_range_read(struct call *c, const struct block_at *b, struct block_range_get *get)
 {
 	assert(get->sink != NULL && b->disks != NULL);
-	struct reading r = {
-		.call = c, .b = b, .off = get->off, .len = get->len, .findings = &get->findings};
+	struct reading r = {.call = c,
+			    .b = b,
+			    .sink = get->sink,
+			    .off = get->off,
+			    .len = get->len,
+			    .findings = &get->findings};
 	get->findings = (struct block_findings){0};
 	int rc = reading_init(&r, get->avoid);
 	if (rc == 0)
 		rc = reading_gather(&r);
+	/* The place of a fetch that lost against a hedge gets computed bytes or those of another replica. */
+	stripe_halt(&r.stripe);
 	if (rc == 0) {
 		if (stripe_computes(&r.stripe, r.stripe.plan))
 			c->fabric->shared->stats.rebuilt_reads++;
@@ -367,7 +436,7 @@ int block_range_read(struct call *c, const struct block_at *b, struct block_rang
 			budget_earn(&c->fabric->shared->budget);
 		rc = stripe_compute(&r.stripe);
 		if (rc == 0)
-			rc = hand_out(&r, get->sink, &get->crc);
+			rc = hand_out(&r, &get->crc);
 		if (rc == -EBADMSG)
 			call_fail(c, rc,
 				  "bytes changed in this machine's memory during the read; test "

@@ -348,22 +348,6 @@ static void part_read_single(struct work *w, struct part *p)
 	part_end(w, p, rc, c.error);
 }
 
-/* Copies the part's bytes from the reply of its job to the user's memory. Returns false if the
- * copy does not have the checksum. */
-static bool part_take(struct fabric *f, struct part *p, const uint8_t *bytes, uint32_t crc)
-{
-	struct block_range *r = p->range;
-	size_t run;
-	sink_write(&r->sink, 0, bytes, r->len);
-	void *copied = sink_peek(&r->sink, 0, &run);
-	fabric_tamper(f, TAMPER_HANDED_OUT, copied, min_u64(run, r->len));
-	if (sink_crc(&r->sink, 0, r->len) != crc)
-		return false;
-	r->crc = crc;
-	budget_earn(&f->shared->budget);
-	return true;
-}
-
 /* --- runs ------------------------------------------------------------------------------------- */
 
 /* Parts of a chunk that are read at once, with the bytes between them. */
@@ -479,56 +463,91 @@ static void runs_read(struct work *w, struct part *parts, size_t n)
 
 /* --- jobs ------------------------------------------------------------------------------------- */
 
-/* The work of a job on the loop that fetches it. */
+/* The work of a job on the loop that fetches it. The bytes are received into the user's memory. */
 struct job_work {
 	struct part *parts;
 	size_t count;
 	uint64_t bytes;
 	struct node_range *ranges; /* count entries; rc 0 after the work: the part has its bytes */
+	struct rpc_place *places;  /* memory of the parts, in their order */
+	size_t place_count;
 };
 
-static int job_get(struct call *c, const struct job_work *j, struct slice *got)
+static void job_work_fini(struct job_work *j)
+{
+	free(j->ranges);
+	free(j->places);
+}
+
+/* Lists what a job reads, and the memory for it. */
+static int job_work_init(struct job_work *j, struct part *parts, size_t count)
+{
+	assert(count > 0 && count <= JOB_PARTS);
+	*j = (struct job_work){.parts = parts, .count = count};
+	size_t places = 0;
+	for (size_t i = 0; i < count; i++) {
+		j->bytes += parts[i].range->len;
+		places += (size_t)sink_iov(&parts[i].range->sink, 0, parts[i].range->len, NULL);
+	}
+	j->ranges = calloc(count, sizeof(*j->ranges));
+	j->places = calloc(places, sizeof(*j->places));
+	AUTO_FREE struct iovec *iov = calloc(places, sizeof(*iov));
+	if (j->ranges == NULL || j->places == NULL || iov == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		const struct block_range *r = parts[i].range;
+		j->ranges[i] = (struct node_range){
+			.id = parts[i].chunk, .off = parts[i].chunk_off, .len = r->len};
+		int n = sink_iov(&r->sink, 0, r->len, iov);
+		for (int k = 0; k < n; k++)
+			j->places[j->place_count++] =
+				(struct rpc_place){.at = iov[k].iov_base, .len = iov[k].iov_len};
+	}
+	assert(j->place_count == places);
+	return 0;
+}
+
+static int job_get(struct call *c, const struct job_work *j)
 {
 	assert(j->count > 0 && j->parts[0].disk != 0);
-	for (size_t i = 0; i < j->count; i++)
-		j->ranges[i] = (struct node_range){.id = j->parts[i].chunk,
-						   .off = j->parts[i].chunk_off,
-						   .len = j->parts[i].range->len};
+	struct fabric_stats *st = &c->fabric->shared->stats;
+	struct rpc_places into = {.list = j->places, .count = j->place_count};
+	struct slice got;
 	struct disk_use u;
 	uint64_t disk = j->parts[0].disk;
 	int rc = disk_begin(c, disk, &u);
 	if (rc < 0)
 		return rc;
 	u.node.timeout_ns = JOB_TIMEOUT_NS;
-	c->fabric->shared->stats.chunk_reads += j->count;
-	rc = node_get(&u.node, disk, j->ranges, j->count, NULL, got);
+	st->chunk_reads += j->count;
+	rc = node_get(&u.node, disk, j->ranges, j->count, &into, &got);
 	disk_end(c, &u, rc, j->bytes);
-	if (rc == 0 && got->buf != NULL)
-		fabric_tamper(c->fabric, TAMPER_RECEIVED, got->buf->data + got->offset, j->bytes);
+	if (rc == 0)
+		st->placed_bytes += got.len;
 	return rc;
 }
 
-/* Fetches the parts of a job and copies them to the user's memory. */
+/* Fetches the parts of a job, and compares the checksum of each, taken in the user's memory, with the stored one. */
 static void job_work(struct call *c, void *arg)
 {
 	struct job_work *j = arg;
 	struct fabric *f = c->fabric;
-	struct slice got = {0};
 	int entered = gate_enter(&f->shared->reads, j->bytes);
-	int rc = entered < 0 ? entered : job_get(c, j, &got);
-	if (rc == 0 && got.buf == NULL)
-		rc = -ENODATA; /* of all parts */
-	uint64_t at = 0;
+	int rc = entered < 0 ? entered : job_get(c, j);
+	const struct rpc_place *place = j->places;
 	for (size_t i = 0; i < j->count; i++) {
 		struct node_range *r = &j->ranges[i];
+		uint32_t crc = 0;
+		for (uint64_t len = 0; len < r->len; len += place->len, place++)
+			crc = len == 0 ? place->crc : crc32c_combine(crc, place->crc, place->len);
 		if (rc < 0)
 			r->rc = rc;
-		else if (r->rc == 0 &&
-			 !part_take(f, &j->parts[i], got.buf->data + got.offset + at, r->crc))
+		else if (r->rc == 0 && crc != r->crc)
 			r->rc = -EBADMSG;
-		at += j->parts[i].range->len;
+		if (r->rc == 0)
+			budget_earn(&f->shared->budget);
 	}
-	buf_unref(got.buf);
+	assert(place == j->places + j->place_count);
 	if (entered == 0)
 		gate_leave(&f->shared->reads, j->bytes);
 }
@@ -540,17 +559,14 @@ static void job_one(struct work *w, size_t number)
 	const struct job *j = &m->jobs[number];
 	struct part *parts = m->parts + j->first;
 	struct call c = *w->read->call;
-	struct job_work work = {.parts = parts, .count = j->count};
-	for (size_t i = 0; i < j->count; i++)
-		work.bytes += parts[i].range->len;
-	assert(j->count > 0 && j->count <= JOB_PARTS && work.bytes <= JOB_BYTES);
-	AUTO_FREE struct node_range *ranges = calloc(j->count, sizeof(*ranges));
-	work.ranges = ranges;
-	bool asked = parts[0].disk != 0 && ranges != NULL &&
+	struct job_work work;
+	bool asked = job_work_init(&work, parts, j->count) == 0 && parts[0].disk != 0 &&
 		     fabric_run(&c, work.bytes, job_work, &work) == 0;
+	assert(work.bytes <= JOB_BYTES);
 	size_t bad = 0;
 	for (size_t i = 0; i < j->count; i++) {
-		if (asked && ranges[i].rc == 0) {
+		if (asked && work.ranges[i].rc == 0) {
+			parts[i].range->crc = work.ranges[i].crc;
 			part_end(w, &parts[i], 0, "");
 		} else if (bad++ < i) {
 			/* the slot is free: the result of its part was reported */
@@ -558,6 +574,7 @@ static void job_one(struct work *w, size_t number)
 			parts[i].range = NULL;
 		}
 	}
+	job_work_fini(&work);
 	runs_read(w, parts, bad);
 }
 

@@ -18,7 +18,7 @@ int node_ask(struct node_call *c, const struct node_ask *a, struct rpc_reply *re
 		.type = a->type,
 		.request = a->request,
 		.payload = a->payload,
-		.reply_buf = a->into,
+		.into = a->into,
 		.timeout_ns = c->timeout_ns,
 		.retry = c->retry && a->repeatable,
 	};
@@ -314,7 +314,7 @@ static int take_ranges(struct node_call *c, const Terrane__Node__GetResponse *m,
 }
 
 int node_get(struct node_call *c, uint64_t disk, struct node_range *ranges, size_t n,
-	     struct buf *into, struct slice *out)
+	     const struct rpc_places *into, struct slice *out)
 {
 	*out = (struct slice){0};
 	__attribute__((cleanup(ranges_fini))) struct ranges r;
@@ -322,7 +322,6 @@ int node_get(struct node_call *c, uint64_t disk, struct node_range *ranges, size
 	if (rc < 0)
 		return rc;
 	Terrane__Node__GetRequest q = TERRANE__NODE__GET_REQUEST__INIT;
-	assert(into == NULL || into->cap >= r.bytes);
 	q.disk = disk;
 	q.ranges = r.list;
 	q.n_ranges = n;
@@ -343,10 +342,12 @@ int node_get(struct node_call *c, uint64_t disk, struct node_range *ranges, size
 }
 
 int node_get_one(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t off, uint64_t len,
-		 struct buf *into, struct slice *out)
+		 uint8_t *into, struct slice *out)
 {
 	struct node_range range = {.id = id, .off = off, .len = len};
-	int rc = node_get(c, disk, &range, 1, into, out);
+	struct rpc_place place = {.at = into, .len = len};
+	struct rpc_places places = {.list = &place, .count = 1};
+	int rc = node_get(c, disk, &range, 1, into != NULL ? &places : NULL, out);
 	return take_one(c, rc, range.rc);
 }
 

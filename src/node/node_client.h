@@ -72,17 +72,16 @@ struct node_range {
 /*
  * Reads n ranges of chunks of one disk: at most NODE_RANGES_MAX, with at most NODE_BYTES_MAX in
  * total. *out holds the ranges one after the other and the CRC of all of them; the caller owns the
- * reference. The bytes of a failed range are zeros. If all ranges failed out->buf is NULL and the
- * call still returns 0. `into` (may be NULL) is the memory for the ranges and at least as long.
- * After an error of the call the receive may still write to `into`, so the caller must release it
- * and not use it again.
+ * reference. The bytes of a failed range are zeros. If all ranges failed out->len is 0 and the
+ * call still returns 0. `into` is memory for exactly these bytes (struct rpc_call), then out->buf is NULL;
+ * into NULL: the bytes are in a buffer.
  */
 int node_get(struct node_call *c, uint64_t disk, struct node_range *ranges, size_t n,
-	     struct buf *into, struct slice *out);
+	     const struct rpc_places *into, struct slice *out);
 
-/* Reads one range of a chunk and returns the error of the range. */
+/* Reads one range of a chunk and returns the error of the range. into: memory for len bytes, or NULL. */
 int node_get_one(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t off, uint64_t len,
-		 struct buf *into, struct slice *out);
+		 uint8_t *into, struct slice *out);
 
 /* Seals a chunk at len bytes. *after is the state of the sealed chunk; after may be NULL. */
 int node_seal(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t epoch, uint64_t len,

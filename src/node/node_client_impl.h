@@ -9,7 +9,7 @@ struct node_ask {
 	const struct rpc_type *type;
 	const ProtobufCMessage *request;
 	struct slice payload;
-	struct buf *into;
+	const struct rpc_places *into;
 	bool repeatable;
 };
 

@@ -132,6 +132,17 @@ static int conn_add_call(struct client_conn *c, struct client_call *call)
 	return rc;
 }
 
+/* Ends the receive into the memory of a call. Waits for the reader, which is interrupted. */
+static void conn_leave_places(struct client_conn *c, const struct client_call *call)
+{
+	in_leave(&c->in, c->channel->fiber);
+	rt_shield_enter();
+	while (c->placing == call)
+		if (rt_cond_wait(&c->placed) < 0)
+			break; /* the process has crashed; the reader does not use the memory again */
+	rt_shield_leave();
+}
+
 /*
  * Removes a call that ends without a response. If the request was sent, sends the server a cancel.
  */
@@ -142,6 +153,8 @@ static void conn_forget_call(struct client_conn *c, struct client_call *call, in
 	list_remove(&call->link);
 	if (c->receiving == call)
 		c->receiving = NULL;
+	if (c->placing == call)
+		conn_leave_places(c, call);
 	rt_cond_signal(&c->slot);
 	if (!call->executed)
 		return;

@@ -81,6 +81,18 @@ const struct rpc_counters *rpc_channel_counters(const struct rpc_channel *ch);
 /* Returns the largest number of bytes that were queued for sending at once, with payloads. */
 size_t rpc_channel_out_peak(const struct rpc_channel *ch);
 
+/* A piece of memory for a payload. */
+struct rpc_place {
+	uint8_t *at;
+	size_t len;
+	uint32_t crc; /* CRC of the received bytes, taken in this memory; set by rpc_call */
+};
+
+struct rpc_places {
+	struct rpc_place *list;
+	size_t count;
+};
+
 struct rpc_call {
 	const struct rpc_type *type;
 	const ProtobufCMessage *request;
@@ -88,10 +100,11 @@ struct rpc_call {
 	 * may still send it */
 	struct slice payload;
 	/*
-	 * buffer for the payload of the response; NULL: a buffer from the pool. After an error the
-	 * reader may still write to the buffer, so the caller must release it and not use it again
+	 * memory of the caller that receives the payload of the response, in order; NULL: a buffer from
+	 * the pool. The response has a payload of that length, or none. When rpc_call returns, nothing
+	 * writes to the memory any more; after an error its contents are undefined.
 	 */
-	struct buf *reply_buf;
+	const struct rpc_places *into;
 	uint64_t timeout_ns; /* 0: only the fiber's deadline applies */
 	bool retry;
 };
@@ -99,7 +112,8 @@ struct rpc_call {
 struct rpc_reply {
 	/* response message of the request's type; NULL after an error */
 	const void *message;
-	/* payload of the response, owned by the reply; buf NULL: none */
+	/* payload of the response, owned by the reply; buf NULL: none, or it is in call.into; then len and
+	 * crc are set */
 	struct slice payload;
 	const char *error; /* text of the error; "" after success; never NULL */
 	uint32_t retry_ms; /* after an error: pause that the service advises; 0: none */

@@ -78,6 +78,17 @@ static const char *error_text(struct arena *a, const uint8_t *body, size_t len, 
 	return err_text(rc);
 }
 
+/* Returns whether the memory of the call, if it has any, is for a payload of this length. */
+static bool payload_fits(const struct rpc_call *args, size_t len)
+{
+	size_t room = 0;
+	if (args->into == NULL || len == 0)
+		return true;
+	for (size_t i = 0; i < args->into->count; i++)
+		room += args->into->list[i].len;
+	return len == room;
+}
+
 /* Unpacks the body of a response for its call. Ends the call unless a payload follows. */
 static void call_take_body(struct client_conn *c, struct client_call *call,
 			   const struct frame_header *h, const uint8_t *body)
@@ -100,7 +111,7 @@ static void call_take_body(struct client_conn *c, struct client_call *call,
 		return;
 	}
 	if (h->body_len > t->response_max || h->payload_len > t->response_payload_max ||
-	    (call->args->reply_buf != NULL && h->payload_len > call->args->reply_buf->cap)) {
+	    !payload_fits(call->args, h->payload_len)) {
 		n->too_large++;
 		call_bad_response(c, call, -EMSGSIZE);
 		return;
@@ -117,38 +128,64 @@ static void call_take_body(struct client_conn *c, struct client_call *call,
 		call_finish(c, call, 0);
 }
 
+/* Ends the call c->receiving with its payload. The call may have ended while the payload arrived. */
+static void call_take_payload(struct client_conn *c, const struct frame_header *h, struct buf *b,
+			      uint32_t crc)
+{
+	struct client_call *call = c->receiving;
+	struct rpc_counters *n = &c->channel->counters;
+	if (call == NULL) {
+		n->late++;
+	} else if (crc != h->payload_crc) {
+		n->bad_payload_crc++;
+		call_bad_response(c, call, -EBADMSG);
+	} else {
+		call->reply->payload = (struct slice){
+			.buf = b != NULL ? buf_ref(b) : NULL, .len = h->payload_len, .crc = crc};
+		call_finish(c, call, 0);
+	}
+}
+
+/* Reads the payload into the memory of the call. If the call ends early the rest of the payload is dropped. */
+static int conn_read_places(struct client_conn *c, const struct frame_header *h)
+{
+	assert(c->receiving != NULL && c->placing == NULL);
+	const struct rpc_call *args = c->receiving->args;
+	uint32_t crc = 0;
+	c->placing = c->receiving;
+	int rc = in_places(&c->in, args->into, &crc);
+	c->placing = NULL;
+	rt_cond_broadcast(&c->placed);
+	if (rc == -EINTR) {
+		c->channel->counters.late++;
+		return in_skip(&c->in, h->payload_len - c->in.read_bytes);
+	}
+	if (rc == 0) {
+		c->channel->counters.placed_bytes += h->payload_len;
+		call_take_payload(c, h, NULL, crc);
+	}
+	return rc;
+}
+
 /* Reads the payload for c->receiving. The call may end during each wait of this function, and then
  * c->receiving is NULL. */
 static int conn_read_payload(struct client_conn *c, const struct frame_header *h)
 {
-	struct rpc_channel *ch = c->channel;
 	if (h->payload_len == 0)
 		return 0;
 	if (c->receiving == NULL)
 		return in_skip(&c->in, h->payload_len);
+	if (c->receiving->args->into != NULL)
+		return conn_read_places(c, h);
 	AUTO_BUF struct buf *b = NULL;
-	int rc = 0;
-	if (c->receiving->args->reply_buf != NULL)
-		b = buf_ref(c->receiving->args->reply_buf);
-	else
-		rc = rt_pool_get(ch->opts.pool, h->payload_len, &b);
 	uint32_t crc = 0;
+	int rc = rt_pool_get(c->channel->opts.pool, h->payload_len, &b);
 	if (rc == 0)
 		rc = in_read(&c->in, b->data, h->payload_len, &crc);
 	if (rc < 0)
 		return rc;
-	struct client_call *call = c->receiving;
-	if (call == NULL) {
-		ch->counters.late++;
-	} else if (crc != h->payload_crc) {
-		ch->counters.bad_payload_crc++;
-		call_bad_response(c, call, -EBADMSG);
-	} else {
-		b->len = h->payload_len;
-		call->reply->payload =
-			(struct slice){.buf = buf_ref(b), .len = h->payload_len, .crc = crc};
-		call_finish(c, call, 0);
-	}
+	b->len = h->payload_len;
+	call_take_payload(c, h, b, crc);
 	return 0;
 }
 
@@ -315,6 +352,7 @@ static int conn_start_take(struct rpc_channel *ch, struct secure_link link,
 	map_init(&c->calls, ch->opts.calls_max);
 	list_init(&c->pending);
 	rt_cond_init(&c->slot);
+	rt_cond_init(&c->placed);
 	int rc = in_init(&c->in, &c->wire, ch->opts.stall_ns);
 	if (rc == 0)
 		rc = out_init(&c->out, &c->wire, ch->opts.pool, ch->opts.stall_ns);

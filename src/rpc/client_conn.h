@@ -40,6 +40,9 @@ struct client_conn {
 	struct rt_cond slot; /* signalled when a call leaves `calls` */
 	/* call whose response is being read; NULL: none, or it has ended */
 	struct client_call *receiving;
+	/* call whose memory the reader receives the payload into; NULL: none */
+	const struct client_call *placing;
+	struct rt_cond placed; /* signalled when `placing` has become NULL */
 	/* time since which the client waits for a response, restarted by each response; 0: no call
 	 * waits for a response */
 	uint64_t asked_ns;

@@ -17,6 +17,7 @@ struct strbuf;
 	X(failures, "requests that ended with an error")                              \
 	X(cancels, "requests that the client cancelled")                              \
 	X(late, "responses that came after their call had ended")                     \
+	X(placed_bytes, "bytes of payloads received into the memory of callers")      \
 	X(retries, "requests sent again after the connection was lost")               \
 	X(bad_magic, "headers with a wrong magic")                                    \
 	X(bad_version, "headers of another version")                                  \

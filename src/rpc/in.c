@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/crc.h"
+#include "rpc/client.h"
 #include "rpc/stream.h"
+#include "rt/net.h"
 #include "rt/rt.h"
 #include "secure/secure.h"
 
@@ -141,6 +143,117 @@ int in_read(struct rpc_in *in, uint8_t *dst, size_t len, uint32_t *crc)
 	}
 	*crc = sum;
 	return 0;
+}
+
+/* --- into the memory of a caller --------------------------------------------------------------- */
+
+#define PLACES_AT_ONCE 64
+
+/* The position in a list of places; their bytes before it have arrived and are in their CRCs. */
+struct places {
+	struct rpc_place *place;
+	size_t n;
+	size_t at;    /* bytes of the first place that have arrived */
+	uint32_t crc; /* CRC of the places that are complete */
+};
+
+/* Steps over places that are complete. Returns false if all are. */
+static bool places_next(struct places *p)
+{
+	while (p->n > 0 && p->at == p->place->len) {
+		p->crc = crc32c_combine(p->crc, p->place->crc, p->place->len);
+		p->place++;
+		p->n--;
+		p->at = 0;
+	}
+	return p->n > 0;
+}
+
+/* Adds `len` bytes that have arrived in the places to their CRCs. */
+static void places_arrived(struct places *p, size_t len)
+{
+	while (len > 0 && places_next(p)) {
+		struct rpc_place *to = p->place;
+		size_t n = min_u64(len, to->len - p->at);
+		to->crc = crc32c(to->crc, to->at + p->at, n);
+		p->at += n;
+		len -= n;
+	}
+	assert(len == 0);
+}
+
+/* Lists up to `max` bytes of memory of the places. Returns their number. */
+static size_t places_list(const struct places *p, struct iovec *iov, int *iovs, size_t max)
+{
+	size_t bytes = 0, at = p->at;
+	*iovs = 0;
+	for (size_t i = 0; i < p->n && *iovs < PLACES_AT_ONCE && bytes < max; i++, at = 0) {
+		size_t n = min_u64(max - bytes, p->place[i].len - at);
+		if (n == 0)
+			continue;
+		iov[(*iovs)++] = (struct iovec){p->place[i].at + at, n};
+		bytes += n;
+	}
+	return bytes;
+}
+
+/* Receives `bytes` bytes to a list of memory before the time end_ns. */
+static int in_pieces(struct rpc_in *in, const struct iovec *iov, int iovs, size_t bytes,
+		     uint64_t end_ns)
+{
+	uint64_t now = rt_now_ns();
+	if (now >= end_ns)
+		return -ETIMEDOUT;
+	if (end_ns != RT_NEVER)
+		rt_deadline_set(now + min_u64(in->stall_ns, end_ns - now));
+	int64_t n = iovs == 1 ? secure_recv(in->link, iov->iov_base, bytes, bytes)
+			      : secure_recvv(in->link, iov, iovs);
+	rt_deadline_set(RT_NEVER);
+	if (n < 0)
+		return in_stalled((int)n);
+	if (n > 0)
+		in->heard_ns = rt_now_ns();
+	in->read_bytes += (size_t)n;
+	if (in->left)
+		return -EINTR;
+	in->cut = (size_t)n < bytes;
+	return in->cut ? -ECONNRESET : 0;
+}
+
+int in_places(struct rpc_in *in, const struct rpc_places *places, uint32_t *crc)
+{
+	struct places p = {.place = places->list, .n = places->count};
+	size_t len = 0;
+	in->left = false;
+	in->read_bytes = 0;
+	for (size_t i = 0; i < places->count; i++) {
+		places->list[i].crc = 0;
+		len += places->list[i].len;
+	}
+	uint64_t end_ns = in_bulk_end(in, len);
+	while (places_next(&p)) {
+		size_t ahead = in_take_ahead(in, p.place->at + p.at, p.place->len - p.at);
+		in->read_bytes += ahead;
+		places_arrived(&p, ahead);
+		if (ahead > 0)
+			continue;
+		struct iovec iov[PLACES_AT_ONCE];
+		int iovs;
+		size_t bytes = places_list(&p, iov, &iovs, IN_PIECE_BYTES);
+		int rc = in_pieces(in, iov, iovs, bytes, end_ns);
+		if (rc < 0)
+			return rc;
+		places_arrived(&p, bytes);
+	}
+	assert(in->read_bytes == len);
+	*crc = p.crc;
+	return 0;
+}
+
+void in_leave(struct rpc_in *in, struct rt_fiber *reader)
+{
+	in->left = true;
+	rt_recv_interrupt(reader);
 }
 
 int in_skip(struct rpc_in *in, size_t len)

@@ -31,6 +31,8 @@
 struct arena;
 struct buf;
 struct rpc_counters;
+struct rpc_places;
+struct rt_fiber;
 struct rt_pool;
 struct secure_link;
 
@@ -49,8 +51,10 @@ struct rpc_in {
 	size_t tail;
 	uint64_t stall_ns; /* limit for silence inside a frame; 0: none */
 	uint64_t heard_ns; /* time of the last received bytes */
-	/* bytes received by the current or last in_read, in complete pieces */
+	/* bytes received by the current or last in_read, in complete pieces, or in_places */
 	size_t read_bytes;
+	/* the memory of in_places must not be used any more; set by in_leave */
+	bool left;
 	bool cut; /* the peer ended the stream inside a frame */
 };
 
@@ -76,6 +80,13 @@ int in_await(struct rpc_in *in, size_t len);
  * and all within stall_ns + len / IN_RATE_MIN, so that a slow sender gains no time from many
  * pieces. */
 int in_read(struct rpc_in *in, uint8_t *dst, size_t len, uint32_t *crc);
+/*
+ * Reads the next bytes to the places, with their CRCs, and returns the CRC of all in *crc. Time limits are those of
+ * in_read. -EINTR: in_leave was called; the stream continues after read_bytes of the bytes.
+ */
+int in_places(struct rpc_in *in, const struct rpc_places *places, uint32_t *crc);
+/* Makes in_places, which runs in the fiber `reader`, return without using its memory again. */
+void in_leave(struct rpc_in *in, struct rt_fiber *reader);
 /* Receives and drops the next len bytes, with the time limits of in_read. */
 int in_skip(struct rpc_in *in, size_t len);
 

@@ -32,10 +32,17 @@ static void bytes_release(const struct stripe *s, struct stripe_bytes *b)
 	*b = (struct stripe_bytes){0};
 }
 
-void stripe_fini(struct stripe *s)
+void stripe_halt(struct stripe *s)
 {
 	rt_group_cancel(&s->fibers);
 	rt_group_join(&s->fibers);
+	for (const struct stripe_fetch *f = s->fetches; f != NULL; f = f->next)
+		assert(f->done);
+}
+
+void stripe_fini(struct stripe *s)
+{
+	stripe_halt(s);
 	while (s->fetches != NULL) {
 		struct stripe_fetch *f = s->fetches;
 		assert(f->done);

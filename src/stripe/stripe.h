@@ -57,6 +57,8 @@ struct stripe_fetch {
 	bool judged;             /* ops->judge was called for its failure */
 	int rc;                  /* result of the fetch: 0 or an error; valid when done */
 	struct stripe_bytes got; /* fetched bytes, valid when done and rc is 0; empty for len 0 */
+	/* set by the source: the memory of its user that the bytes are received into; NULL: none */
+	uint8_t *place;
 	struct stripe_fetch *next;
 };
 
@@ -133,6 +135,10 @@ int stripe_give(struct stripe *s, int chunk, struct stripe_bytes bytes);
 /* Plans and fetches until all ranges of one plan are fetched. Waits. Errors of the plan, judge
  * and admit slots; the error of the last fetch after too many plans. */
 int stripe_gather(struct stripe *s);
+
+/* Cancels and joins the fetches that still run, those of plans that were not used. Afterwards no fetch writes to its
+ * place. */
+void stripe_halt(struct stripe *s);
 
 /* Computes and verifies the outputs of the plan. Waits. -EBADMSG: bytes changed in memory;
  * -ENOMEM; errors of the memory slot. */

@@ -291,6 +291,21 @@ static int64_t ask_get(struct asker *a)
 	return rc;
 }
 
+static int64_t ask_get_into(struct asker *a)
+{
+	uint8_t memory[300];
+	struct node_range ranges[2] = {{.id = chunk, .len = 100},
+				       {.id = chunk, .off = 50, .len = 200}};
+	struct rpc_place list[3] = {{.at = memory, .len = 40},
+				    {.at = memory + 40, .len = 60},
+				    {.at = memory + 100, .len = 200}};
+	struct rpc_places places = {.list = list, .count = 3};
+	struct slice out = {0};
+	int rc = node_get(&a->node, 1001, ranges, 2, &places, &out);
+	assert(out.buf == NULL && (rc < 0 || out.len == 0 || out.len == sizeof(memory)));
+	return rc;
+}
+
 static int64_t ask_seal(struct asker *a)
 {
 	struct chunk_stat st;
@@ -352,11 +367,12 @@ static int64_t ask_losses(struct asker *a)
 
 /* Add new calls at the end, because seeds choose a call by its index. */
 static int64_t (*const calls[])(struct asker *) = {
-	ask_tenant, ask_tenants, ask_lookup,  ask_resolve, ask_dir,     ask_list,    ask_open,
-	ask_file,   ask_steal,   ask_create,  ask_remove,  ask_move,    ask_fence,   ask_blocks,
-	ask_owners, ask_du,      ask_epoch,   ask_step,    ask_dead,    ask_on_disk, ask_all_blocks,
-	ask_wanted, ask_notes,   ask_map,     ask_usage,   ask_get,     ask_seal,    ask_stat,
-	ask_chunks, ask_scan,    ask_reserve, ask_disks,   ask_control, ask_losses,  ask_allocate,
+	ask_tenant,  ask_tenants, ask_lookup,     ask_resolve, ask_dir,      ask_list,
+	ask_open,    ask_file,    ask_steal,      ask_create,  ask_remove,   ask_move,
+	ask_fence,   ask_blocks,  ask_owners,     ask_du,      ask_epoch,    ask_step,
+	ask_dead,    ask_on_disk, ask_all_blocks, ask_wanted,  ask_notes,    ask_map,
+	ask_usage,   ask_get,     ask_seal,       ask_stat,    ask_chunks,   ask_scan,
+	ask_reserve, ask_disks,   ask_control,    ask_losses,  ask_allocate, ask_get_into,
 };
 
 static void process_main(void *arg)

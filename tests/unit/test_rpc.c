@@ -37,27 +37,6 @@ static void body_context_and_payload_arrive(struct fixture *f)
 	CHECK(strcmp(f->service.tenant, "physics") == 0 && f->service.job_id == 9);
 }
 
-static void payload_lands_in_the_buffer_that_was_given(struct fixture *f)
-{
-	AUTO_BUF struct buf *b = NULL;
-	CHECK_RC(rt_pool_get(&f->pool, 100000, &b), 0);
-	Terrane__Rpc__Tags q = tags_of(100000, "");
-	struct rpc_call call = fixture_call(&type_blob, &q);
-	call.reply_buf = b;
-	AUTO_REPLY struct rpc_reply reply;
-	CHECK_RC(rpc_call(f->channel, &call, &reply), 0);
-	CHECK(reply.payload.buf == b && reply.payload.len == 100000);
-	CHECK(b->data[99999] == (uint8_t)99999);
-
-	/* A reply buffer that is too small fails only its call. */
-	Terrane__Rpc__Tags large = tags_of(200000, "");
-	call.request = &large.base;
-	AUTO_REPLY struct rpc_reply second;
-	CHECK_RC(rpc_call(f->channel, &call, &second), -EMSGSIZE);
-	CHECK_RC(fixture_ping(f), 0);
-	CHECK(rpc_channel_counters(f->channel)->connections == 1);
-}
-
 static void a_body_larger_than_any_batch_arrives(struct fixture *f)
 {
 	enum { LEN = 200000 };
@@ -554,7 +533,6 @@ int main(void)
 	log_set_level(LOG_WARN);
 	const struct CMUnitTest tests[] = {
 		IN_EVERY_WORLD(body_context_and_payload_arrive),
-		IN_EVERY_WORLD(payload_lands_in_the_buffer_that_was_given),
 		IN_EVERY_WORLD(a_body_larger_than_any_batch_arrives),
 		IN_EVERY_WORLD(an_error_comes_with_its_words),
 		IN_EVERY_WORLD(an_answer_overtakes_a_slower_one),

@@ -45,16 +45,16 @@ static struct emu_sharer *next_of(const struct emu_turns *t)
 	return best;
 }
 
-/* Gives the free device to the next job. */
+/*
+ * Wakes the job whose turn is next. It takes the device only when it runs, so that a job that gives the device back and
+ * asks again without a wait competes for the turn, as its weight may demand.
+ */
 static void pass(struct emu_turns *t)
 {
 	assert(t->holder == NULL);
 	struct emu_sharer *next = next_of(t);
-	if (next == NULL)
-		return;
-	next->waits = false;
-	t->holder = next;
-	rt_cond_signal(&next->turn);
+	if (next != NULL)
+		rt_cond_signal(&next->turn);
 }
 
 int emu_turns_take(struct emu_turns *t, struct emu_sharer *s)
@@ -64,15 +64,19 @@ int emu_turns_take(struct emu_turns *t, struct emu_sharer *s)
 		return 0;
 	s->arrival = t->arrivals++;
 	s->waits = true;
-	if (t->holder == NULL)
-		pass(t);
-	while (t->holder != s) {
+	while (t->holder != NULL || next_of(t) != s) {
+		if (t->holder == NULL)
+			pass(t);
 		int rc = rt_cond_wait(&s->turn);
-		if (rc == 0 || t->holder == s)
+		if (rc == 0)
 			continue;
 		s->waits = false;
+		if (t->holder == NULL)
+			pass(t);
 		return rc;
 	}
+	s->waits = false;
+	t->holder = s;
 	return 0;
 }
 

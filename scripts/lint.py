@@ -40,6 +40,7 @@ ARROWS = {
     "cache": ["base"],
     "analysis": ["placement", "code", "base"],
     "client": ["meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],
+    "training": ["client", "emu", "rt", "base"],
     "janitor": ["client", "meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],
     "dataset": ["client", "base"],
     "roles": ["janitor", "meta", "meta_client", "meta_api", "node", "ops", "kv", "cluster", "code", "rt", "base"],

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whole trainings in virtual time, against timelines that were computed by hand. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client_fixture.h"
+#include "rt/file.h"
+#include "sim_test.h"
+#include "training/order.h"
+#include "training/run.h"
+
+#define MS NS_PER_MS
+
+/* In the simulator messages between fibers take some microseconds. */
+static void check_near(uint64_t got, uint64_t want, int line)
+{
+	bool near = got + 40 * NS_PER_US >= want && got <= want + 40 * NS_PER_US;
+	if (!near)
+		fprintf(stderr, "line %d: %llu ns, expected %llu\n", line, (unsigned long long)got,
+			(unsigned long long)want);
+	CHECK(near);
+}
+#define CHECK_NEAR(got, want) check_near((got), (want), __LINE__)
+
+/* A copy of 1 MiB to the device takes 3 ms; from pageable memory 5 ms, which hold the host. */
+static const char copies_csv[] = "device,direction,pinned,bytes,host_s,device_s\n"
+				 "toy,h2d,1,1048576,0.0,0.003\n"
+				 "toy,h2d,0,1048576,0.005,0.005\n"
+				 "toy,d2h,1,1048576,0.0,0.004\n";
+
+struct training {
+	struct emu_profile profile;
+	struct train_run run;
+	struct train_run_job jobs[4];
+	struct strbuf err;
+	int rc;
+};
+
+/* Parses a job file; every job sleeps exactly, because virtual time stands still while a fiber spins. */
+static void job_add(struct training *t, const char *text)
+{
+	char whole[2048];
+	struct train_run_job *j = &t->jobs[t->run.count++];
+	snprintf(whole, sizeof(whole), "%s\n", text);
+	CHECK_EQ(train_job_parse(&j->job, "job", whole, strlen(whole), &t->err), 0);
+	j->job.spin = false;
+	j->name = "job";
+	train_run_job_init(j);
+}
+
+static void training_init(struct training *t, const char *text)
+{
+	*t = (struct training){0};
+	strbuf_init(&t->err, 4096);
+	CHECK_EQ(emu_profile_add_copies(&t->profile, "copies", copies_csv, strlen(copies_csv),
+					&t->err),
+		 0);
+	t->run = (struct train_run){.jobs = t->jobs, .profile = &t->profile, .one_loop = true};
+	job_add(t, text);
+}
+
+static void training_fini(struct training *t)
+{
+	for (size_t i = 0; i < t->run.count; i++) {
+		train_run_job_fini(&t->jobs[i]);
+		train_job_free(&t->jobs[i].job);
+	}
+	strbuf_fini(&t->err);
+	emu_profile_fini(&t->profile);
+}
+
+static const struct train_span *train(struct training *t)
+{
+	t->rc = train_run(&t->run, &t->err);
+	return &t->jobs[0].trainer.all;
+}
+
+/* --- timelines ---------------------------------------------------------------------------------- */
+
+SIM_TEST(a_device_whose_data_is_at_hand_is_always_busy)
+{
+	struct training t;
+	training_init(&t, "[data]\nfrom = memory\nsamples = 80\n[model]\nstep = 10ms\nbatch = 8\n"
+			  "[device]\ncopies = none\nahead = false\n");
+	const struct train_span *s = train(&t);
+	CHECK_EQ(t.rc, 0);
+	CHECK_EQ(s->steps, 10);
+	CHECK_EQ(s->samples, 80);
+	CHECK_NEAR(s->elapsed_ns, 100 * MS);
+	CHECK_EQ(s->busy_ns, 100 * MS);
+	CHECK_NEAR(s->wait_ns, 0);
+	training_fini(&t);
+}
+
+SIM_TEST(a_slow_loader_stalls_the_device_for_the_difference)
+{
+	/* One worker makes a batch each 20 ms: batch n is there at 20 n, its step ends at 20 n + 10. */
+	struct training t;
+	training_init(&t, "[data]\nfrom = memory\nsamples = 5\n[model]\nstep = 10ms\nbatch = 1\n"
+			  "[device]\ncopies = none\nahead = false\n"
+			  "[loader]\nworkers = 1\nprep = 20ms\n");
+	const struct train_span *s = train(&t);
+	CHECK_NEAR(s->elapsed_ns, 110 * MS);
+	CHECK_EQ(s->busy_ns, 50 * MS);
+	CHECK_NEAR(s->wait_ns, 60 * MS); /* 20 for the first, 10 for each other */
+	CHECK_EQ(s->prep_ns, 100 * MS);
+	training_fini(&t);
+}
+
+SIM_TEST(workers_share_the_processors_that_the_job_has)
+{
+	/* Four workers, two processors, 20 ms a batch: two batches each 20 ms, so the fourth at 40 and its step ends at 50. */
+	struct training t;
+	training_init(&t, "[data]\nfrom = memory\nsamples = 4\n[model]\nstep = 10ms\nbatch = 1\n"
+			  "[device]\ncopies = none\nahead = false\n"
+			  "[loader]\nworkers = 4\ncores = 2\nprep = 20ms\n");
+	const struct train_span *s = train(&t);
+	/* Steps: 20-30, 30-40, 40-50, 50-60. */
+	CHECK_NEAR(s->elapsed_ns, 60 * MS);
+	CHECK_NEAR(s->wait_ns, 20 * MS);
+	training_fini(&t);
+}
+
+static const char copies_job[] = "[data]\nfrom = memory\nsamples = 10\nsample = 1MiB\n"
+				 "[model]\nstep = 10ms\nbatch = 1\n[device]\n";
+
+static uint64_t elapsed_with(const char *device)
+{
+	struct training t;
+	char text[512];
+	snprintf(text, sizeof(text), "%s%s", copies_job, device);
+	training_init(&t, text);
+	uint64_t elapsed = train(&t)->elapsed_ns;
+	CHECK_EQ(t.rc, 0);
+	CHECK_EQ(t.jobs[0].trainer.all.busy_ns, 100 * MS);
+	training_fini(&t);
+	return elapsed;
+}
+
+SIM_TEST(copies_ahead_are_hidden_below_the_step)
+{
+	CHECK_NEAR(elapsed_with("copies = pinned\nahead = false\n"), 10 * (13 * MS));
+	CHECK_NEAR(elapsed_with("copies = pinned\nahead = true\n"), (3 + 10 * 10) * MS);
+	CHECK_NEAR(elapsed_with("copies = pageable\nahead = false\n"), 10 * (15 * MS));
+	/* The host is held for 5 of the 10 ms: not seen, because it has nothing else to do. */
+	CHECK_NEAR(elapsed_with("copies = pageable\nahead = true\n"), (5 + 10 * 10) * MS);
+	CHECK_NEAR(elapsed_with("copies = pinned\nahead = true\ncopy_cost = 500\n"),
+		   (15 + 9 * 15 + 10) * MS); /* the copies are the limit */
+}
+
+SIM_TEST(the_first_step_of_an_epoch_can_be_left_out)
+{
+	struct training t;
+	training_init(&t, "[data]\nfrom = memory\nsamples = 5\n[model]\nstep = 10ms\nbatch = 1\n"
+			  "[device]\ncopies = none\n[loader]\nworkers = 1\nprep = 20ms\n"
+			  "[train]\nepochs = 2\nskip_first = true\n");
+	const struct train_span *s = train(&t);
+	CHECK_EQ(s->steps, 8);
+	CHECK_EQ(t.jobs[0].trainer.epochs_done, 2);
+	CHECK(s->elapsed_ns < 2 * (110 * MS) && s->busy_ns == 80 * MS);
+	training_fini(&t);
+}
+
+SIM_TEST(devices_of_a_job_work_side_by_side)
+{
+	struct training t;
+	training_init(&t, "[data]\nfrom = memory\nsamples = 40\n[model]\nstep = 10ms\nbatch = 1\n"
+			  "[device]\ncount = 4\ncopies = none\nahead = false\n");
+	const struct train_span *s = train(&t);
+	CHECK_EQ(s->steps, 10);
+	CHECK_EQ(s->samples, 40);
+	CHECK_NEAR(s->elapsed_ns, 100 * MS);
+	CHECK_EQ(s->busy_ns, 400 * MS);
+	CHECK(train_utilization(s, 4) > 0.999);
+	training_fini(&t);
+}
+
+SIM_TEST(jobs_on_one_device_queue_or_take_turns)
+{
+	static const char *const sharings[] = {"fifo", "iteration", "weighted"};
+	for (size_t i = 0; i < ARRAY_LEN(sharings); i++) {
+		struct training t;
+		char text[512];
+		snprintf(text, sizeof(text),
+			 "[data]\nfrom = memory\nsamples = 10\n[model]\nstep = 10ms\nbatch = 1\n"
+			 "[device]\ncopies = none\nshared = a\nsharing = %s\n",
+			 sharings[i]);
+		training_init(&t, text);
+		job_add(&t, text);
+		CHECK_EQ((train(&t), t.rc), 0);
+		for (size_t k = 0; k < 2; k++) {
+			const struct train_span *s = &t.jobs[k].trainer.all;
+			CHECK_EQ(s->busy_ns, 100 * MS);
+			CHECK(s->elapsed_ns > 189 * MS && s->elapsed_ns < 201 * MS);
+		}
+		training_fini(&t);
+	}
+}
+
+SIM_TEST(weights_divide_a_shared_device)
+{
+	/* While both run, the heavy job has three of four iterations: its 30 end with about the tenth of the other. */
+	struct training t;
+	char text[512];
+	const char *job = "[data]\nfrom = memory\nsamples = 30\n[model]\nstep = 10ms\nbatch = 1\n"
+			  "[device]\ncopies = none\nshared = a\nsharing = weighted\nweight = %d\n";
+	snprintf(text, sizeof(text), job, 3);
+	training_init(&t, text);
+	snprintf(text, sizeof(text), job, 1);
+	job_add(&t, text);
+	CHECK_EQ((train(&t), t.rc), 0);
+	CHECK(t.jobs[0].trainer.all.elapsed_ns >= 390 * MS);
+	CHECK(t.jobs[0].trainer.all.elapsed_ns <= 420 * MS);
+	CHECK(t.jobs[1].trainer.all.elapsed_ns >= 590 * MS);
+	training_fini(&t);
+}
+
+SIM_TEST(a_job_that_does_not_fit_into_the_memory_fails_alone)
+{
+	struct training t;
+	const char *job = "[data]\nfrom = memory\nsamples = 10\n[model]\nname = toy\nbatch = 1\n"
+			  "[device]\ncopies = none\nshared = a\nmemory = 3MiB\n";
+	training_init(&t, job);
+	struct emu_model names = {.device = "toy", .name = "toy", .precision = "fp32"};
+	struct emu_point p = {.status = EMU_OK};
+	emu_cost_constant(&p.cost, 1, 10 * MS);
+	p.cost.persistent_bytes = MIB;
+	p.cost.reserved_bytes = 2 * MIB;
+	CHECK_EQ(emu_profile_add_point(&t.profile, &names, &p), 0);
+	job_add(&t, job);
+	CHECK_EQ((train(&t), t.rc), -ENOMEM);
+	CHECK_EQ(t.jobs[0].rc, 0);
+	CHECK_EQ(t.jobs[0].trainer.all.steps, 10);
+	CHECK_EQ(t.jobs[1].rc, -ENOMEM);
+	CHECK(strstr(strbuf_text(&t.jobs[1].err), "memory") != NULL);
+	training_fini(&t);
+}
+
+/* --- samples ------------------------------------------------------------------------------------ */
+
+static void file_make(const char *path, uint64_t text, uint64_t bytes)
+{
+	struct rt_file *f;
+	uint8_t *b = malloc(bytes + 1);
+	CHECK(b != NULL);
+	fixture_fill(text, 0, b, bytes);
+	CHECK_EQ(rt_file_open(&f, path, RT_WRITE | RT_CREATE), 0);
+	CHECK_EQ(rt_file_write(f, b, bytes, 0), 0);
+	rt_file_close(f);
+	free(b);
+}
+
+SIM_TEST(samples_are_parts_of_files_in_the_order_of_their_names, .disk_bytes = 64 * MIB)
+{
+	struct training t;
+	struct train_source s;
+	uint8_t bytes[3 * 1000];
+	CHECK_EQ(rt_mkdir("/d0/in"), 0);
+	CHECK_EQ(rt_mkdir("/d0/in/b"), 0);
+	file_make("/d0/in/a", 1, 2500); /* samples 0 and 1; 500 bytes are left over */
+	file_make("/d0/in/b/empty", 9, 0);
+	file_make("/d0/in/b/small", 2, 700); /* sample 2 */
+	file_make("/d0/in/c", 3, 3000);      /* samples 3 to 5 */
+	training_init(
+		&t, "[data]\nfrom = folder\npath = /d0/in\nsample = 1000\n[model]\nstep = 10ms\n");
+	CHECK_EQ(train_source_open(&s, &t.jobs[0].job, NULL, &t.err), 0);
+	CHECK_EQ(s.samples, 6);
+	CHECK_EQ(s.total_bytes, 5700);
+	CHECK_EQ(train_sample_bytes(&s, 2), 700);
+	const uint32_t wanted[] = {4, 2, 1};
+	CHECK_EQ(s.ops->read(&s, wanted, 3, bytes, &t.err), 0);
+	CHECK(fixture_same(3, 1000, bytes, 1000));
+	CHECK(fixture_same(2, 0, bytes + 1000, 700));
+	CHECK(fixture_same(1, 1000, bytes + 1700, 1000));
+	CHECK_EQ(rt_unlink("/d0/in/c"), 0);
+	CHECK_EQ(s.ops->read(&s, wanted, 1, bytes, &t.err), -ENOENT);
+	CHECK(strstr(strbuf_text(&t.err), "/d0/in/c") != NULL);
+	train_source_close(&s);
+	training_fini(&t);
+}
+
+static void refused(const char *text, const char *why)
+{
+	struct train_job j;
+	AUTO_STRBUF struct strbuf err;
+	strbuf_init(&err, 1024);
+	assert_int_equal(train_job_parse(&j, "job", text, strlen(text), &err), -EINVAL);
+	if (strstr(strbuf_text(&err), why) == NULL)
+		fail_msg("\"%s\" does not say \"%s\"", strbuf_text(&err), why);
+}
+
+static void job_files_are_refused_with_the_key_that_is_wrong(void **state)
+{
+	(void)state;
+	refused("[data]\nfrom = memory\nsamples = 1\n", "names no model");
+	refused("[data]\nfrom = memory\n[model]\nstep = 1ms\n", "samples");
+	refused("[model]\nstep = 1ms\n", "path");
+	refused("[data]\npath = /\n[model]\nstep = 1ms\nname = resnet50\n", "both");
+	refused("[data]\npath = /\n[model]\nstep = -1ms\n", "step");
+	refused("[data]\npath = /\n[model]\nstep = 1ms\nbatch = 0\n", "batch");
+	refused("[data]\npath = /\nwarp = 9\n[model]\nstep = 1ms\n", "warp");
+	refused("[data]\npath = /\n[model]\nstep = 1ms\n[device]\ncount = 4\nring = 2\n", "ring");
+	refused("[data]\npath = /\n[model]\nstep = 1ms\n[loader]\nbuffers = 1\n", "buffers");
+	refused("[data]\npath = /\n[model]\nstep = 1ms\n[train]\ncheckpoint = 5\n",
+		"checkpoint_path");
+	refused("[data]\npath = /\n[model]\nstep = 1ms\n[device]\nlock = true\ncopies = pageable\n",
+		"lock");
+	refused("[data]\npath = /\n[model]\nstep = 1ms\n[train]\nepochs = 99999999999999999999\n",
+		"epochs");
+}
+
+SIM_TEST(a_source_without_samples_is_an_error_in_words, .disk_bytes = 16 * MIB)
+{
+	struct training t;
+	CHECK_EQ(rt_mkdir("/d0/in"), 0);
+	training_init(&t, "[data]\nfrom = folder\npath = /d0/in\n[model]\nstep = 10ms\n");
+	CHECK_EQ((train(&t), t.rc), -ENODATA);
+	CHECK(strstr(strbuf_text(&t.jobs[0].err), "no samples") != NULL);
+	training_fini(&t);
+	training_init(&t, "[data]\nfrom = folder\npath = /d0/none\n[model]\nstep = 10ms\n");
+	CHECK_EQ((train(&t), t.rc), -ENOENT);
+	CHECK(strstr(strbuf_text(&t.jobs[0].err), "/d0/none") != NULL);
+	training_fini(&t);
+	file_make("/d0/in/a", 1, 5 * MIB);
+	training_init(&t, "[data]\nfrom = folder\npath = /d0/in\n[model]\nstep = 10ms\nbatch = 1\n"
+			  "[loader]\nmemory = 16MiB\n");
+	CHECK_EQ((train(&t), t.rc), -E2BIG);
+	CHECK(strstr(strbuf_text(&t.jobs[0].err), "memory") != NULL);
+	training_fini(&t);
+	training_init(&t,
+		      "[data]\nfrom = folder\npath = /d0/in\n[model]\nstep = 10ms\nbatch = 2\n");
+	CHECK_EQ((train(&t), t.rc), -ENODATA);
+	CHECK(strstr(strbuf_text(&t.jobs[0].err), "do not fill one step") != NULL);
+	training_fini(&t);
+}
+
+static void an_order_is_a_permutation_that_follows_from_seed_and_epoch(void **state)
+{
+	(void)state;
+	for (uint32_t n = 1; n < 70; n++) {
+		for (int order = TRAIN_STRICT; order <= TRAIN_STORED; order++) {
+			uint32_t a[70], b[70];
+			bool seen[70] = {false};
+			train_order(a, n, (enum train_order)order, 8, 5, n % 3);
+			train_order(b, n, (enum train_order)order, 8, 5, n % 3);
+			assert_memory_equal(a, b, n * sizeof(*a));
+			for (uint32_t i = 0; i < n; i++) {
+				assert_true(a[i] < n && !seen[a[i]]);
+				seen[a[i]] = true;
+			}
+		}
+	}
+	uint32_t a[64], b[64];
+	train_order(a, 64, TRAIN_WINDOW, 16, 5, 0);
+	for (uint32_t i = 0; i < 64; i++)
+		assert_int_equal(a[i] / 16, a[i - i % 16] / 16); /* a window stays together */
+	train_order(b, 64, TRAIN_WINDOW, 16, 5, 1);
+	assert_memory_not_equal(a, b, sizeof(a));
+	train_order(b, 64, TRAIN_WINDOW, 16, 6, 0);
+	assert_memory_not_equal(a, b, sizeof(a));
+}
+
+static void rules_of_mlperf_set_what_they_fix(void **state)
+{
+	(void)state;
+	struct train_job j;
+	AUTO_STRBUF struct strbuf err;
+	strbuf_init(&err, 1024);
+	const char *text = "[data]\npath = /train\n[model]\nname = resnet50\n[train]\nepochs = 5\n";
+	assert_int_equal(train_job_parse(&j, "job", text, strlen(text), &err), 0);
+	assert_null(train_rule_find("resnet50"));
+	assert_null(train_rule_find("resnet50:v100"));
+	assert_null(train_rule_find("resnet5:h100"));
+	const struct train_rule *r = train_rule_find("resnet50:h100");
+	assert_non_null(r);
+	assert_int_equal(train_rule_apply(&j, r), 0);
+	assert_int_equal(train_job_check(&j, "job", &err), 0);
+	assert_int_equal(j.batch, 400);
+	assert_int_equal(j.step_ns, 224 * MS);
+	assert_int_equal(j.threshold, 90);
+	assert_int_equal(j.epochs, 5);
+	assert_true(j.skip_first);
+	train_job_free(&j);
+}
+
+/* --- against a cluster -------------------------------------------------------------------------- */
+
+static void put_text(struct engine *e, const char *path, uint64_t text, uint64_t bytes)
+{
+	struct call c;
+	struct efile *f;
+	uint8_t *b = malloc(bytes);
+	CHECK(b != NULL);
+	fixture_fill(text, 0, b, bytes);
+	struct iovec iov = {b, bytes};
+	CHECK_EQ(engine_call(e, &c, &(struct terrane_options){.encoding = "rs:2+1"}), 0);
+	CHECK_EQ(engine_create(&c, path, 0, &(struct terrane_options){.encoding = "rs:2+1"}, &f),
+		 0);
+	CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	rt_background();
+	free(b);
+}
+
+static void dir_make(struct engine *e, const char *path)
+{
+	struct call c;
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	CHECK_EQ(engine_mkdir(&c, path, 0), 0);
+	rt_background();
+}
+
+static const struct engine_options engine_of_fixture = {.metadata = "meta:7100",
+							.tenant = "default",
+							.encoding = "rs:2+1",
+							.traffic_group = "",
+							.traffic_class = TRAFFIC_SILVER};
+
+CLIENT_TEST(a_job_trains_from_a_cluster_and_writes_checkpoints, 4, 1)
+{
+	struct engine *e;
+	struct training t;
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){0}, &e), 0);
+	dir_make(e, "/in");
+	dir_make(e, "/in/more");
+	dir_make(e, "/out");
+	put_text(e, "/in/a", 1, 40000);
+	put_text(e, "/in/more/b", 2, 24000);
+	training_init(&t, "[data]\npath = /in\nsample = 1000\n[model]\nstep = 50ms\nbatch = 8\n"
+			  "[train]\nepochs = 2\ncheckpoint = 5\ncheckpoint_path = /out\n"
+			  "checkpoint_size = 70000\n");
+	t.run.engine = &engine_of_fixture;
+	const struct train_span *s = train(&t);
+	CHECK_EQ(t.jobs[0].err.len, 0);
+	CHECK_EQ(t.rc, 0);
+	CHECK_EQ(t.jobs[0].samples, 64);
+	CHECK_EQ(s->steps, 16);
+	CHECK_EQ(s->samples, 128);
+	CHECK_EQ(s->read_bytes, 128000);
+	CHECK_EQ(s->busy_ns, 16 * (50 * MS));
+	CHECK_EQ(s->checkpoints, 0 + 3);
+	CHECK(s->checkpoint_ns > 0 && s->elapsed_ns >= s->busy_ns + s->checkpoint_ns);
+	struct call c;
+	struct terrane_stat st;
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	CHECK_EQ(engine_stat(&c, "/out/checkpoint-model-0", &st), 0);
+	CHECK_EQ(st.size, 70000);
+	rt_background();
+	training_fini(&t);
+	engine_close(e);
+}
+
+CLIENT_TEST(a_job_whose_data_is_lost_ends_with_the_name_of_the_file, 4, 1)
+{
+	struct engine *e;
+	struct training t;
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){0}, &e), 0);
+	dir_make(e, "/in");
+	put_text(e, "/in/a", 1, 40000);
+	for (uint64_t n = 0; n < 4; n++)
+		fixture_do(fx, fixture_kill_node, 10 * n + 1);
+	training_init(&t, "[data]\npath = /in\nsample = 1000\n[model]\nstep = 50ms\nbatch = 8\n"
+			  "[loader]\ntimeout = 5s\n");
+	t.run.engine = &engine_of_fixture;
+	train(&t);
+	CHECK(t.rc < 0);
+	CHECK(strstr(strbuf_text(&t.jobs[0].err), "/in/a") != NULL);
+	training_fini(&t);
+	engine_close(e);
+}
+
+CLIENT_TEST(a_job_whose_directory_is_not_there_ends_with_its_name, 4, 1)
+{
+	(void)fx;
+	struct training t;
+	training_init(&t, "[data]\npath = /none\n[model]\nstep = 50ms\n");
+	t.run.engine = &engine_of_fixture;
+	train(&t);
+	CHECK_EQ(t.rc, -ENOENT);
+	CHECK(strstr(strbuf_text(&t.jobs[0].err), "/none") != NULL);
+	training_fini(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_device_whose_data_is_at_hand_is_always_busy),
+		cmocka_unit_test(a_slow_loader_stalls_the_device_for_the_difference),
+		cmocka_unit_test(workers_share_the_processors_that_the_job_has),
+		cmocka_unit_test(copies_ahead_are_hidden_below_the_step),
+		cmocka_unit_test(the_first_step_of_an_epoch_can_be_left_out),
+		cmocka_unit_test(devices_of_a_job_work_side_by_side),
+		cmocka_unit_test(jobs_on_one_device_queue_or_take_turns),
+		cmocka_unit_test(weights_divide_a_shared_device),
+		cmocka_unit_test(a_job_that_does_not_fit_into_the_memory_fails_alone),
+		cmocka_unit_test(samples_are_parts_of_files_in_the_order_of_their_names),
+		cmocka_unit_test(job_files_are_refused_with_the_key_that_is_wrong),
+		cmocka_unit_test(a_source_without_samples_is_an_error_in_words),
+		cmocka_unit_test(an_order_is_a_permutation_that_follows_from_seed_and_epoch),
+		cmocka_unit_test(rules_of_mlperf_set_what_they_fix),
+		cmocka_unit_test(a_job_trains_from_a_cluster_and_writes_checkpoints),
+		cmocka_unit_test(a_job_whose_data_is_lost_ends_with_the_name_of_the_file),
+		cmocka_unit_test(a_job_whose_directory_is_not_there_ends_with_its_name),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

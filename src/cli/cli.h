@@ -38,6 +38,7 @@ int cmd_rack(int argc, char **argv);
 int cmd_repair(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_tenant(int argc, char **argv);
+int cmd_train(int argc, char **argv);
 int cmd_up(int argc, char **argv);
 
 /* Print "terrane: MESSAGE" on standard error. cli_fail returns CLI_FAILED and cli_usage returns CLI_USAGE, so that the

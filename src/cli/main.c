@@ -46,6 +46,7 @@ static const struct command study_commands[] = {
 	 "burst nines repair trace compare advise encode"},
 	{"placement", "choose flash or disk for new files: traces, models, savings", cmd_placement,
 	 "generate"},
+	{"train", "train on emulated accelerators: what the storage lets them do", cmd_train, ""},
 	{"emu", "list, show and measure profiles of accelerators", cmd_emu, "models show profile"},
 	{"code", "explain an erasure code: overhead, tolerance, layout, repair", cmd_code,
 	 "explain"},

@@ -55,11 +55,11 @@ static int set_quotas(struct order *o, const char *list)
 		char *end;
 		double v = strtod(word, &end);
 		if (end == word || *end != '\0' || !(v >= 0 && v <= 1))
-			return placement_refuse("study", "--quota %s: must be a share from 0 to 1",
-						word);
+			return flags_refuse("placement study",
+					    "--quota %s: must be a share from 0 to 1", word);
 		if (o->quotas_n == QUOTAS_MAX)
-			return placement_refuse("study", "--quota: at most %d shares are possible",
-						QUOTAS_MAX);
+			return flags_refuse("placement study",
+					    "--quota: at most %d shares are possible", QUOTAS_MAX);
 		o->quota[o->quotas_n++] = v;
 	}
 	return 0;
@@ -68,8 +68,8 @@ static int set_quotas(struct order *o, const char *list)
 static int add_method(struct order *o, const struct method *m)
 {
 	if (o->methods_n == METHODS_MAX)
-		return placement_refuse("study", "--method: at most %d methods are possible",
-					METHODS_MAX);
+		return flags_refuse("placement study", "--method: at most %d methods are possible",
+				    METHODS_MAX);
 	o->method[o->methods_n++] = m;
 	return 0;
 }
@@ -83,8 +83,8 @@ static int set_methods(struct order *o, const char *list)
 		bool all = strcmp(word, "all") == 0;
 		const struct method *one = method_find(word);
 		if (one == NULL && !all)
-			return placement_refuse("study", "--method %s: does not exist; see --help",
-						word);
+			return flags_refuse("placement study",
+					    "--method %s: does not exist; see --help", word);
 		for (const struct method *m = methods; rc == 0 && m->name != NULL; m++)
 			if (all || m == one)
 				rc = add_method(o, m);
@@ -97,29 +97,31 @@ static int set_rate(struct order *o, const char *text)
 	char name[40];
 	const char *eq = strchr(text, '=');
 	if (eq == NULL || (size_t)(eq - text) >= sizeof(name))
-		return placement_refuse("study", "--rate %.40s: must be NAME=VALUE", text);
+		return flags_refuse("placement study", "--rate %.40s: must be NAME=VALUE", text);
 	snprintf(name, sizeof(name), "%.*s", (int)(eq - text), text);
 	int rc = cost_set(&o->rates, name, eq + 1);
 	if (rc == -ENOENT)
-		return placement_refuse("study", "--rate %s: no such rate; see --help", name);
+		return flags_refuse("placement study", "--rate %s: no such rate; see --help", name);
 	return rc == 0 ? 0
-		       : placement_refuse("study", "--rate %.80s: the value is out of range", text);
+		       : flags_refuse("placement study", "--rate %.80s: the value is out of range",
+				      text);
 }
 
 static int set_tune(struct order *o, const char *text)
 {
 	int rc = method_set(&o->options, text);
 	return rc == 0 ? 0
-		       : placement_refuse("study", "--tune %.80s: %s", text,
-					  rc == -ENOENT ? "no such parameter; see --help"
-							: "the value is out of range");
+		       : flags_refuse("placement study", "--tune %.80s: %s", text,
+				      rc == -ENOENT ? "no such parameter; see --help"
+						    : "the value is out of range");
 }
 
 static int set_option(void *mine, const char *name, const char *text)
 {
 	struct order *o = mine;
 	if (name == NULL)
-		return placement_refuse("study", "\"%.60s\" is not an option; see --help", text);
+		return flags_refuse("placement study", "\"%.60s\" is not an option; see --help",
+				    text);
 	if (strcmp(name, "quota") == 0)
 		return set_quotas(o, text);
 	if (strcmp(name, "method") == 0)
@@ -188,23 +190,24 @@ static int study(const struct order *o)
 	AUTO_STUDY struct study s = {0};
 	AUTO_SHEET struct sheet sheet;
 	sheet_init(&sheet, columns, ARRAY_LEN(columns));
-	int status = placement_load("study", o->train, &train);
+	int status = placement_load("placement study", o->train, &train);
 	if (status == 0)
-		status = placement_load("study", o->test, &test);
+		status = placement_load("placement study", o->test, &test);
 	if (status != 0)
 		return status;
 	if (train.n == 0 || test.n == 0)
-		return placement_fail("study", "%s: the trace has no jobs",
-				      train.n == 0 ? o->train : o->test);
+		return flags_fail("placement study", "%s: the trace has no jobs",
+				  train.n == 0 ? o->train : o->test);
 	int rc = study_init(&s, &train, &test, &o->rates);
 	if (rc == 0)
 		rc = run_all(&sheet, o, &s);
 	if (rc == 0)
 		rc = print(&sheet, o);
-	return rc == 0 ? CLI_OK : placement_fail("study", "the study failed: %s", err_text(rc));
+	return rc == 0 ? CLI_OK
+		       : flags_fail("placement study", "the study failed: %s", err_text(rc));
 }
 
-static const struct placement_option options[] = {
+static const struct flag flags[] = {
 	{"train", "FILE", "trace to learn from"},
 	{"test", "FILE", "trace to replay, which follows the first"},
 	{"quota", "LIST", "flash, as shares of the peak occupancy (0.01,0.05,0.2,0.5,1)"},
@@ -241,15 +244,15 @@ int placement_study(int argc, char **argv)
 {
 	char about[4096];
 	describe(about, sizeof(about));
-	const struct placement_command command = {
-		.name = "study",
+	const struct flag_command command = {
+		.command = "placement study",
 		.synopsis = "--train A.csv --test B.csv [OPTIONS]",
 		.about = about,
 		.examples =
 			"  terrane placement study --train a.csv --test b.csv --quota 0.01,0.2\n"
 			"  terrane placement study --train a.csv --test b.csv --rate "
 			"'flash-byte-usd=*2'\n",
-		.options = options,
+		.flags = flags,
 		.set = set_option,
 	};
 	struct order o = {.rates = cost_default, .options = method_default};
@@ -257,10 +260,11 @@ int placement_study(int argc, char **argv)
 	if (status == 0)
 		status = set_methods(&o, "all");
 	if (status == 0)
-		status = placement_read(&command, &o, argc, argv);
+		status = flags_read(&command, &o, argc, argv);
 	if (status != CLI_GO_ON)
 		return status;
 	if (o.train == NULL || o.test == NULL)
-		return placement_refuse("study", "--train and --test are required; see --help");
+		return flags_refuse("placement study",
+				    "--train and --test are required; see --help");
 	return study(&o);
 }

@@ -57,6 +57,7 @@ def test_dear_flash_saves_less(traces):
 @pytest.mark.parametrize("args, complaint", [
     (["--method", "nonsense"], "--method nonsense: does not exist"),
     (["--quota", "1.5"], "must be a share from 0 to 1"),
+    (["-o", "x"], "invalid option"),
     (["--quota", ""], "must be a share from 0 to 1"),
     (["--rate", "flash=1"], "no such rate"),
     (["--rate", "flash-byte-usd=-1"], "out of range"),

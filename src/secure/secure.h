@@ -23,13 +23,14 @@
 
 struct credentials;
 struct rt_sock;
+struct strbuf;
 
 /* Number in place of a node's id for all metadata servers. */
 #define SECURE_METADATA ((uint64_t)0)
 
 /* The identity of this process towards servers. Constant while channels use it; any loop may read it. */
 struct secure_self {
-	const struct credentials *credentials;
+	struct credentials *credentials; /* NULL: it has none */
 };
 
 /* What a server demands of its clients. Constant while servers use it. */
@@ -73,6 +74,24 @@ int secure_sendv(struct secure_link *l, const struct iovec *iov, int n);
  */
 int secure_connect(struct secure_link *l, const struct secure_self *self, uint64_t server);
 int secure_accept(struct secure_link *l, const struct secure_guard *guard, struct session *out);
+
+#define SECURE_WRAP_BYTES ((size_t)80)
+
+/*
+ * Encrypts a key for the holder of a secret, so that it may cross a connection without TLS: nonce, key XOR pad, MAC. The
+ * purpose (and a name in it) is bound to it. secure_unwrap: -EACCES: it is not for this secret and purpose, or was changed.
+ * Both: -ENOMEM, -EIO.
+ */
+int secure_wrap(const uint8_t secret[MAC_KEY_BYTES], const char *purpose,
+		const uint8_t key[MAC_KEY_BYTES], uint8_t out[SECURE_WRAP_BYTES]);
+int secure_unwrap(const uint8_t secret[MAC_KEY_BYTES], const char *purpose,
+		  const uint8_t in[SECURE_WRAP_BYTES], uint8_t key[MAC_KEY_BYTES]);
+
+/* Loads the identity of this process from a credentials file; secure_self_close releases it. Errors of credentials_load,
+ * with one line in err. */
+int secure_self_load(struct secure_self *out, const char *path, struct strbuf *err);
+/* No channel may use it. Ignores an empty identity. */
+void secure_self_close(struct secure_self *self);
 
 /* Derives the secret of an identity from the root. -ENOMEM, -EIO. */
 int secure_identity_secret(const uint8_t root[MAC_KEY_BYTES], const char *name, uint32_t version,

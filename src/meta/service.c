@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "kv/kv.h"
+#include "meta/identity.h"
 #include "meta/service_impl.h"
 #include "rt/pool.h"
 #include "rt/rt.h"
@@ -22,8 +23,7 @@
 
 /* --- the tenant of a request ------------------------------------------------------------------ */
 
-/* Returns whether a name is "system" (sets *acting_for to 0) or "system:N" (sets *acting_for to N). */
-static bool is_system(const char *name, uint32_t *acting_for)
+bool ms_is_system(const char *name, uint32_t *acting_for)
 {
 	size_t len = strlen(META_SYSTEM);
 	*acting_for = 0;
@@ -42,14 +42,13 @@ static bool is_system(const char *name, uint32_t *acting_for)
 int ms_system(struct rpc_request *r)
 {
 	uint32_t tenant;
-	if (is_system(rt_context()->tenant, &tenant) && tenant == 0)
+	if (ms_is_system(rt_context()->tenant, &tenant) && tenant == 0)
 		return 0;
 	return rpc_fail(r, -EPERM, "only \"" META_SYSTEM "\" may do this, not tenant \"%.64s\"",
 			rt_context()->tenant);
 }
 
-/* Finds the id of a tenant by its name, and caches it. */
-static int find_tenant(struct meta_service *s, const char *name, uint32_t *id)
+int ms_find_tenant(struct meta_service *s, const char *name, uint32_t *id)
 {
 	uint64_t key = hash64(name, strlen(name), 0);
 	struct service_tenant *known = map_get(&s->tenants, key);
@@ -75,7 +74,7 @@ static int find_tenant(struct meta_service *s, const char *name, uint32_t *id)
 int ms_enter(struct rpc_request *r, struct meta_ctx *ctx)
 {
 	const char *name = rt_context()->tenant;
-	if (is_system(name, &ctx->tenant)) {
+	if (ms_is_system(name, &ctx->tenant)) {
 		if (ctx->tenant != 0)
 			return 0;
 		return rpc_fail(r, -EINVAL,
@@ -86,8 +85,9 @@ int ms_enter(struct rpc_request *r, struct meta_ctx *ctx)
 	if (name[0] == 0)
 		return rpc_fail(r, -EACCES,
 				"the request names no tenant; set the tenant of the client");
-	int rc = strlen(name) > META_TENANT_NAME_MAX ? -ENOENT
-						     : find_tenant(r->service, name, &ctx->tenant);
+	int rc = strlen(name) > META_TENANT_NAME_MAX
+			 ? -ENOENT
+			 : ms_find_tenant(r->service, name, &ctx->tenant);
 	if (rc == -ENOENT || rc == -EINVAL || rc == -EILSEQ)
 		return rpc_fail(
 			r, -EACCES,
@@ -178,16 +178,15 @@ int ms_end(struct rpc_request *r, int rc)
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-#define METHOD_INDEX(number, lower, in, out) METHOD_##lower,
-enum { META_TYPES(METHOD_INDEX) METHOD_COUNT };
-
 /* Runs a handler, and adds its time and result to the metrics of the method. */
 static int timed(struct rpc_request *r, unsigned index, int (*handle)(struct rpc_request *r))
 {
 	assert(index < METHOD_COUNT);
 	struct meta_service *s = r->service;
 	uint64_t begin_ns = rt_now_ns();
-	int rc = ms_turn(r, handle);
+	int rc = ms_access(r, index);
+	if (rc == 0)
+		rc = ms_turn(r, handle);
 	assert(rc <= 0); /* META_RETRY and similar results do not leave src/meta */
 	/* If the store has failed, any error may be wrong: -EIO makes the client ask another server. */
 	if (rc < 0 && store_failed(s))
@@ -251,6 +250,7 @@ static int print_numbers(struct meta_service *s, struct strbuf *out)
 		{"map_disks", "gauge", "disks in the map", map_count(&c->disks)},
 		{"admission_refused_total", "counter",
 		 "requests refused by the rate limit of a partition", s->admit.refused},
+		{"access_refused_total", "counter", "requests that the policy refused", s->refused},
 		{"cache_hits_total", "counter", "sealed records found in the cache", m.cache_hits},
 		{"cache_misses_total", "counter", "sealed records not found in the cache",
 		 m.cache_misses},
@@ -317,6 +317,16 @@ static int read_id(struct kv *kv, struct cluster_id *id)
 	return rc;
 }
 
+int meta_format_identities(struct kv *kv, const struct meta_options *o, const char *names)
+{
+	struct meta *m = NULL;
+	int rc = meta_open(&m, kv, o);
+	if (rc == 0)
+		rc = identities_make(m, names);
+	meta_close(m);
+	return rc;
+}
+
 int meta_format(struct kv *kv, const struct meta_options *o, struct cluster_id *id,
 		enum place_kind network_place, const char *tenant)
 {
@@ -359,6 +369,8 @@ static int await_end(struct meta_service *s)
 		rc = rt_group_spawn(&g, "meta-store", watch_store, s);
 	if (rc == 0 && s->usage_ns != 0)
 		rc = rt_group_spawn(&g, "meta-usage", ms_count_usage, s);
+	if (rc == 0 && s->root != NULL)
+		rc = rt_group_spawn(&g, "meta-identities", ms_identities_watch, s);
 	while (rc == 0 && !s->ending)
 		rc = rt_cond_wait(&s->wake);
 	rt_group_cancel(&g);
@@ -374,6 +386,7 @@ static int serve(struct meta_service *s, const struct meta_serve_options *o, str
 					 .methods = methods,
 					 .method_count = ARRAY_LEN(methods),
 					 .service = s,
+					 .guard = s->root != NULL ? &s->guard : NULL,
 					 .pool = pool,
 					 .connections_max = o->connections_max,
 					 .in_flight_max = o->in_flight_max != 0 ? o->in_flight_max
@@ -394,6 +407,7 @@ static int serve(struct meta_service *s, const struct meta_serve_options *o, str
 
 static void service_fini(struct meta_service *s)
 {
+	ms_identities_close(s);
 	meta_map_close(s->map);
 	sched_close(s->sched);
 	meta_close(s->meta);
@@ -419,6 +433,8 @@ int meta_serve(struct kv *kv, const struct meta_serve_options *o)
 		rc = meta_open(&s.meta, kv, &o->meta);
 	if (rc == 0)
 		rc = meta_map_open(&s.map, kv, &o->map);
+	if (rc == 0)
+		rc = ms_identities_open(&s, o->root);
 	if (rc == 0) {
 		rt_pool_init(&pool, o->pool_bytes != 0 ? o->pool_bytes : POOL_DEFAULT_BYTES);
 		rc = serve(&s, o, &pool);

@@ -4,8 +4,10 @@
  * serve the same store if its engine allows this.
  *
  * The context of a request names its tenant; an unknown name is refused (-EACCES). The name "system" may do operations
- * that belong to no tenant, like creating tenants and changing the cluster map; "system:7" acts for tenant 7. (The
- * names are not yet protected: signed tokens will decide which caller may use them.)
+ * that belong to no tenant, like creating tenants and changing the cluster map; "system:7" acts for tenant 7.
+ *
+ * With credentials (root) every client authenticates itself, and the policy decides on each request by the identity of its
+ * connection (service_access.c), whatever tenant the context names. Without them everything is allowed.
  */
 #ifndef META_SERVICE_H
 #define META_SERVICE_H
@@ -15,12 +17,15 @@
 #include "meta/map.h"
 #include "meta/meta.h"
 
+struct credentials;
 struct kv;
 struct strbuf;
 struct meta_service;
 
 struct meta_serve_options {
 	const char *listen;
+	const struct credentials *
+		root; /* of the metadata servers; outlives meta_serve; NULL: clients are not authenticated */
 	struct meta_options meta;
 	struct meta_map_options map;
 	uint64_t partition_rate; /* limit of queries per second of one partition; 0: no limit */
@@ -50,6 +55,9 @@ struct meta_serve_options {
  */
 int meta_format(struct kv *kv, const struct meta_options *o, struct cluster_id *id,
 		enum place_kind network_place, const char *tenant);
+
+/* Writes the identities of a new cluster (identities_make in identity.h). Errors of meta_open and identities_make. */
+int meta_format_identities(struct kv *kv, const struct meta_options *o, const char *names);
 
 /*
  * Serves requests until the process is asked to stop, and returns 0. -EIO: the store has failed (kv_health), and the

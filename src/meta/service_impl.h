@@ -11,6 +11,7 @@
 #include "rpc/server.h"
 #include "rt/sync.h"
 #include "sched/sched.h"
+#include "secure/secure.h"
 
 #define SERVICE_TENANTS_MAX 16384 /* largest number of tenants that the service caches */
 
@@ -34,6 +35,13 @@ struct meta_service {
 	struct sched *sched; /* turns at the store */
 	struct map tenants;  /* hash of the name -> struct service_tenant */
 	struct rpc_server *server;
+	/* credentials of the metadata servers, which have the root of all secrets; NULL: clients are not authenticated */
+	const struct credentials *root;
+	struct policy *policy;       /* the identities; NULL without credentials */
+	uint64_t policy_turn;        /* number of changes that the policy has */
+	struct rt_mutex policy_load; /* held by the fiber that replaces the policy */
+	struct secure_guard guard;   /* of the server */
+	uint64_t refused;            /* number of requests that the policy refused */
 	/* metrics of each method, in the order of the table in service.c */
 	struct service_method *methods;
 	uint64_t usage_ns;      /* interval of counting usage; 0: never */
@@ -73,6 +81,32 @@ static inline struct meta_map *ms_map(const struct rpc_request *r)
 {
 	return ((struct meta_service *)r->service)->map;
 }
+
+/* --- identities (service_identity.c, service_access.c) --- */
+
+/* Sets up the guard and loads the policy. root NULL: clients are not authenticated, and everything is allowed. Errors of
+ * identities_load. */
+int ms_identities_open(struct meta_service *s, const struct credentials *root);
+void ms_identities_close(struct meta_service *s);
+/* Fiber that follows the changes of other servers. */
+void ms_identities_watch(void *service);
+/* Reads the policy again if identities were changed. Errors of the store. */
+int ms_identities_follow(struct meta_service *s);
+/* Returns whether the client is the service of this node. */
+bool ms_is_node(const struct session *s, uint64_t node);
+
+#define METHOD_INDEX(number, lower, in, out) METHOD_##lower,
+enum { META_TYPES(METHOD_INDEX) METHOD_COUNT };
+#undef METHOD_INDEX
+
+/* Asserts that every request has a rule. */
+void ms_access_check(void);
+/* Decides whether the client may send this request. -EACCES, whatever the reason; errors of the store. */
+int ms_access(struct rpc_request *r, unsigned method);
+/* Finds the id of a tenant by its name. Errors of meta_tenant_find. */
+int ms_find_tenant(struct meta_service *s, const char *name, uint32_t *id);
+/* Returns whether a name is "system" (sets *acting_for to 0) or "system:N" (sets *acting_for to N). */
+bool ms_is_system(const char *name, uint32_t *acting_for);
 
 /* Runs the handler when it is the request's turn (service_turn.c). -EAGAIN: too many requests of its group wait. */
 int ms_turn(struct rpc_request *r, int (*handle)(struct rpc_request *r));

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "auth/credentials.h"
 #include "base/arena.h"
 #include "base/base.h"
 #include "base/log.h"
@@ -24,6 +25,7 @@
 #include "rt/pool.h"
 #include "rt/real.h"
 #include "rt/rt.h"
+#include "secure/secure.h"
 #include "sim_test.h"
 
 #define SERVERS 2
@@ -45,6 +47,9 @@ struct fixture {
 	uint64_t rate;     /* option partition_rate of the servers */
 	uint64_t watch_ns; /* of the second server; 0: as for the first */
 	uint64_t usage_ns;
+	bool secured; /* the servers authenticate; all clients of the fixture have the identity "admin" */
+	struct credentials *credentials; /* of the metadata servers, with the root of all secrets */
+	struct secure_self admin;
 	struct kv_mem *mem;
 	struct server servers[SERVERS];
 	struct rt_pool pool;
@@ -78,6 +83,7 @@ static inline void serve(void *arg)
 	struct server *s = arg;
 	struct meta_serve_options o = {
 		.listen = s->addr,
+		.root = s->fixture->credentials,
 		.map = {.beat_ns = 20 * NS_PER_MS,
 			.watch_ns = 10 * NS_PER_MS,
 			.suspect_ns = 3600 * NS_PER_S,
@@ -113,7 +119,8 @@ static inline void server_stop(struct server *s)
 	CHECK_EQ(s->rc, -ECANCELED);
 }
 
-static inline struct meta_client *open_client(struct fixture *fixture, const char *tenant)
+static inline struct meta_client *open_client_as(struct fixture *fixture, const char *tenant,
+						 const struct secure_self *self)
 {
 	struct meta_client *c = NULL;
 	const char *addrs[SERVERS] = {fixture->servers[0].addr, fixture->servers[1].addr};
@@ -122,11 +129,45 @@ static inline struct meta_client *open_client(struct fixture *fixture, const cha
 					  .addrs = addrs,
 					  .addr_count = SERVERS,
 					  .tenant = tenant,
-					  .channel = {.pool = &fixture->pool},
+					  .channel = {.pool = &fixture->pool, .self = self},
 					  .timeout_ns = (fixture->sim ? 20 : 120) * NS_PER_S,
 					  .try_ns = (fixture->sim ? 1 : 30) * NS_PER_S}),
 		 0);
 	return c;
+}
+
+static inline struct meta_client *open_client(struct fixture *fixture, const char *tenant)
+{
+	return open_client_as(fixture, tenant, fixture->secured ? &fixture->admin : NULL);
+}
+
+#define FIXTURE_IDENTITIES "admin janitor node-7"
+
+/* Makes the credentials of an identity from the root. */
+static inline struct credentials *credentials_of(const struct fixture *fixture, const char *name,
+						 uint32_t version)
+{
+	struct credentials *c = credentials_new();
+	CHECK(c != NULL);
+	c->cluster_high = 1;
+	c->cluster_low = 2;
+	c->version = version;
+	snprintf(c->identity, sizeof(c->identity), "%s", name);
+	CHECK_EQ(secure_identity_secret(fixture->credentials->secret, name, version, c->secret), 0);
+	return c;
+}
+
+static inline void fixture_secure(struct fixture *fixture)
+{
+	struct credentials *root = credentials_new();
+	CHECK(root != NULL);
+	root->cluster_high = 1;
+	root->cluster_low = 2;
+	root->version = 1;
+	snprintf(root->identity, sizeof(root->identity), "meta");
+	memset(root->secret, 0x5a, sizeof(root->secret));
+	fixture->credentials = root;
+	fixture->admin.credentials = credentials_of(fixture, "admin", 1);
 }
 
 static inline void fixture_main(void *arg)
@@ -136,6 +177,8 @@ static inline void fixture_main(void *arg)
 	struct meta_options o;
 	meta_options_init(&o);
 	o.partition_bits = 6;
+	if (fixture->secured)
+		fixture_secure(fixture);
 	fixture->mem = kv_mem_new(&(struct kv_mem_options){
 		.seed = 1, .latency_min_ns = NS_PER_US, .latency_max_ns = 2 * NS_PER_US});
 	rt_pool_init(&fixture->pool, 16 * MIB);
@@ -146,6 +189,8 @@ static inline void fixture_main(void *arg)
 		if (i == 0) {
 			CHECK_EQ(meta_format(s->kv, &o, &id, PLACE_CLUSTERED, "system:1"), -EINVAL);
 			CHECK_EQ(meta_format(s->kv, &o, &id, PLACE_CLUSTERED, "default"), 0);
+			if (fixture->secured)
+				CHECK_EQ(meta_format_identities(s->kv, &o, FIXTURE_IDENTITIES), 0);
 		}
 		snprintf(s->addr, sizeof(s->addr), fixture->sim ? "n1:%u" : "127.0.0.1:0",
 			 7000 + i);
@@ -167,6 +212,8 @@ static inline void fixture_main(void *arg)
 	}
 	rt_pool_fini(&fixture->pool);
 	kv_mem_free(fixture->mem);
+	credentials_free(fixture->admin.credentials);
+	credentials_free(fixture->credentials);
 }
 
 struct fixture_test {
@@ -175,19 +222,24 @@ struct fixture_test {
 	uint64_t rate;
 	uint64_t watch_ns;
 	uint64_t usage_ns;
+	bool secured;
 };
 
 static inline void fixture_run(void **state)
 {
 	const struct fixture_test *t = *state;
-	struct fixture fixture = {
-		.test = t->fn, .rate = t->rate, .watch_ns = t->watch_ns, .usage_ns = t->usage_ns};
+	struct fixture fixture = {.test = t->fn,
+				  .rate = t->rate,
+				  .watch_ns = t->watch_ns,
+				  .usage_ns = t->usage_ns,
+				  .secured = t->secured};
 	if (!t->sim_only)
 		assert_int_equal(rt_real_run(NULL, fixture_main, &fixture), 0);
 	fixture = (struct fixture){.test = t->fn,
 				   .rate = t->rate,
 				   .watch_ns = t->watch_ns,
 				   .usage_ns = t->usage_ns,
+				   .secured = t->secured,
 				   .sim = true};
 	sim_test_run(fixture_main, &fixture);
 }
@@ -222,6 +274,13 @@ static inline uint64_t make_file(struct meta_call *c, uint64_t dir, const char *
 		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
 		{                                                                                \
 			.fn = what                                                               \
+		}                                                                                \
+	}
+#define TEST_SECURED(what)                                                                       \
+	{                                                                                        \
+		.name = #what, .test_func = fixture_run, .initial_state = &(struct fixture_test) \
+		{                                                                                \
+			.fn = what, .secured = true                                              \
 		}                                                                                \
 	}
 #define TEST_USAGE(what)                                                                         \

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Requests for identities (auth/policy.h), as far as client and service share them. */
+#ifndef META_API_IDENTITY_H
+#define META_API_IDENTITY_H
+
+#include <stdint.h>
+
+/* Changes of an identity, on the wire. All can be sent again: the client draws ids and versions. */
+enum identity_change {
+	IDENTITY_ADD = 1,
+	IDENTITY_ROTATE = 2, /* new credentials; the old ones are refused from then on */
+	IDENTITY_REMOVE = 3,
+	IDENTITY_GRANT = 4,
+	IDENTITY_REVOKE = 5,
+	IDENTITY_DISABLE = 6,
+	IDENTITY_ENABLE = 7,
+};
+
+/* Purposes of wrapped keys (secure_wrap): secret of new credentials, key of a client towards a node. The name of the
+ * identity follows. */
+#define IDENTITY_WRAP_SECRET "secret of "
+#define IDENTITY_WRAP_KEY "key of "
+
+#endif

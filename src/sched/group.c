@@ -152,6 +152,7 @@ int sched_weigh(struct sched *s, const char *name, uint32_t weight)
 {
 	if (sched_name_check(name) != 0 || weight == 0 || weight > SCHED_WEIGHT_MAX)
 		return -EINVAL;
+	SCHED_LOCKED(s);
 	struct sched_group *g = find_or_add(s, name[0] != '\0' ? name : SCHED_GROUP_OTHER);
 	if (g == NULL)
 		return -ENOSPC;
@@ -198,6 +199,7 @@ int sched_list_groups(struct sched *s, const struct sched_listed *groups, size_t
 	int rc = listed_check(groups, n);
 	if (rc != 0)
 		return rc;
+	SCHED_LOCKED(s);
 	for (uint32_t i = 0; i < s->group_count; i++) {
 		struct sched_group *g = s->groups[i];
 		g->listed = false;
@@ -262,8 +264,9 @@ int64_t sched_balance_ns(const struct sched *s, struct sched_group *g)
 
 /* --- statistics ------------------------------------------------------------------------------- */
 
-void sched_disk_stats(const struct sched *s, struct sched_disk_stats *out)
+void sched_disk_stats(struct sched *s, struct sched_disk_stats *out)
 {
+	SCHED_LOCKED(s);
 	*out = (struct sched_disk_stats){
 		.busy_ns = s->busy_ns,
 		.unclaimed_ns = s->unclaimed_ns,

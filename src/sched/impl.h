@@ -12,6 +12,8 @@
 #ifndef SCHED_IMPL_H
 #define SCHED_IMPL_H
 
+#include <pthread.h>
+
 #include "sched/sched.h"
 
 struct sched_group {
@@ -60,6 +62,9 @@ struct sched_recent {
 
 struct sched {
 	struct sched_config config;
+	/* Guards all below, with the turns and groups; held for one step of a request, never over a wait. The lock of a
+	 * turn's queue is taken inside. */
+	pthread_mutex_t lock;
 	struct sched_group **groups; /* groups[0] is SCHED_GROUP_OTHER */
 	uint32_t group_count;
 	uint32_t group_room;   /* entries of the array */
@@ -100,6 +105,21 @@ struct sched {
 	uint64_t promised_bytes;
 	uint64_t promises_refused;
 };
+
+static inline void sched_unlock(pthread_mutex_t **lock)
+{
+	pthread_mutex_unlock(*lock);
+}
+
+static inline pthread_mutex_t *sched_lock(struct sched *s)
+{
+	pthread_mutex_lock(&s->lock);
+	return &s->lock;
+}
+
+/* Holds the lock until the end of the scope. */
+#define SCHED_LOCKED(s) \
+	__attribute__((cleanup(sched_unlock), unused)) pthread_mutex_t *sched_locked = sched_lock(s)
 
 /* --- pick.c ----------------------------------------------------------------------------------- */
 

@@ -122,6 +122,7 @@ int sched_reserve(struct sched *s, const char *group, enum sched_class class, ui
 {
 	if (class >= SCHED_CLASSES || bytes > UINT64_MAX / 2 || sched_name_check(group) != 0)
 		return -EINVAL;
+	SCHED_LOCKED(s);
 	expire(s);
 	struct sched_group *g = sched_group_get(s, group);
 	if (class < g->best)
@@ -156,6 +157,7 @@ int sched_reserve(struct sched *s, const char *group, enum sched_class class, ui
 
 int sched_release(struct sched *s, uint64_t id, struct sched_reservation *out)
 {
+	SCHED_LOCKED(s);
 	expire(s);
 	struct sched_promise *p = &s->promises[id % s->config.reservations_max];
 	if (id == 0 || p->r.id != id || p->expired)
@@ -167,6 +169,7 @@ int sched_release(struct sched *s, uint64_t id, struct sched_reservation *out)
 
 bool sched_expired(struct sched *s, struct sched_reservation *out)
 {
+	SCHED_LOCKED(s);
 	expire(s);
 	struct list *first = list_pop_front(&s->expired);
 	if (first == NULL)
@@ -177,6 +180,7 @@ bool sched_expired(struct sched *s, struct sched_reservation *out)
 
 void sched_reservations_drop(struct sched *s)
 {
+	SCHED_LOCKED(s);
 	for (uint32_t i = 0; i < s->config.reservations_max; i++) {
 		struct sched_promise *p = &s->promises[i];
 		struct sched_reservation gone;

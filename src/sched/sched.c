@@ -31,6 +31,7 @@ int sched_open(const struct sched_config *config, struct sched **out)
 	if (s == NULL)
 		return -ENOMEM;
 	s->config = *config;
+	pthread_mutex_init(&s->lock, NULL);
 	list_init(&s->at_disk);
 	list_init(&s->waiting);
 	sched_time_init(s);
@@ -55,6 +56,7 @@ void sched_close(struct sched *s)
 		free(s->groups[i]);
 	free(s->groups);
 	free(s->promises);
+	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
 
@@ -138,7 +140,9 @@ static void slice_send(struct sched *s, struct sched_turn *t, uint64_t now_ns)
 	stats_of(t)->at_disk++;
 	class_of(t)->at_disk++;
 	list_push_back(&s->at_disk, &t->link);
-	rt_cond_signal(&t->may_go);
+	/* Under the lock, because afterwards the turn may end. */
+	atomic_store(&t->go, true);
+	rt_queue_serve(&t->may_go);
 }
 
 static void dispatch(struct sched *s)
@@ -161,6 +165,7 @@ static void slice_end(struct sched_turn *t, int rc)
 	t->group->balance_ns += (int64_t)t->cost_ns - (int64_t)disk_ns;
 	t->service_ns += now_ns - t->since_ns;
 	t->granted = false;
+	atomic_store(&t->go, false);
 	ahead_drop(t);
 	list_remove(&t->link);
 	s->alone = 0;
@@ -193,18 +198,32 @@ static void turn_end(struct sched_turn *t, int rc)
 	assert(!t->granted && list_empty(&t->link));
 	t->sched = NULL;
 	dispatch(s);
+	rt_queue_fini(&t->may_go);
 }
 
-static int wait_for_turn(struct sched_turn *t)
+/* Wakes the fiber of a turn that was granted. */
+static bool go_serve(struct rt_queue *q, struct rt_waiter *w)
 {
-	int rc = 0;
+	w->rc = 0;
+	return atomic_load(&container_of(q, struct sched_turn, may_go)->go);
+}
 
+/* Queues the request. Returns whether it has its turn at once. */
+static bool turn_ask(struct sched_turn *t)
+{
 	enqueue(t);
 	dispatch(t->sched);
-	while (rc == 0 && !t->granted)
-		rc = rt_cond_wait(&t->may_go);
+	return t->granted;
+}
+
+/* Waits, without the lock, until the request has its turn. */
+static int turn_wait(struct sched_turn *t)
+{
+	struct rt_waiter w = {0};
+	int rc = rt_queue_wait(&t->may_go, &w, NULL, NULL);
 	if (rc == 0)
 		return 0;
+	SCHED_LOCKED(t->sched);
 	if (t->granted)
 		slice_end(t, rc);
 	else
@@ -223,13 +242,9 @@ static int request_check(const struct sched_request *r)
 	return sched_name_check(r->group);
 }
 
-int sched_begin(struct sched *s, const struct sched_request *r, struct sched_turn *t)
+/* Fills the turn of a new request. -EAGAIN: the queue of its group is full. */
+static int turn_init(struct sched *s, const struct sched_request *r, struct sched_turn *t)
 {
-	int rc = request_check(r);
-
-	*t = (struct sched_turn){0};
-	if (rc != 0)
-		return rc;
 	struct sched_group *g = sched_group_get(s, r->group);
 	enum sched_class class = r->class < g->best ? g->best : r->class;
 	if (g->stats[class].queued >= s->config.queue_max) {
@@ -246,29 +261,58 @@ int sched_begin(struct sched *s, const struct sched_request *r, struct sched_tur
 	t->serial = ++s->serial;
 	t->deadline_ns = rt_deadline();
 	list_init(&t->link);
-	rt_cond_init(&t->may_go);
+	rt_queue_init(&t->may_go, go_serve, false);
 	if (class == SCHED_GOLD) {
 		s->gold_seen = true;
 		s->gold_seen_ns = rt_now_ns();
 	}
-	return wait_for_turn(t);
+	return 0;
+}
+
+/* Sets *now to whether the request has its turn at once. */
+static int turn_begin(struct sched *s, const struct sched_request *r, struct sched_turn *t,
+		      bool *now)
+{
+	/* One step: a group without queued requests could be reused in between. */
+	SCHED_LOCKED(s);
+	int rc = turn_init(s, r, t);
+	*now = rc == 0 && turn_ask(t);
+	return rc;
+}
+
+int sched_begin(struct sched *s, const struct sched_request *r, struct sched_turn *t)
+{
+	bool now = false;
+	int rc = request_check(r);
+	*t = (struct sched_turn){0};
+	if (rc == 0)
+		rc = turn_begin(s, r, t, &now);
+	return rc != 0 || now ? rc : turn_wait(t);
+}
+
+/* Ends a slice with result rc. Returns whether another slice follows, which waits. */
+static bool slice_next(struct sched_turn *t, int rc)
+{
+	SCHED_LOCKED(t->sched);
+	slice_end(t, rc);
+	t->off += t->len;
+	if (rc == 0 && t->off < t->request.off + t->request.bytes)
+		return !turn_ask(t);
+	turn_end(t, rc);
+	return false;
 }
 
 int sched_next(struct sched_turn *t, int rc)
 {
 	assert(t->granted);
-	slice_end(t, rc);
-	t->off += t->len;
-	if (rc == 0 && t->off < t->request.off + t->request.bytes)
-		return wait_for_turn(t);
-	turn_end(t, rc);
-	return rc;
+	return slice_next(t, rc) ? turn_wait(t) : rc;
 }
 
 void sched_end(struct sched_turn *t)
 {
 	if (!t->granted)
 		return;
+	SCHED_LOCKED(t->sched);
 	slice_end(t, -ECANCELED);
 	turn_end(t, -ECANCELED);
 }

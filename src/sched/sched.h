@@ -51,12 +51,13 @@
  * second, the returns as much, and Bronze reads 0.74 * 154 = 114 MB/s. Smaller slices would help
  * Gold little, since most of its wait is the seek; an other_depth of 2 would cost it one more seek.
  *
- * A scheduler belongs to one loop. It has no fiber and no timer: a request that arrives or leaves
- * chooses the next one, which suffices because of rule 7.
+ * Requests of any loop of the process may share a scheduler; a lock guards it. It has no fiber and no timer: a request
+ * that arrives or leaves chooses the next one, which suffices because of rule 7.
  */
 #ifndef SCHED_SCHED_H
 #define SCHED_SCHED_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -65,7 +66,7 @@
 #include "base/context.h"
 #include "base/list.h"
 #include "ops/hist.h"
-#include "rt/sync.h"
+#include "rt/queue.h"
 
 enum sched_class { SCHED_GOLD, SCHED_SILVER, SCHED_BRONZE, SCHED_CLASSES };
 /* SCHED_NAMES stands for stat and list requests. The store often answers them from memory, so the
@@ -210,7 +211,8 @@ struct sched_turn {
 	struct sched_request request;
 	/* link in the queue of the request's group and class, or in sched.at_disk */
 	struct list link;
-	struct rt_cond may_go;
+	struct rt_queue may_go; /* the fiber, while it waits */
+	atomic_bool go; /* as `granted`; the queue reads it without the lock of the scheduler */
 	uint64_t serial;
 	uint64_t deadline_ns;
 	/* begin of the current wait or of the current slice at the disk */
@@ -321,15 +323,15 @@ struct sched_disk_stats {
 	uint64_t write_bytes_per_s;
 };
 
-void sched_disk_stats(const struct sched *s, struct sched_disk_stats *out);
+void sched_disk_stats(struct sched *s, struct sched_disk_stats *out);
 
-/* Returns the counters of the class on this disk, since the scheduler was opened. */
+/* Returns the counters of the class on this disk, since the scheduler was opened. Only while no other loop uses it. */
 const struct sched_stats *sched_class_stats(const struct sched *s, enum sched_class class);
 
 /*
  * Statistics of one group. sched_group_stats fills them in for group i and returns false beyond the
  * last group. A group whose entry was reused starts with new counters. The pointers are valid until
- * the next call that changes the scheduler.
+ * the next call that changes the scheduler. Only while no other loop uses it.
  */
 struct sched_group_stats {
 	const char *name;

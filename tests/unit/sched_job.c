@@ -117,7 +117,7 @@ struct sched_config job_serial_config(void)
 	return c;
 }
 
-void job_check_empty(const struct sched *s)
+void job_check_empty(struct sched *s)
 {
 	struct sched_disk_stats st;
 	sched_disk_stats(s, &st);

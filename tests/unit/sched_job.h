@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "rt/rt.h"
+#include "rt/sync.h"
 #include "sched/sched.h"
 
 struct job {
@@ -54,6 +55,6 @@ uint32_t jobs_at_disk(const struct job *jobs, size_t n);
 struct sched *job_sched_open(const struct sched_config *c);
 /* A drive that serves one request at a time. */
 struct sched_config job_serial_config(void);
-void job_check_empty(const struct sched *s);
+void job_check_empty(struct sched *s);
 
 #endif

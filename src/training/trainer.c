@@ -72,6 +72,27 @@ static uint64_t input_bytes(const struct trainer *t, const struct train_batch *b
 	return t->cost.input_bytes != 0 ? t->cost.input_bytes : b->bytes;
 }
 
+/*
+ * Computes what a copy costs. Profiles measure copies of the same buffer again and again, which the host's caches hold if
+ * it is small; a loader's buffers come round one after the other. So pageable memory is read at the pace of a copy that is
+ * as large as all buffers together.
+ */
+static int copy_cost(const struct trainer *t, uint64_t bytes, uint64_t *device_ns,
+		     uint64_t *host_ns)
+{
+	const struct train_job *j = t->job;
+	uint64_t ring_bytes = bytes * t->loader->buffer_count, ring_device_ns, ring_host_ns;
+	bool pinned = j->copies == TRAIN_PINNED;
+	int rc = emu_copy_at(t->profile, t->device, true, pinned, bytes, device_ns, host_ns);
+	if (rc < 0 || pinned || bytes == 0)
+		return rc;
+	rc = emu_copy_at(t->profile, t->device, true, false, ring_bytes, &ring_device_ns,
+			 &ring_host_ns);
+	*device_ns = max_u64(*device_ns, ring_device_ns / t->loader->buffer_count);
+	*host_ns = max_u64(*host_ns, ring_host_ns / t->loader->buffer_count);
+	return rc;
+}
+
 /* Copies a batch to a device. Sets *ready_ns to the time from which a step can use it. */
 static int copy_in(struct trainer *t, unsigned i, const struct train_batch *b, bool ahead,
 		   uint64_t *ready_ns)
@@ -81,8 +102,7 @@ static int copy_in(struct trainer *t, unsigned i, const struct train_batch *b, b
 	uint64_t device_ns = 0, host_ns = 0;
 	*ready_ns = rt_now_ns();
 	if (j->copies == TRAIN_NO_COPIES ||
-	    emu_copy_at(t->profile, t->device, true, j->copies == TRAIN_PINNED, input_bytes(t, b),
-			&device_ns, &host_ns) < 0)
+	    copy_cost(t, input_bytes(t, b), &device_ns, &host_ns) < 0)
 		return 0;
 	device_ns = device_ns * (uint64_t)j->copy_percent / 100;
 	if (j->copies == TRAIN_PAGEABLE)

@@ -15,6 +15,10 @@
 #include "cluster/choose.h"
 #include "cluster/cluster.h"
 #include "code/place.h"
+#include "rt/call.h"
+#include "rt/real.h"
+
+#define BOX_THREADS "1"
 
 const char *const box_speeds[] = {"none", "hdd", "sata", "nvme", NULL};
 
@@ -39,6 +43,9 @@ const struct conf_key box_schema[] = {
 		    "of files that name none"),
 	CONF_STRING("box", "metadata", struct box_shape, metadata, "rocksdb", 1, 190,
 		    "rocksdb, or rados:CONF"),
+	CONF_STRING("box", "threads", struct box_shape, threads, BOX_THREADS, 1, 4,
+		    "threads that serve the disks in the process of all roles; auto: the "
+		    "processors that it may use"),
 	CONF_INT("box", "port", struct box_shape, port, NULL, 1, 65535,
 		 "of the metadata server; the ports of nodes and metrics follow"),
 };
@@ -361,6 +368,12 @@ int box_settle(struct box_shape *s, struct strbuf *err)
 		return -ENOMEM;
 	if (strcmp(s->metadata, "rocksdb") != 0 && strncmp(s->metadata, "rados:", 6) != 0)
 		return refuse(err, "--metadata %s: must be rocksdb or rados:CONF", s->metadata);
+	unsigned threads;
+	if (!given(s->threads) && set_text(&s->threads, BOX_THREADS) < 0)
+		return -ENOMEM;
+	if (rt_real_threads(s->threads, &threads) < 0)
+		return refuse(err, "--threads %s: must be a number from 1 to %d, or auto",
+			      s->threads, RT_TEAM_MAX);
 	if (!given(s->encoding) && choose_encoding(s) < 0)
 		return -ENOMEM;
 	rc = check_encoding(s, err);

@@ -140,10 +140,10 @@ static int write_node(const struct box *b, int64_t node)
 	strbuf_printf(&t,
 		      "[node]\ncluster = %s\nid = %ld\nname = node-%ld\nrack = rack-%ld\n"
 		      "listen = 127.0.0.1:%ld\nmetrics = 127.0.0.1:%ld\n"
-		      "metadata = 127.0.0.1:%ld\nmemory = 128MiB\n"
+		      "metadata = 127.0.0.1:%ld\nmemory = 128MiB\nthreads = %s\n"
 		      "[disks]\nkind = %s\nkeep_free = 256MiB\nsharers = %ld\nprobe = 2s\n",
 		      s->cluster, node, node, box_rack_of(s, node), s->port + node,
-		      s->port + s->nodes + 1 + node, s->port,
+		      s->port + s->nodes + 1 + node, s->port, s->threads,
 		      s->emulate == BOX_NONE ? "nvme" : box_speeds[s->emulate],
 		      s->nodes * s->disks);
 	/* With these methods the janitor also rebuilds chunks that the pool could rebuild itself. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All roles of a box in one process, each a fiber of one loop. */
+/* All roles of a box in one process: each is a fiber of the first loop, and nodes share a team of loops. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "roles/janitor_role.h"
 #include "roles/meta_role.h"
 #include "roles/node_role.h"
+#include "rt/call.h"
 #include "rt/real.h"
 #include "rt/rt.h"
 
@@ -23,8 +24,9 @@ struct all {
 	struct janitor_role janitor;
 	bool has_janitor; /* conf/janitor.ini exists */
 	struct rt_group group;
-	int rc;             /* error of the first role that could not serve */
-	struct strbuf *err; /* reason why that role could not serve */
+	struct rt_team team; /* loops of the nodes */
+	int rc;              /* error of the first role that could not serve */
+	struct strbuf *err;  /* reason why that role could not serve */
 };
 
 /* A role that runs in this process. */
@@ -70,12 +72,31 @@ static void role_main(void *arg)
 		stop_all(all, -EIO, strbuf_text(&why));
 }
 
+/* Opens the loops of the nodes, and spreads their disks over them. */
+static int open_team(struct all *all)
+{
+	unsigned threads;
+	int rc = rt_real_threads(all->box->shape.threads, &threads);
+	if (rc < 0 || threads == 1)
+		return rc;
+	rc = rt_team_open(&all->team, threads);
+	if (rc < 0)
+		return rc;
+	size_t disks = 0;
+	for (size_t i = 0; i < all->node_count; i++) {
+		all->nodes[i].team = &all->team;
+		all->nodes[i].first_loop = (unsigned)(disks % threads);
+		disks += all->nodes[i].setup.options.disks.disk_count;
+	}
+	return 0;
+}
+
 static void all_main(void *arg)
 {
 	struct all *all = arg;
 	size_t count = all->node_count + 1 + all->has_janitor;
 	AUTO_FREE struct one *each = calloc(count, sizeof(*each));
-	int rc = each == NULL ? -ENOMEM : 0;
+	int rc = each == NULL ? -ENOMEM : open_team(all);
 	rt_group_init(&all->group);
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		each[i] = (struct one){.all = all, .i = i};
@@ -87,6 +108,8 @@ static void all_main(void *arg)
 		stop_all(all, rc, why);
 	}
 	rt_group_join(&all->group);
+	if (all->team.count > 0)
+		rt_team_close(&all->team);
 }
 
 /* --- settings ----------------------------------------------------------------------------------- */

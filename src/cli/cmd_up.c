@@ -41,6 +41,9 @@ static const char up_usage[] =
 	"                       the encoding may lose\n"
 	"  --metadata M         rocksdb (default), or rados:CONF with the path of a ceph.conf;\n"
 	"                       its pool is \"terrane\"\n"
+	"  --threads N          threads of each process that serves disks: a number, or auto, the\n"
+	"                       processors that it may use (default 1). Clients have theirs\n"
+	"                       in DIR/cluster.ini\n"
 	"  --procs              run each role as a process, with its pid in DIR/run/NAME.pid\n"
 	"                       (default: one process for all roles)\n"
 	"  --json               print JSON\n"
@@ -60,6 +63,7 @@ enum {
 	OPT_REPAIR,
 	OPT_ENCODING,
 	OPT_METADATA,
+	OPT_THREADS,
 	OPT_PROCS,
 	OPT_JSON
 };
@@ -76,6 +80,7 @@ static const struct option options[] = {
 	{"repair", required_argument, NULL, OPT_REPAIR},
 	{"encoding", required_argument, NULL, OPT_ENCODING},
 	{"metadata", required_argument, NULL, OPT_METADATA},
+	{"threads", required_argument, NULL, OPT_THREADS},
 	{"procs", no_argument, NULL, OPT_PROCS},
 	{"json", no_argument, NULL, OPT_JSON},
 	{"help", no_argument, NULL, 'h'},
@@ -153,6 +158,8 @@ static int take_option(struct asked *a, int c)
 		return take_text(&s->encoding);
 	case OPT_METADATA:
 		return take_metadata(a);
+	case OPT_THREADS:
+		return take_text(&s->threads);
 	case OPT_PROCS:
 		a->procs = true;
 		return 0;
@@ -199,6 +206,11 @@ static int compare_shape(const struct asked *a, const struct box_shape *is)
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		if (texts[i].asked != NULL && strcmp(texts[i].asked, texts[i].is) != 0)
 			return differ(texts[i].name, texts[i].asked, texts[i].is);
+	if (s->threads != NULL && strcmp(s->threads, is->threads) != 0)
+		return cli_fail("--threads %s: this cluster was made with %s; to change it, stop "
+				"the cluster and set threads in its box.ini, or with --procs in "
+				"conf/node-*.ini",
+				s->threads, is->threads);
 	return CLI_OK;
 }
 

@@ -14,6 +14,7 @@
 #define FOLDERS_MAX 2048
 #define GROUPS_MAX 512
 #define WORD_MAX CONF_LINE_MAX
+#define NODE_THREADS "1"
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", "off", NULL};
 static const char *const medias[] = {"disk", "flash", NULL};
@@ -43,6 +44,8 @@ const struct conf_key node_conf_schema[] = {
 		  1024 * GIB, "memory for bytes of chunks in flight"),
 	CONF_INT("node", "connections", struct node_conf, connections, "1024", 1, 100000,
 		 "connections at the same time; more are refused"),
+	CONF_STRING("node", "threads", struct node_conf, threads, NODE_THREADS, 1, 4,
+		    "threads that serve the disks; auto: the processors that the process may use"),
 	CONF_DURATION("node", "grace", struct node_conf, grace_ns, "5s", 0, CONF_MAX,
 		      "time for requests in flight after a request to stop"),
 	CONF_LIST("disks", "disk", struct node_conf, disks, NODE_DISKS_MAX,

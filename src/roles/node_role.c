@@ -9,6 +9,8 @@
 #include "node/service.h"
 #include "ops/http.h"
 #include "roles/node_beat.h"
+#include "rt/call.h"
+#include "rt/real.h"
 
 int node_role_load(struct node_role *r, const char *config, struct strbuf *err)
 {
@@ -16,7 +18,12 @@ int node_role_load(struct node_role *r, const char *config, struct strbuf *err)
 	int rc = conf_load(config, node_conf_schema, node_conf_count, &r->conf, err);
 	if (rc < 0)
 		return rc;
-	rc = node_setup_init(&r->setup, &r->conf, err);
+	rc = rt_real_threads(r->conf.threads, &r->threads);
+	if (rc < 0)
+		strbuf_printf(err, "[node] threads = %s: must be a number from 1 to %d, or auto",
+			      r->conf.threads, RT_TEAM_MAX);
+	if (rc == 0)
+		rc = node_setup_init(&r->setup, &r->conf, err);
 	if (rc < 0)
 		conf_free(node_conf_schema, node_conf_count, &r->conf);
 	return rc;
@@ -114,10 +121,19 @@ void node_role_main(void *role)
 	struct node_role *r = role;
 	assert(r->node == NULL && r->setup.options.listen != NULL);
 	struct node_serve_options o = r->setup.options;
+	struct rt_team own = {0};
+	bool alone = r->team == NULL && r->threads > 1;
+	r->rc = alone ? rt_team_open(&own, r->threads) : 0;
+	if (r->rc < 0)
+		return;
+	o.team = alone ? &own : r->team;
+	o.first_loop = r->first_loop;
 	o.ready = role_ready;
 	o.ended = role_ended;
 	o.ctx = r;
 	r->rc = node_serve(&o);
+	if (alone)
+		rt_team_close(&own);
 }
 
 void node_role_why(const struct node_role *r, struct strbuf *out)

@@ -12,10 +12,16 @@
 
 struct node_beat;
 struct ops_http;
+struct rt_team;
 
 struct node_role {
 	struct node_conf conf;
 	struct node_setup setup;
+	unsigned threads; /* number of loops of a team of its own */
+	/* Loops that several roles of the process share, and the loop of the first disk. NULL: the role opens a team of its
+	 * own. Set after node_role_load. */
+	struct rt_team *team;
+	unsigned first_loop;
 	struct node *node; /* the node service while it runs, else NULL */
 	struct node_beat *beat;
 	struct ops_http *http;

@@ -50,6 +50,28 @@ def test_a_box_of_many_disks_comes_up_in_one_process(tmp_path):
         assert box.json("status")["well"]
 
 
+def loops_of(box, role):
+    return sum(name.startswith("terrane_loop_busy_seconds_total{") for name in box.metrics(role))
+
+
+@pytest.mark.parametrize("how", [[], ["--procs"]])
+def test_nodes_serve_on_as_many_threads_as_were_asked_for(tmp_path, how):
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 2, "--threads", 3, *how) as box:
+        (tmp_path / "data").write_bytes(some_bytes(7, 20 * MIB))
+        box("put", tmp_path / "data", "/data")
+        box("get", "/data", tmp_path / "again")
+        assert (tmp_path / "again").read_bytes() == (tmp_path / "data").read_bytes()
+        assert loops_of(box, "node-1") == 3
+        box.down()
+        # The number can be changed while the cluster is down.
+        for file in [box.folder / "box.ini", *(box.folder / "conf").glob("node-*.ini")]:
+            file.write_text(file.read_text().replace("threads = 3", "threads = auto"))
+        box.up(*how)
+        assert loops_of(box, "node-1") == len(os.sched_getaffinity(0))
+        box("get", "/data", tmp_path / "third")
+        assert (tmp_path / "third").read_bytes() == (tmp_path / "data").read_bytes()
+
+
 def test_files_stay_on_the_media_that_they_were_put_on(tmp_path):
     (tmp_path / "f").write_bytes(some_bytes(1, 300000))
     with Box(tmp_path / "box", "--racks", 4, "--flash", 1, "--encoding", "r3") as box:
@@ -114,6 +136,7 @@ def test_up_completes_a_box_after_an_interrupted_up(tmp_path):
     (["--emulate", "hdd"], "made with none"),
     (["--pools", "2+1"], "made with none"),
     (["--encoding", "rs:4+2"], "made with r3"),
+    (["--threads", "2"], "made with 1; to change it, stop the cluster and set threads in its box.ini"),
 ])
 def test_up_refuses_what_contradicts_the_box(made_box, words, why):
     done = run("up", "--dir", made_box, *words)
@@ -145,6 +168,9 @@ def made_box(tmp_path_factory):
     (["--pools", "12+3", "--scheme", "c/s"], "needs 225 disks in each node"),
     (["--pools", "4+2", "--encoding", "rs:4+2"], "mlec:K+P/4+2"),
     (["--emulate", "floppy"], "--emulate floppy: must be hdd, sata, nvme or none"),
+    (["--threads", "0"], "--threads 0: must be a number from 1 to 256, or auto"),
+    (["--threads", "257"], "--threads 257: must be a number from 1 to 256, or auto"),
+    (["--threads", "some"], "--threads some: must be a number from 1 to 256, or auto"),
     (["--metadata", "paper"], "rocksdb or rados:CONF"),
     (["--metadata", "rados:/no/such.conf"], "path of a ceph.conf that exists"),
 ])

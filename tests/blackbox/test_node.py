@@ -367,6 +367,8 @@ def test_metrics_and_health(node):
     ("flash = 77 300 1GiB 1MiB /elsewhere", b"no disk or pool of this number"),
     ("flash = 1 300 lots 1MiB /elsewhere", b"size of the cache"),
     ("colour = blue", b"unknown key"),
+    ("[node]\nthreads = 0", b"[node] threads = 0: must be a number from 1 to 256, or auto"),
+    ("[node]\nthreads = many", b"[node] threads = many: must be a number from 1 to 256, or auto"),
 ])
 def test_a_bad_configuration_is_refused_with_the_reason(tmp_path, line, words):
     node = Node(tmp_path, extra=line)

@@ -38,7 +38,7 @@ ARROWS = {
     "placement": ["base"],
     "prep": ["base"],
     "cache": ["base"],
-    "analysis": ["placement", "code", "base"],
+    "analysis": ["cache", "placement", "code", "base"],
     "client": ["meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],
     "training": ["client", "emu", "rt", "base"],
     "janitor": ["client", "meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],

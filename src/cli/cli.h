@@ -19,6 +19,7 @@ enum {
 };
 
 int cmd_box(int argc, char **argv);
+int cmd_cachesim(int argc, char **argv);
 int cmd_chunk(int argc, char **argv);
 int cmd_code(int argc, char **argv);
 int cmd_config(int argc, char **argv);

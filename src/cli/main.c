@@ -47,6 +47,8 @@ static const struct command study_commands[] = {
 	{"placement", "choose flash or disk for new files: traces, models, savings", cmd_placement,
 	 "generate"},
 	{"train", "train on emulated accelerators: what the storage lets them do", cmd_train, ""},
+	{"cachesim", "simulate the flash cache of training jobs under its policies", cmd_cachesim,
+	 ""},
 	{"emu", "list, show and measure profiles of accelerators", cmd_emu, "models show profile"},
 	{"code", "explain an erasure code: overhead, tolerance, layout, repair", cmd_code,
 	 "explain"},

@@ -46,6 +46,7 @@ REFUSED = {
 # Studies that take minutes: their options are parsed, then --help ends them.
 PARSED_ONLY = {
     "durability advise": "evaluates many codes",
+    "cachesim --workload": "simulates hours of training",
     "durability nines": "splits and simulates failures",
     "durability burst": "simulates failures",
     "durability compare": "evaluates many codes",

@@ -276,8 +276,11 @@ static int take_file(struct dataset *d, struct dataset_need *need)
 {
 	struct shard *s = &d->shards[need->shard];
 	struct terrane_file **slot = need->index ? &s->index : &s->samples;
-	assert(*slot == NULL && need->file != NULL);
-	*slot = need->file;
+	assert(need->file != NULL);
+	if (*slot == NULL)
+		*slot = need->file;
+	else
+		terrane_file_discard(need->file); /* another caller has opened it in the meantime */
 	return 0;
 }
 
@@ -296,9 +299,11 @@ static int take_head(struct dataset *d, struct dataset_need *need, uint64_t got)
 		rc = -EBADMSG;
 	if (rc == 0 && (head.samples != ms->samples || head.data_bytes != ms->data_bytes))
 		rc = -EBADMSG;
-	if (rc < 0) {
+	if (rc < 0 || s->head.pages > 0) { /* or another caller has read it in the meantime */
 		free(places);
 		free(slots);
+		if (rc == 0)
+			return 0;
 		if (rc == -EPROTONOSUPPORT)
 			return dataset_fail(
 				&need->error, rc,
@@ -342,7 +347,8 @@ static int take_pages(struct dataset *d, struct dataset_need *need)
 			rc = damaged(d, need, "a page of the index");
 		if (rc < 0)
 			break;
-		assert(s->pages[p->number] == NULL);
+		if (s->pages[p->number] != NULL)
+			continue; /* another caller has loaded it in the meantime */
 		s->pages[p->number] = p;
 		p->used = d->calls;
 		d->bytes += p->len;
@@ -434,6 +440,24 @@ void dataset_tail(struct dataset *d, uint64_t sample, struct index_tail *out)
 	uint32_t shard, in;
 	const struct page *p = page_of(d, sample, &shard, &in);
 	index_page_tail(p->raw, index_page_samples(&d->shards[shard].head, p->number), in, out);
+}
+
+bool dataset_entries_ok(const struct dataset *d, const struct dataset_entry *entries, size_t n,
+			uint64_t *bytes)
+{
+	*bytes = 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct dataset_entry *e = &entries[i];
+		if (e->sample >= d->m.samples || e->shard >= d->m.shards_n ||
+		    d->shards[e->shard].samples == NULL)
+			return false;
+		uint64_t data_bytes = d->m.shards[e->shard].data_bytes;
+		if (e->size > SAMPLE_BYTES_MAX || e->size > data_bytes ||
+		    e->offset > data_bytes - e->size || *bytes > UINT64_MAX / 2)
+			return false;
+		*bytes += e->size;
+	}
+	return true;
 }
 
 uint64_t dataset_ranges(struct dataset *d, const struct dataset_entry *entries, size_t n,

@@ -19,7 +19,9 @@
  *     terrane_read_batch(t, ranges, n, o);
  *     dataset_check(entries, ranges, n);
  *
- * One thread at a time uses a dataset. Reads of samples that were started need it no more, except that it must be open.
+ * One thread at a time calls these functions. Several needs may be in progress at the same time, also the same one: a result
+ * that is there already is dropped. Reads of samples that were started need the data set no more, except that it must be
+ * open.
  * After a fork the child may use it like its files.
  */
 #ifndef DATASET_DATASET_H
@@ -104,6 +106,10 @@ void dataset_lookup(struct dataset *d, const uint64_t *samples, size_t n,
 /* Returns what else the index has of a sample; valid until the next call of dataset_need. */
 void dataset_tail(struct dataset *d, uint64_t sample, struct index_tail *out);
 
+/* Returns whether entries from outside could have come from dataset_lookup, so that their samples can be read, and sets the
+ * sum of their sizes. */
+bool dataset_entries_ok(const struct dataset *d, const struct dataset_entry *entries, size_t n,
+			uint64_t *bytes);
 /* Fills the ranges of a batch that reads the samples one after another into buf, which has room for their sizes. Returns the
  * bytes of all. */
 uint64_t dataset_ranges(struct dataset *d, const struct dataset_entry *entries, size_t n,

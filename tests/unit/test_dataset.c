@@ -210,6 +210,43 @@ static void pages_beyond_the_limit_are_loaded_again(void **state)
 	dataset_close(d);
 }
 
+/* Two callers that need the same files and pages get them both, and nothing is leaked. */
+static void needs_of_two_callers_may_overlap(void **state)
+{
+	(void)state;
+	struct dataset *d = open_set("/one", 0);
+	struct terrane_options o = {.error = &why};
+	AUTO_FREE struct dataset_need *need = calloc(2, sizeof(*need));
+	uint64_t sample = SAMPLES - 1, bytes;
+	int rounds = 0;
+	assert_non_null(need);
+	while (dataset_need(d, &sample, 1, &need[0]) > 0) {
+		struct terrane_op op[2] = {0};
+		assert_int_equal(dataset_need(d, &sample, 1, &need[1]), 1);
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(dataset_need_start(d, &need[i], &op[i]), 0);
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(dataset_need_end(d, &need[i], terrane_wait(t, &op[i])), 0);
+		rounds++;
+	}
+	assert_int_equal(rounds, 4); /* two files, a header, a page */
+	static uint8_t seen[LABELS][FILES];
+	read_samples(d, &sample, 1, seen);
+	/* Entries that were not looked up are not used. */
+	struct dataset_entry e;
+	dataset_lookup(d, &sample, 1, &e);
+	assert_true(dataset_entries_ok(d, &e, 1, &bytes) && bytes == e.size);
+	struct dataset_entry bad[] = {e, e, e, e};
+	bad[0].sample = SAMPLES;
+	bad[1].shard = UINT32_MAX;
+	bad[2].offset = UINT64_MAX;
+	bad[3].shard = 0; /* its files are not open */
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		assert_false(dataset_entries_ok(d, &bad[i], 1, &bytes));
+	assert_int_equal(dataset_ready(d, &sample, 1, &o), 0);
+	dataset_close(d);
+}
+
 struct stopper {
 	uint64_t samples, after;
 };
@@ -390,6 +427,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_data_set_has_every_file_once_in_shuffled_order),
 		cmocka_unit_test(pages_beyond_the_limit_are_loaded_again),
+		cmocka_unit_test(needs_of_two_callers_may_overlap),
 		cmocka_unit_test(an_interrupted_build_leaves_no_version_and_goes_on),
 		cmocka_unit_test(append_shares_the_shards_of_its_parent),
 		cmocka_unit_test(an_index_that_does_not_match_its_blocks_is_found),

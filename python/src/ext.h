@@ -96,7 +96,12 @@ PyObject *py_file_new_take(struct cluster_object *c, struct terrane_file *f, boo
 PyObject *py_cluster_pack(PyObject *self, PyObject *args);
 PyObject *py_cluster_read_batch(PyObject *self, PyObject *args);
 
+/* Functions of the module: the order of epochs. */
+PyObject *py_order_samples(PyObject *module, PyObject *args);
+PyObject *py_order_step(PyObject *module, PyObject *args);
+
 bool py_cluster_add(PyObject *module);
+bool py_dataset_add(PyObject *module);
 bool py_file_add(PyObject *module);
 
 #endif

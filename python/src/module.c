@@ -35,6 +35,8 @@ static PyObject *module_version(PyObject *module, PyObject *none)
 static PyMethodDef methods[] = {
 	{"crc32c", module_crc32c, METH_VARARGS, NULL},
 	{"error_text", module_error_text, METH_VARARGS, NULL},
+	{"order_samples", py_order_samples, METH_VARARGS, NULL},
+	{"order_step", py_order_step, METH_VARARGS, NULL},
 	{"set_error_maker", py_set_error_maker, METH_O, NULL},
 	{"version", module_version, METH_NOARGS, NULL},
 	{NULL, NULL, 0, NULL},
@@ -52,7 +54,8 @@ PyMODINIT_FUNC PyInit__terrane(void); /* the name that the interpreter looks for
 PyMODINIT_FUNC PyInit__terrane(void)
 {
 	PyObject *module = PyModule_Create(&definition);
-	if (module != NULL && !(py_cluster_add(module) && py_file_add(module)))
+	if (module != NULL &&
+	    !(py_cluster_add(module) && py_file_add(module) && py_dataset_add(module)))
 		Py_CLEAR(module);
 	return module;
 }

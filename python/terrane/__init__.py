@@ -6,6 +6,8 @@
     with cluster.open("/runs/notes.txt", "wb") as file:
         file.write(b"text")
 """
+import importlib
+
 from ._cluster import Cluster, DirEntry, Packed, Stat, connect
 from ._errors import (Busy, ChecksumError, DataLost, Error, Exists, Forbidden, IsADirectory, NoSpace, NotADirectory,
                       NotFound, Stale, TimedOut, Unreachable)
@@ -13,11 +15,25 @@ from ._io import LogWriter, RawReader, RawWriter, Reader, Writer
 from ._terrane import crc32c, version
 
 __version__ = version()
-__all__ = ["Busy", "ChecksumError", "Cluster", "DataLost", "DirEntry", "Error", "Exists", "Forbidden", "IsADirectory",
-           "LogWriter", "NoSpace", "NotADirectory", "NotFound", "Packed", "RawReader", "RawWriter", "Reader", "Stale",
-           "Stat", "TimedOut", "Unreachable", "Writer", "connect", "crc32c", "version"]
+# what needs numpy is imported when it is used first
+_LAZY = {"Batch": "_dataset", "Dataset": "_dataset", "Sample": "_dataset", "Loader": "_loader"}
+
+
+def __getattr__(name):
+    if name not in _LAZY:
+        raise AttributeError(f"module 'terrane' has no attribute {name!r}")
+    value = getattr(importlib.import_module("." + _LAZY[name], __name__), name)
+    value.__module__ = "terrane"
+    globals()[name] = value
+    return value
+
+
+__all__ = ["Batch", "Busy", "ChecksumError", "Cluster", "DataLost", "Dataset", "DirEntry", "Error", "Exists",
+           "Forbidden", "IsADirectory", "Loader", "LogWriter", "NoSpace", "NotADirectory", "NotFound", "Packed",
+           "RawReader", "RawWriter", "Reader", "Sample", "Stale", "Stat", "TimedOut", "Unreachable", "Writer",
+           "connect", "crc32c", "version"]
 
 for _class in __all__:  # in messages and pickles the classes have their public names
-    if isinstance(globals()[_class], type):
+    if isinstance(globals().get(_class), type):
         globals()[_class].__module__ = "terrane"
 del _class

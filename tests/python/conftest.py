@@ -39,3 +39,17 @@ def folder(cluster, request):
     path = f"/t/{os.getpid()}/{request.node.name}"
     cluster.mkdir(path, parents=True)
     return path
+
+
+@pytest.fixture(scope="session")
+def birds(box, cluster, tmp_path_factory):
+    """The data set of the examples in docstrings."""
+    source = tmp_path_factory.mktemp("birds")
+    for label in ("owl", "wren"):
+        (source / label).mkdir()
+        for i in range(6):
+            (source / label / f"{i}.txt").write_text(f"{label} {i}")
+    path = "/doc/birds"
+    if not cluster.exists(f"{path}/v1.json"):  # a test run inside a test uses that of the outer one
+        box("dataset", "build", source, path)
+    return path

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loader: batches of a data set in the order of epochs, read ahead, with a state that resumes anywhere."""
+import concurrent.futures
+import contextlib
+from collections import deque
+
+import numpy
+
+from . import _terrane
+from ._dataset import Dataset, Sample, _room
+
+ORDERS = {"sequential": 0, "window": 1, "global": 2}
+STATE_VERSION = 1
+PREFETCH_BYTES = 512 << 20
+
+
+def _decode_many(decode, samples):
+    return [decode(Sample(*sample)) for sample in samples]
+
+
+class Loader:
+    """Iterates over the batches of an epoch.
+
+    >>> import terrane
+    >>> cluster = getfixture()
+    >>> birds = terrane.Dataset("/doc/birds", cluster=cluster)
+    >>> loader = terrane.Loader(birds, 5, seed=1)
+    >>> [len(batch) for batch in loader]
+    [5, 5, 2]
+    >>> sorted(number for batch in loader for number in batch.samples.tolist()) == list(range(12))
+    True
+
+    Order. Which sample comes at which position follows from seed, epoch, rank and world alone, on every run, whatever the
+    number of workers. Each sample is in one batch of one rank per epoch. order="window" shuffles within windows of samples
+    that are stored together; "global" shuffles all; "sequential" does not shuffle. The last batches of an epoch are smaller
+    where the samples do not divide evenly, and a rank may have none; drop_last leaves such a step out for all ranks.
+
+    Reading. `prefetch` batches are read ahead, within prefetch_bytes. Without decode each item is a `terrane.Batch`.
+    decode(sample) gets a `terrane.Sample`; it runs in `threads` threads or `processes` processes, and each item is the list
+    of its results, or collate(list).
+
+    State. `state_dict` describes the position after the batch that was returned last. `load_state_dict` continues there,
+    in a loader with any other world, rank, batch_size or workers.
+
+    Each iteration is an epoch; with repeat=True an iteration has no end. An iteration that was left before its end is not
+    continued: the next one begins the next epoch.
+    """
+
+    def __init__(self, dataset, batch_size, *, seed=0, order="window", window=0, rank=0, world=1, drop_last=False,
+                 prefetch=4, prefetch_bytes=PREFETCH_BYTES, decode=None, collate=None, threads=0, processes=0,
+                 repeat=False, allocate=_room):
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"dataset must be a terrane.Dataset, not {type(dataset).__name__}")
+        if order not in ORDERS:
+            raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
+        if not 0 <= rank < world:
+            raise ValueError(f"rank {rank} is not one of {world} ranks")
+        if not 0 <= seed < 1 << 63 or not 0 <= window < 1 << 48:
+            raise ValueError("seed and window must not be negative, and below 2^63 and 2^48")
+        if batch_size < 1 or prefetch < 1 or threads < 0 or processes < 0 or (threads and processes):
+            raise ValueError("batch_size and prefetch must be at least 1; give threads or processes, not both")
+        if decode is None and (collate or threads or processes):
+            raise ValueError("collate, threads and processes need decode")
+        self.dataset, self.batch_size, self.drop_last, self.repeat = dataset, batch_size, drop_last, repeat
+        self.rank, self.world = rank, world
+        self._order, self._window, self._seed = ORDERS[order], window, seed
+        self._prefetch, self._prefetch_bytes, self._allocate = prefetch, prefetch_bytes, allocate
+        self._decode, self._collate = decode, collate
+        self._threads, self._processes, self._pool = threads, processes, None
+        self._epoch, self._from, self._step = 0, 0, 0
+        self._running = 0  # number of the iteration that has the state
+        self._numbers(0, 0, 0)  # refuses a window that is not possible
+        _terrane.order_step(len(dataset), 0, 0, world, rank, batch_size)
+
+    # --- order
+
+    def _numbers(self, epoch, position, count):
+        out = numpy.empty(count, numpy.uint64)
+        _terrane.order_samples(self._order, len(self.dataset), self._window, self._seed, epoch, position, out)
+        return out
+
+    def _share(self, begin, step):
+        """The positions (first, count) of this rank in a step, None behind the last step of the epoch."""
+        n, full = len(self.dataset), self.world * self.batch_size
+        left = n - begin - step * full
+        if left <= 0 or (self.drop_last and left < full):
+            return None
+        return _terrane.order_step(n, begin, step, self.world, self.rank, self.batch_size)
+
+    def __len__(self):
+        """The batches that an epoch has for this rank, or what is left of it after load_state_dict."""
+        full = self.world * self.batch_size
+        begin = self._from if self._step == 0 else 0
+        steps, rest = divmod(len(self.dataset) - begin, full)
+        return steps + (rest > 0 and not self.drop_last and self._share(begin, steps)[1] > 0)
+
+    def samples_of(self, epoch, begin=0):
+        """Yields the numbers of the samples of each batch of this rank in an epoch, without reading them."""
+        step = 0
+        while (share := self._share(begin, step)) is not None:
+            if share[1] > 0:
+                yield self._numbers(epoch, *share)
+            step += 1
+
+    # --- state
+
+    @property
+    def epoch(self):
+        return self._place()[0]
+
+    def set_epoch(self, epoch):
+        """Makes the next iteration read this epoch from its beginning."""
+        self.load_state_dict({**self.state_dict(), "epoch": epoch, "position": 0})
+
+    def _place(self):
+        """(epoch, position) of what is read next."""
+        if self._share(self._from, self._step) is None:
+            return self._epoch + 1, 0
+        return self._epoch, self._from + self._step * self.world * self.batch_size
+
+    def state_dict(self):
+        """The position of the job after the batch that was returned last: a few integers, the same on every rank."""
+        epoch, position = self._place()
+        return {"version": STATE_VERSION, "dataset": self.dataset.fingerprint, "samples": len(self.dataset),
+                "order": self._order, "window": self._window, "seed": self._seed, "epoch": epoch, "position": position}
+
+    def load_state_dict(self, state):
+        """Makes the next iteration continue at a state. Raises ValueError for the state of another data set, version or
+        order, and for impossible numbers."""
+        mine = self.state_dict()
+        if not isinstance(state, dict):
+            raise TypeError(f"a state is a dict, not {type(state).__name__}")
+        wrong = [key for key in mine if not isinstance(state.get(key), int) or state[key] < 0]
+        if wrong or set(state) != set(mine):
+            raise ValueError(f"this is no state of a loader: {', '.join(wrong) or 'it has other keys'}")
+        for key, what in (("version", "a newer version of Terrane"), ("dataset", "another data set or version"),
+                          ("samples", "another data set or version"), ("order", "another order"),
+                          ("window", "another window")):
+            if state[key] != mine[key]:
+                raise ValueError(f"the state is of {what}: its {key} is {state[key]}, this loader has {mine[key]}")
+        if state["position"] > len(self.dataset) or state["epoch"] >= 1 << 62 or state["seed"] >= 1 << 63:
+            raise ValueError("the state has impossible numbers")
+        self._seed, self._epoch, self._from, self._step = state["seed"], state["epoch"], state["position"], 0
+        self._epoch, self._from = self._place()
+        self._running += 1
+
+    # --- iteration
+
+    def _steps(self, epoch, begin):
+        """Yields (epoch, begin, step, numbers) of the batches to read, for ever with repeat."""
+        while True:
+            for step, numbers in enumerate(self.samples_of(epoch, begin)):
+                yield epoch, begin, step, numbers
+            if not self.repeat:
+                return
+            if begin == 0 and self._share(0, 0) is None:
+                raise ValueError("the data set has fewer samples than one step, and drop_last leaves it out")
+            epoch, begin = epoch + 1, 0
+
+    def _start(self, numbers, pool):
+        reading = self.dataset.read_start(numbers, allocate=self._allocate)
+        return reading, pool.submit(self._finish, reading) if pool is not None else None
+
+    def _finish(self, reading):
+        batch = reading.wait()
+        if self._decode is None:
+            return batch
+        if self._pool is None:
+            results = [self._decode(sample) for sample in batch]
+        else:
+            samples = [(*sample[:2], bytes(sample.data), *sample[3:]) for sample in batch]
+            results = self._pool.submit(_decode_many, self._decode, samples).result()
+        return results if self._collate is None else self._collate(results)
+
+    def _open_pools(self, stack):
+        """The pool of threads that finish batches; the pool of processes is kept between epochs."""
+        if self._processes and self._pool is None:
+            self._pool = concurrent.futures.ProcessPoolExecutor(self._processes)
+            self._pool.submit(int).result()  # starts the processes before there are threads
+        threads = self._threads or min(self._prefetch, self._processes)
+        if not threads:
+            return None
+        pool = concurrent.futures.ThreadPoolExecutor(threads, "terrane-loader")
+        stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+        return pool
+
+    def close(self):
+        """Ends the processes that decode."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def __iter__(self):
+        if self._step > 0:  # the last iteration was left before its end, or ended
+            self._epoch, self._from = self._epoch + 1, 0
+        self._step = 0
+        self._running += 1
+        return self._iterate(self._running)
+
+    def _iterate(self, running):
+        pending = deque()
+        with contextlib.ExitStack() as stack:
+            pool = self._open_pools(stack)
+            stack.callback(lambda: [reading.cancel() for _, _, _, (reading, _) in pending])
+            steps = self._steps(self._epoch, self._from)
+            more = True
+            while True:
+                while more and len(pending) < self._prefetch and (not pending or sum(
+                        reading.bytes for _, _, _, (reading, _) in pending) < self._prefetch_bytes):
+                    try:
+                        epoch, begin, step, numbers = next(steps)
+                    except StopIteration:
+                        more = False
+                        break
+                    pending.append((epoch, begin, step, self._start(numbers, pool)))
+                if not pending:
+                    break
+                epoch, begin, step, (reading, future) = pending[0]
+                item = future.result() if future is not None else self._finish(reading)
+                pending.popleft()
+                if self._running != running:
+                    raise RuntimeError("another iteration of this loader has begun, or its state was loaded")
+                self._epoch, self._from, self._step = epoch, begin, step + 1
+                yield item
+        if self._running == running and self._share(self._from, self._step) is not None:
+            self._step += 1  # the last step has samples of other ranks only

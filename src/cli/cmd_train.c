@@ -34,6 +34,9 @@ static const char usage_text[] =
 	"  --mlperf W:A         follow the rules of MLPerf Storage for a workload\n"
 	"                       (resnet50, unet3d, cosmoflow) on an accelerator\n"
 	"                       (h100, a100)\n"
+	"  --sweep SECTION.KEY=V1,V2,...\n"
+	"                       train once for each value, and print utilization for each\n"
+	"  --plot FILE.svg      draw the utilization of a sweep\n"
 	"  --profile FILE       profiles of accelerators (terrane emu); several are\n"
 	"                       allowed. Default: the profiles in the program\n"
 	"  --keys               print all keys of a job file with their defaults and\n"
@@ -45,6 +48,8 @@ static const char usage_text[] =
 	"  terrane train --set data.path=/imagenet --set model.name=resnet50 \\\n"
 	"                --set model.batch=128 --set device.count=8\n"
 	"  terrane train --mlperf resnet50:h100 --set data.path=/imagenet\n"
+	"  terrane train --mlperf resnet50:h100 --set data.path=/imagenet \\\n"
+	"                --sweep device.count=1,2,4,8 --plot imagenet.svg\n"
 	"  terrane train --set data.from=folder --set data.path=images \\\n"
 	"                --set model.step=100ms\n";
 
@@ -80,6 +85,10 @@ static int take_option(struct train_line *line, int c, bool *files)
 				"resnet50, unet3d, cosmoflow and of h100, a100",
 				optarg);
 		line->mlperf = optarg;
+	} else if (c == 'w') {
+		return train_sweep_parse(&line->sweep, optarg);
+	} else if (c == 'P') {
+		line->plot = optarg;
 	} else if (c == 'p') {
 		*files = true;
 		return emu_files_add(&line->profile, optarg) == 0 ? CLI_GO_ON : CLI_FAILED;
@@ -103,6 +112,8 @@ static int parse(int argc, char **argv, struct train_line *line)
 	static const struct option options[] = {{"cluster", required_argument, NULL, 'c'},
 						{"set", required_argument, NULL, 's'},
 						{"mlperf", required_argument, NULL, 'm'},
+						{"sweep", required_argument, NULL, 'w'},
+						{"plot", required_argument, NULL, 'P'},
 						{"profile", required_argument, NULL, 'p'},
 						{"keys", no_argument, NULL, 'k'},
 						{"json", no_argument, NULL, 'j'},
@@ -119,6 +130,8 @@ static int parse(int argc, char **argv, struct train_line *line)
 			return cli_usage("train: more than %d jobs", TRAIN_JOBS_MAX);
 		line->files[line->file_count++] = argv[i];
 	}
+	if (rc == CLI_GO_ON && line->plot != NULL && line->sweep.count == 0)
+		return cli_usage("train: --plot draws a --sweep, and there is none");
 	if (rc == CLI_GO_ON && line->file_count == 0 && line->set_count == 0)
 		return cli_usage("train: name a job file, or say --set; --help explains them");
 	if (rc == CLI_GO_ON && !files && emu_files_builtin(&line->profile) < 0)
@@ -205,7 +218,8 @@ static int engine_options_of(const struct cluster_file *f, struct engine_options
 	return CLI_GO_ON;
 }
 
-static int run_real(const struct train_line *line, struct train_run_job *jobs, size_t count)
+/* Runs the jobs; the results go to the sweep as those of value `at`, or are printed if there is no sweep. */
+static int run_real(struct train_line *line, struct train_run_job *jobs, size_t count, size_t at)
 {
 	AUTO_STRBUF struct strbuf err;
 	struct cluster_file file = {0};
@@ -239,6 +253,10 @@ static int run_real(const struct train_line *line, struct train_run_job *jobs, s
 		s.run.engine = &engine;
 	}
 	train_report_begin(&report, &s.run, line->json, line->quiet);
+	if (line->sweep.count > 0) {
+		report.sweep = &line->sweep;
+		report.sweep_at = at;
+	}
 	rt_real_log(LOG_WARN);
 	double cpu = fs_cpu();
 	int rc = rt_real_run(&(struct rt_real_options){.signals = true}, session_main, &s);
@@ -252,7 +270,8 @@ static int run_real(const struct train_line *line, struct train_run_job *jobs, s
 	return status;
 }
 
-static int run_jobs(const struct train_line *line)
+/* Reads the jobs and runs them once. */
+static int run_jobs(struct train_line *line, size_t at)
 {
 	size_t count = 0, wanted = line->file_count > 0 ? line->file_count : 1;
 	AUTO_FREE struct train_run_job *jobs = calloc(wanted, sizeof(*jobs));
@@ -268,12 +287,28 @@ static int run_jobs(const struct train_line *line)
 		train_run_job_init(&jobs[count++]);
 	}
 	if (status == CLI_GO_ON)
-		status = run_real(line, jobs, count);
+		status = run_real(line, jobs, count, at);
 	for (size_t i = 0; i < count; i++) {
 		train_run_job_fini(&jobs[i]);
 		train_job_free(&jobs[i].job);
 	}
 	return status;
+}
+
+static int run_sweep(struct train_line *line)
+{
+	char set[TRAIN_SET_MAX];
+	size_t jobs = line->file_count > 0 ? line->file_count : 1;
+	if (train_sweep_begin(&line->sweep, jobs, line->json) < 0)
+		return cli_fail("out of memory");
+	line->set[line->set_count++] = set;
+	int status = CLI_OK;
+	for (size_t i = 0; status == CLI_OK && i < line->sweep.count; i++) {
+		train_sweep_set(&line->sweep, i, set);
+		status = run_jobs(line, i);
+	}
+	line->set[--line->set_count] = NULL;
+	return status == CLI_OK ? train_sweep_end(&line->sweep, line->plot) : status;
 }
 
 int cmd_train(int argc, char **argv)
@@ -283,7 +318,8 @@ int cmd_train(int argc, char **argv)
 	if (rc == CLI_HELP_SHOWN)
 		rc = CLI_OK;
 	else if (rc == CLI_GO_ON)
-		rc = run_jobs(&line);
+		rc = line.sweep.count > 0 ? run_sweep(&line) : run_jobs(&line, 0);
 	emu_profile_fini(&line.profile);
+	train_sweep_free(&line.sweep);
 	return rc;
 }

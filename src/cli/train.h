@@ -12,16 +12,36 @@
 #include "training/run.h"
 
 #define TRAIN_SETS_MAX 64
+#define TRAIN_SET_MAX 256 /* bytes of a value that a sweep sets, with its NUL */
+#define TRAIN_SWEEP_MAX 64
+
+struct train_point {
+	const char *name;                    /* of the job */
+	double utilization, wait, threshold; /* percent */
+	double samples_s, read_s;            /* samples and bytes per second */
+};
+
+/* The jobs run once for each value of a key. */
+struct train_sweep {
+	char key[64];
+	char value[TRAIN_SWEEP_MAX][TRAIN_SET_MAX - 65];
+	size_t count; /* 0: no sweep */
+	/* Results: */
+	size_t jobs;
+	struct train_point *points; /* jobs of the first value, of the second... */
+	json_t *json;               /* array of runs; NULL: a table is printed */
+};
 
 /* The command line. Strings belong to argv. */
 struct train_line {
-	const char *cluster, *mlperf;
+	const char *cluster, *mlperf, *plot;
 	const char *set[TRAIN_SETS_MAX]; /* SECTION.KEY=VALUE */
 	size_t set_count;
 	const char *files[TRAIN_JOBS_MAX];
 	size_t file_count;
 	bool json, quiet;
 	struct emu_profile profile;
+	struct train_sweep sweep;
 };
 
 /*
@@ -33,7 +53,9 @@ int train_line_job(const struct train_line *line, const char *name, struct train
 /* --- train_report.c ------------------------------------------------------------------------------- */
 
 struct train_report {
-	bool json, live; /* live: a terminal shows the progress */
+	bool json, live;           /* live: a terminal shows the progress */
+	struct train_sweep *sweep; /* NULL: there is none; else it takes the results */
+	size_t sweep_at;
 	json_t *epochs[TRAIN_JOBS_MAX];
 	const struct train_run *run;
 };
@@ -45,5 +67,20 @@ void train_report_epoch(void *ctx, const struct trainer *t);
 /* Prints the results. Returns the exit status: CLI_FAILED when a job failed or missed its threshold. cpu_s: processor
  * time of the process. */
 int train_report_end(struct train_report *r, double cpu_s);
+
+/* --- train_sweep.c -------------------------------------------------------------------------------- */
+
+/* Reads SECTION.KEY=V1,V2... Returns CLI_GO_ON, or the exit status after it printed why. */
+int train_sweep_parse(struct train_sweep *s, const char *text);
+/* -ENOMEM. */
+int train_sweep_begin(struct train_sweep *s, size_t jobs, bool json);
+void train_sweep_free(struct train_sweep *s);
+/* Writes SECTION.KEY=VALUE of value i. */
+void train_sweep_set(const struct train_sweep *s, size_t i, char out[TRAIN_SET_MAX]);
+/* Takes the results of the run with value i; names of jobs are borrowed. */
+void train_sweep_add(struct train_sweep *s, size_t i, const struct train_run *run);
+void train_sweep_print(const struct train_sweep *s, size_t i);
+/* Prints the results; draws them if plot is not NULL. Returns the exit status. */
+int train_sweep_end(struct train_sweep *s, const char *plot);
 
 #endif

@@ -99,6 +99,8 @@ void train_report_epoch(void *ctx, const struct trainer *t)
 		json_array_append_new(r->epochs[index], span_json(&t->epoch, t->job->devices));
 		return;
 	}
+	if (r->sweep != NULL)
+		return;
 	char number[24];
 	bool first = t->epochs_done == 1 && index == 0;
 	if (first)
@@ -165,11 +167,12 @@ int train_report_end(struct train_report *r, double cpu_s)
 	for (size_t i = 0; i < r->run->count; i++) {
 		const struct train_run_job *j = &r->run->jobs[i];
 		samples += j->trainer.all.samples;
-		if (!passed(j))
+		/* A sweep is there to find the value from which on the threshold is missed. */
+		if (r->sweep != NULL ? j->rc < 0 : !passed(j))
 			status = CLI_FAILED;
 		if (r->json)
 			json_array_append_new(json_object_get(root, "jobs"), job_json(r, i));
-		else if (j->rc == 0)
+		else if (j->rc == 0 && r->sweep == NULL)
 			print_job(j);
 		if (j->rc < 0)
 			(void)cli_fail("%s: %s", j->name, strbuf_text(&j->err));
@@ -178,8 +181,21 @@ int train_report_end(struct train_report *r, double cpu_s)
 	if (r->json) {
 		json_object_set_new(root, "process_cpu_s", json_real(cpu_s));
 		json_object_set_new(root, "process_cpu_ms_per_sample", json_real(each));
-		return json_emit(stdout, root) == 0 ? status : CLI_FAILED;
 	}
+	if (r->sweep != NULL) {
+		if (r->json) {
+			json_object_set_new(root, "value",
+					    json_string(r->sweep->value[r->sweep_at]));
+			json_array_append(r->sweep->json, root);
+		}
+		if (status == CLI_OK) {
+			train_sweep_add(r->sweep, r->sweep_at, r->run);
+			train_sweep_print(r->sweep, r->sweep_at);
+		}
+		return status;
+	}
+	if (r->json)
+		return json_emit(stdout, root) == 0 ? status : CLI_FAILED;
 	if (samples > 0)
 		printf("processor time of this process: %.2f s, %.3f ms per sample\n", cpu_s, each);
 	return status;

@@ -102,6 +102,20 @@ def test_a_rule_of_mlperf_decides_over_passed_and_failed():
     assert slow.returncode == 1 and "threshold 70%: not reached" in slow.stdout
 
 
+def test_a_sweep_finds_up_to_which_value_the_threshold_is_reached(tmp_path):
+    """Steps of 20 ms; one processor prepares a batch of 8 in 4, 8 and 80 ms, so the last reaches at most 20/80."""
+    values = {**MEMORY, "data.samples": 800, "model.step": "20ms", "train.steps": 30, "train.threshold": 40,
+              "loader.cores": 1, "device.spin": "false"}
+    sweep = ["--sweep", "loader.prep=500us,1ms,10ms", "--plot", tmp_path / "curve.svg"]
+    done = train(values, *sweep)
+    assert done.returncode == 0, done.stderr
+    assert "utilization is at least 40% up to loader.prep = 1ms" in done.stdout
+    assert (tmp_path / "curve.svg").read_text().startswith("<svg")
+    runs = trained(values, *sweep)["runs"]
+    assert [r["value"] for r in runs] == ["500us", "1ms", "10ms"]
+    assert runs[2]["jobs"][0]["all"]["utilization"] <= 20 / 80
+
+
 def test_ctrl_c_ends_a_training_and_prints_what_it_did():
     words = [w for key, value in {**MEMORY, "data.samples": 1 << 20}.items() for w in ("--set", f"{key}={value}")]
     with subprocess.Popen([TERRANE, "train", *words, "--set", "train.steps=5", "--set", "train.epochs=1000000"],
@@ -143,6 +157,10 @@ def test_a_job_that_cannot_be_trained_is_an_error_that_says_why(values, complain
     (["no-such-job.ini"], "cannot read the job file no-such-job.ini: does not exist"),
     ([], "name a job file"),
     (["--mlperf", "bert:h100", "--set", "data.path=/"], 'is not WORKLOAD:ACCELERATOR'),
+    (["--plot", "a.svg", "--set", "data.path=/"], "there is none"),
+    (["--sweep", "device.count", "--set", "data.path=/"], "is not SECTION.KEY=V1,V2"),
+    (["--sweep", "device.count=1,,2", "--set", "data.path=/"], "an empty or a long value"),
+    (["--sweep", "device.count=0", "--set", "data.path=/"], "count"),
     (["--profile", "no-such-profile.csv", "--set", "data.path=/"], "no-such-profile.csv"),
 ])
 def test_a_wrong_command_line_is_an_error_that_says_why(words, complaint):

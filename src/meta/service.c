@@ -367,6 +367,8 @@ static int await_end(struct meta_service *s)
 	int rc = rt_group_spawn(&g, "meta-shutdown", await_shutdown, s);
 	if (rc == 0)
 		rc = rt_group_spawn(&g, "meta-store", watch_store, s);
+	if (rc == 0)
+		rc = rt_group_spawn(&g, "meta-share", ms_share_watch, s);
 	if (rc == 0 && s->usage_ns != 0)
 		rc = rt_group_spawn(&g, "meta-usage", ms_count_usage, s);
 	if (rc == 0 && s->root != NULL)
@@ -409,6 +411,7 @@ static void service_fini(struct meta_service *s)
 {
 	ms_identities_close(s);
 	meta_map_close(s->map);
+	ms_share_close(s);
 	sched_close(s->sched);
 	meta_close(s->meta);
 	admit_fini(&s->admit);
@@ -429,6 +432,8 @@ int meta_serve(struct kv *kv, const struct meta_serve_options *o)
 				   : admit_init(&s.admit, o->partition_rate, o->partition_burst);
 	if (rc == 0)
 		rc = sched_open(&sched_metadata, &s.sched);
+	if (rc == 0)
+		rc = ms_share_open(&s);
 	if (rc == 0)
 		rc = meta_open(&s.meta, kv, &o->meta);
 	if (rc == 0)

@@ -19,6 +19,7 @@
 #include "meta/identity.h"
 #include "meta/impl.h"
 #include "meta/service_impl.h"
+#include "meta_api/group.h"
 #include "meta_api/identity.h"
 #include "rt/rt.h"
 
@@ -144,6 +145,7 @@ static const struct rule rules[METHOD_COUNT] = {
 	[METHOD_identity_change] = {.subject = SUBJECT_GRANTS},
 	[METHOD_identity_key] = CLUSTER(OP_HEARTBEAT),
 	[METHOD_access_test] = CLUSTER(OP_CLUSTER_WRITE),
+	[METHOD_share] = IN_TENANT(OP_STAT),
 };
 
 /* A request that is being decided. */
@@ -393,7 +395,8 @@ static int decide_in_tenant(struct decision *d, const struct rule *rule)
 	}
 }
 
-/* Notes of services and operators. Those of identities change by requests of their own alone. */
+/* Notes of services and operators. Those of identities change by requests of their own alone, those of traffic groups by
+ * operators alone. */
 static bool note_says(const struct decision *d)
 {
 	const Terrane__Meta__NotePutRequest *q = rpc_body(d->r);
@@ -401,6 +404,8 @@ static bool note_says(const struct decision *d)
 	if (strncmp(name, "identity", strlen("identity")) == 0 ||
 	    strncmp(name, "auth", strlen("auth")) == 0)
 		return false;
+	if (strncmp(name, META_GROUPS_PREFIX, strlen(META_GROUPS_PREFIX)) == 0)
+		return cluster_says(d, OP_CLUSTER_WRITE);
 	return cluster_says(d, OP_CLUSTER_WRITE) || cluster_says(d, OP_RECORD_WRITE);
 }
 

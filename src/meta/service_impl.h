@@ -33,7 +33,8 @@ struct meta_service {
 	struct meta_map *map;
 	struct admit admit;
 	struct sched *sched; /* turns at the store */
-	struct map tenants;  /* hash of the name -> struct service_tenant */
+	struct service_share *share;
+	struct map tenants; /* hash of the name -> struct service_tenant */
 	struct rpc_server *server;
 	/* credentials of the metadata servers, which have the root of all secrets; NULL: clients are not authenticated */
 	const struct credentials *root;
@@ -110,6 +111,14 @@ bool ms_is_system(const char *name, uint32_t *acting_for);
 
 /* Runs the handler when it is the request's turn (service_turn.c). -EAGAIN: too many requests of its group wait. */
 int ms_turn(struct rpc_request *r, int (*handle)(struct rpc_request *r));
+
+/* The groups of the cluster and the counters of their clients (service_share.c). -ENOMEM. */
+int ms_share_open(struct meta_service *s);
+void ms_share_close(struct meta_service *s);
+/* Reads the groups from the store, and gives them to the scheduler if they have changed. */
+int ms_share_load(struct meta_service *s);
+/* Fiber that keeps the groups up to date. */
+void ms_share_watch(void *service);
 
 /* Fiber that counts the usage of directories (service_usage.c). */
 void ms_count_usage(void *service);

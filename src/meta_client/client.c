@@ -54,13 +54,15 @@ int meta_client_open(struct meta_client **out, const struct meta_client_options 
 	int rc = context_new(&c->own, &(struct context){.tenant = o->tenant});
 	if (rc == 0)
 		rc = open_channels(c, o);
+	/* Each client begins with a random server, which spreads many clients over the servers. */
+	c->current = rt_random_u64() % o->addr_count;
+	if (rc == 0 && o->shares)
+		rc = mc_share_open(c, o->addrs);
 	if (rc < 0) {
 		meta_client_close(c);
 		return rc;
 	}
-	assert(c->count == o->addr_count);
-	/* Each client begins with a random server, which spreads many clients over the servers. */
-	c->current = rt_random_u64() % c->count;
+	assert(c->count == o->addr_count && c->current < c->count);
 	*out = c;
 	return 0;
 }
@@ -69,7 +71,9 @@ void meta_client_close(struct meta_client *c)
 {
 	if (c == NULL)
 		return;
-	assert(rt_on_loop(c->loop) && c->calls_active == 0);
+	assert(rt_on_loop(c->loop));
+	mc_share_close(c);
+	assert(c->calls_active == 0);
 	for (size_t i = 0; i < c->count; i++)
 		rpc_channel_close(c->channels[i]);
 	mc_cache_fini(&c->cache);
@@ -242,6 +246,25 @@ static int context_with_tenant(const struct meta_client *c, const struct context
 	return context_new(out, &like);
 }
 
+/* Waits until the quota of the traffic group has room for the request, and makes the fiber carry the class that the
+ * request then has. */
+static int admit(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request)
+{
+	enum traffic_class as;
+	if (c->client->share == NULL || type == &meta_type_map_get)
+		return 0;
+	int rc = meta_client_admit(c->client, META_QUERIES, meta_wire_queries(type, request), &as);
+	if (rc == 0)
+		rc = mc_share_class(as);
+	if (rc == 0)
+		return 0;
+	mc_fail(c, rc);
+	if (rc == -ETIME || rc == -EAGAIN)
+		error_set(c, "the traffic group has used its quota of metadata queries; raise "
+			     "the quota (terrane group set) or the time limit");
+	return rc;
+}
+
 int mc_call(struct meta_call *c, const struct rpc_type *type, const ProtobufCMessage *request,
 	    struct rpc_reply *reply)
 {
@@ -263,6 +286,13 @@ int mc_call(struct meta_call *c, const struct rpc_type *type, const ProtobufCMes
 	uint64_t timeout_ns =
 		c->timeout_ns != 0 ? c->timeout_ns : c->client->timeout_ns * a.time_factor;
 	uint64_t before = rt_deadline_narrow(rt_now_ns() + timeout_ns);
+	AUTO_RT_CONTEXT const struct context *before_share = rt_context_enter(rt_context());
+	int admitted = admit(c, type, request);
+	if (admitted < 0) {
+		rt_deadline_set(before);
+		rpc_reply_init(reply);
+		return admitted;
+	}
 	c->client->stats.calls++;
 	c->client->calls_active++;
 	for (;;) {

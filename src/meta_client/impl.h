@@ -59,7 +59,15 @@ struct meta_client {
 	struct cluster cluster;
 	uint64_t map_ns; /* last time at which the map was up to date; 0: never */
 	struct rt_mutex map_turn;
+	struct mc_share *share; /* NULL: the client does not share */
 };
+
+/* Sharing (share.c). */
+/* addrs: the addresses of the client's servers. -ENOMEM, -EAGAIN. */
+int mc_share_open(struct meta_client *c, const char *const *addrs);
+void mc_share_close(struct meta_client *c);
+/* Makes the fiber carry its context with this class. -ENOMEM. */
+int mc_share_class(enum traffic_class as);
 
 /* Sends a request, with retries, and waits for the result. Sets c->error and c->in_doubt. The caller must give
  * reply to rpc_reply_fini, also after an error. */

@@ -40,6 +40,7 @@
 
 #include "cluster/cluster.h"
 #include "meta_api/gc.h"
+#include "meta_api/group.h"
 #include "meta_api/types.h"
 #include "rpc/client.h"
 
@@ -47,6 +48,12 @@ struct arena;
 struct meta_map_node;
 struct meta_note;
 
+/*
+ * Sharing. With the option `shares`, requests wait here until the quota of their traffic group has room, or are refused
+ * before anything is sent (meta_api/group.h, limits/limiter.h). Every call passes the limit of queries by itself; reads
+ * and writes of disks call meta_client_admit. Until the client has heard of a group, and while its groups have no quota
+ * of a resource, there is no limit. Quotas may change at any time.
+ */
 #define META_CLIENT_SERVERS_MAX 16
 #define META_CLIENT_ERROR_MAX 200
 
@@ -64,11 +71,14 @@ struct meta_client_options {
 	uint64_t cache_ttl_ns; /* age limit of cache entries; 0: 10 s; at most META_CACHE_TTL_MAX */
 	/* Fail after one round over the servers if no server was ever reached, instead of trying for timeout_ns. */
 	bool impatient;
+	/* Limit the requests of the client by the quotas of their traffic groups (meta_client_admit). Requests of the
+	 * system tenant have no limit. */
+	bool shares;
 };
 
-/* Opens a client; it connects at the first call. -EINVAL, -ENOMEM, -EAGAIN. */
+/* Opens a client; it connects at the first call, or at once if it shares. -EINVAL, -ENOMEM, -EAGAIN. */
 int meta_client_open(struct meta_client **out, const struct meta_client_options *o);
-/* Closes the client. No fiber may be in a call. c may be NULL. */
+/* Closes the client. No fiber may be in a call. Waits if the client shares. c may be NULL. */
 void meta_client_close(struct meta_client *c);
 
 struct meta_client_stats {
@@ -82,6 +92,36 @@ struct meta_client_stats {
 	uint64_t refreshes; /* number of calls of meta_client_block_refresh */
 };
 void meta_client_stats(const struct meta_client *c, struct meta_client_stats *out);
+
+/*
+ * Waits until a request of the fiber's context may use `cost` of a resource (meta_disk_cost, or queries), and sets *as to
+ * the class with which it is sent: a request on borrowed capacity may get a worse one than its context has. Returns 0
+ * at once if the client does not share or the group has no limit. -ETIME: the request would wait beyond its deadline;
+ * -EAGAIN: too many requests wait; -ECANCELED.
+ */
+int meta_client_admit(struct meta_client *c, enum meta_resource r, uint64_t cost,
+		      enum traffic_class *as);
+/* Like meta_client_admit, and makes the fiber carry a context with the class. *before is for rt_context_leave, also after
+ * an error. -ENOMEM in addition. */
+int meta_client_enter(struct meta_client *c, enum meta_resource r, uint64_t cost,
+		      const struct context **before);
+
+/* What the requests of a group used and waited for at this client. */
+struct meta_share_stats {
+	bool limited;      /* the group has a limit of this resource now */
+	uint64_t quota;    /* units per second (meta_quota_units) */
+	uint64_t sent;     /* requests */
+	uint64_t cost;     /* units */
+	uint64_t borrowed; /* part of cost on borrowed capacity */
+	uint64_t delayed, refused;
+	uint64_t waiting; /* requests that wait now */
+};
+/* Reads the groups of the cluster; for META_SYSTEM. -EBADMSG: a note is not valid (terrane group set replaces it). */
+struct meta_call;
+int meta_client_groups(struct meta_call *c, struct meta_groups *out);
+/* -ENOENT: the client does not share, or no such group has a limit. */
+int meta_client_share_stats(const struct meta_client *c, enum meta_resource r, uint32_t group,
+			    struct meta_share_stats *out);
 
 struct meta_call {
 	struct meta_client *client;

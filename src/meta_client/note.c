@@ -4,6 +4,7 @@
 #include "meta_client/impl.h"
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 int meta_client_note_put(struct meta_call *c, struct meta_note *note)
@@ -92,4 +93,28 @@ int meta_client_note_get(struct meta_call *c, const char *name, struct arena *a,
 		memcpy(out->name, name, strlen(name) + 1);
 	}
 	return out->text[0] == 0 ? mc_fail(c, -ENOENT) : 0;
+}
+
+int meta_client_groups(struct meta_call *c, struct meta_groups *out)
+{
+	char after[META_NOTE_NAME_MAX + 1] = "";
+	bool end = false;
+	memset(out, 0, sizeof(*out));
+	AUTO_FREE struct meta_note *page = calloc(META_NOTES_MAX, sizeof(*page));
+	if (page == NULL)
+		return mc_fail(c, -ENOMEM);
+	while (!end) {
+		AUTO_ARENA struct arena a;
+		arena_init(&a, 2 * MIB);
+		int64_t n = meta_client_note_list(c, META_GROUPS_PREFIX, after, &a, page,
+						  META_NOTES_MAX, &end);
+		for (int64_t i = 0; i < n; i++)
+			if (meta_groups_add(out, &page[i]) < 0)
+				return mc_fail(c, -EBADMSG);
+		if (n < 0)
+			return (int)n;
+		if (n > 0)
+			memcpy(after, page[n - 1].name, sizeof(after));
+	}
+	return 0;
 }

@@ -105,8 +105,10 @@ static void fuzz_main(void *arg)
 	assert(meta_map_open(&s.map, s.kv, &(struct meta_map_options){0}) == 0);
 	map_init(&s.tenants, SERVICE_TENANTS_MAX);
 	rt_cond_init(&s.wake);
+	assert(ms_share_open(&s) == 0 && ms_share_load(&s) == 0);
 	ask_all(&s, in);
 	check_store(s.meta);
+	ms_share_close(&s);
 	meta_map_close(s.map);
 	meta_close(s.meta);
 	map_for_each(&s.tenants, it)

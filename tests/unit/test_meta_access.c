@@ -530,6 +530,9 @@ static void a_service_does_its_work_and_no_more(struct fixture *fx)
 	CHECK_EQ(meta_client_gc_advance(&node.call, epoch), -EACCES);
 	CHECK_EQ(put_note(&janitor.call, "scrub/1"), 0);
 	CHECK_EQ(put_note(&node.call, "scrub/2"), -EACCES);
+	/* quotas of traffic groups are set by operators */
+	CHECK_EQ(put_note(&janitor.call, "groups/capacity"), -EACCES);
+	CHECK_EQ(put_note(&fx->root, "groups/capacity"), 0);
 	/* identities change by their own requests alone */
 	CHECK_EQ(put_note(&janitor.call, "identity/janitor"), -EACCES);
 	CHECK_EQ(put_note(&fx->root, "identity/admin"), -EACCES);

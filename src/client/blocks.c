@@ -381,6 +381,14 @@ int block_create_take(struct call *c, struct block_new *b)
 {
 	enum cluster_media media = call_media(c);
 	struct buf *data = b->data;
+	AUTO_RT_CONTEXT const struct context *share;
+	uint64_t chunks = (uint64_t)b->shape->n;
+	int shared = call_share(c, chunks, chunks * shape_chunk_len(b->shape, b->len), &share);
+	if (shared < 0) {
+		buf_unref(data);
+		gate_leave(&c->fabric->shared->writes, b->gate_bytes);
+		return shared;
+	}
 	if (c->media != TERRANE_MEDIA_FLASH_OR_DISK)
 		return block_create_on(c, b, media);
 	buf_ref(data); /* keep the data for a second attempt on the other media */

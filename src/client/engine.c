@@ -108,6 +108,7 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 			.addr_count = a.count,
 			.tenant = e->own->tenant,
 			.impatient = true,
+			.shares = true,
 			.channel = {.pool = &e->fabric->shared->pool,
 				    .connect_timeout_ns = o->connect_timeout_ns},
 		};
@@ -264,10 +265,42 @@ void engine_tier_add(struct engine *e, struct block_tier *t)
 	e->tiers = t;
 }
 
+/* --- sharing ---------------------------------------------------------------------------------- */
+
+int call_share(struct call *c, uint64_t accesses, uint64_t bytes, const struct context **before)
+{
+	int rc = meta_client_enter(call_engine(c)->meta, META_DISK, meta_disk_cost(accesses, bytes),
+				   before);
+	if (rc == -ETIME || rc == -EAGAIN)
+		return call_fail(
+			c, rc,
+			"the traffic group has used its quota of disk time; raise the quota "
+			"(terrane group set) or the time limit");
+	return rc < 0 ? call_fail(c, rc, "%s", err_text(rc)) : 0;
+}
+
+/* Waits until the ranges may be read. */
+static int read_share(const struct block_read *r, const struct context **before)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < r->count; i++)
+		bytes += r->ranges[i]->len;
+	return call_share(r->call, r->count, bytes, before);
+}
+
 int blocks_read(const struct block_read *r)
 {
 	struct block_tier *first = call_engine(r->call)->tiers;
-	return r->count == 0 ? 0 : first->ops->read(first, r);
+	if (r->count == 0)
+		return 0;
+	AUTO_RT_CONTEXT const struct context *before;
+	int rc = read_share(r, &before);
+	if (rc == 0)
+		return first->ops->read(first, r);
+	for (size_t i = 0; i < r->count; i++)
+		block_range_end(r, r->ranges[i], r->ranges[i]->rc < 0 ? r->ranges[i]->rc : rc,
+				r->call->error);
+	return rc;
 }
 
 struct fabric *engine_fabric(struct engine *e)

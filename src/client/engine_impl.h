@@ -53,6 +53,12 @@ void engine_own_call(struct engine *e, struct call *c);
 /* Returns in *out a reference to a context: `from`, with the tag of directory dir if `from` has
  * none and dir is not 0. -ENOMEM. */
 int context_of_dir(const struct context **out, const struct context *from, uint64_t dir);
+/*
+ * Waits until the traffic group of the fiber's context may use the disks for `accesses` that move `bytes`, and makes the
+ * fiber carry the class of the granted capacity. *before is for rt_context_leave, also after an error. -ETIME, -EAGAIN:
+ * nothing was sent; -ECANCELED, -ENOMEM. Called once for what a user's call reads or writes, before it.
+ */
+int call_share(struct call *c, uint64_t accesses, uint64_t bytes, const struct context **before);
 /* Looks up the tenant's number, unless it is known. Every chunk's label needs it: an orphan
  * without it would never be deleted. */
 int engine_tenant(struct call *c);

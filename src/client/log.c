@@ -613,14 +613,15 @@ static int log_bytes(struct call *c, struct log *l, uint8_t *bytes, uint64_t len
  * of it. */
 static int log_add(struct call *c, struct log *l, const struct iovec *iov, int n)
 {
-	uint64_t len = iov_bytes(iov, n);
-	int rc = 0;
-	if (len > l->block_bytes || len > LOG_PART_BYTES) {
+	AUTO_RT_CONTEXT const struct context *before;
+	uint64_t len = iov_bytes(iov, n), replicas = (uint64_t)l->shape.n;
+	int rc = call_share(c, replicas, replicas * len, &before);
+	if (rc == 0 && (len > l->block_bytes || len > LOG_PART_BYTES)) {
 		for (int i = 0; rc == 0 && i < n; i++)
 			rc = log_bytes(c, l, iov[i].iov_base, iov[i].iov_len);
 		return rc;
 	}
-	if (len > log_room(l))
+	if (rc == 0 && len > log_room(l))
 		rc = block_finish(c, l);
 	return rc < 0 || len == 0 ? rc : log_part(c, l, iov, n);
 }

@@ -24,6 +24,8 @@ static const struct command cluster_commands[] = {
 	{"status", "show nodes, disks, space and health", cmd_status, ""},
 	{"fsck", "check every file down to its chunks", cmd_fsck, ""},
 	{"tenant", "list and create tenants, set their quotas", cmd_tenant, "list create quota"},
+	{"group", "list and set traffic groups and their quotas", cmd_group,
+	 "list add set remove capacity"},
 	{"policy", "choose the encoding that sealed files get later", cmd_policy, "list set clear"},
 	{"node", "list, drain and remove storage nodes; serve the disks of this machine", cmd_node,
 	 "list drain online remove format"},

@@ -41,6 +41,7 @@ REFUSED = {
     "disk drain": "the lines before may have removed it",
     "disk replace": "no drive failed, and no member of the pool is out",
     "disk give-up": "the same",
+    "train --mlperf": "the data set of the examples is smaller than a batch of the rules",
     "status": "1 is its answer while a disk is drained or failed",
 }
 # Studies that take minutes: their options are parsed, then --help ends them.

@@ -70,7 +70,7 @@ int emu_pinned_take(struct emu_pinned *p, size_t bytes, void **out, struct strbu
 				    (unsigned long long)(p->limit_bytes / KIB));
 	else
 		(void)strbuf_printf(
-			err, "%s; raise the limit of locked memory (ulimit -l) or set pinned = no",
+			err, "%s; raise the limit of locked memory (ulimit -l) or set device.lock = false",
 			err_text(rc));
 	return -ENOMEM;
 }

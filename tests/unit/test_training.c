@@ -407,6 +407,68 @@ static void rules_of_mlperf_set_what_they_fix(void **state)
 	train_job_free(&j);
 }
 
+static int lock_refused(void **out, size_t bytes)
+{
+	(void)out;
+	return bytes > 0 ? -ENOMEM : 0;
+}
+
+static void unlock_never(void *memory, size_t bytes)
+{
+	(void)bytes;
+	CHECK(memory == NULL);
+}
+
+SIM_TEST(buffers_that_cannot_be_locked_are_an_error_that_names_the_limit, .disk_bytes = 16 * MIB)
+{
+	struct training t;
+	CHECK_EQ(rt_mkdir("/d0/in"), 0);
+	file_make("/d0/in/a", 1, 8000);
+	training_init(&t, "[data]\nfrom = folder\npath = /d0/in\nsample = 1000\n"
+			  "[model]\nstep = 10ms\nbatch = 2\n[device]\nlock = true\n");
+	t.run.lock = lock_refused;
+	t.run.unlock = unlock_never;
+	t.run.pinned_bytes = MIB;
+	CHECK_EQ((train(&t), t.rc), -ENOMEM);
+	CHECK(strstr(strbuf_text(&t.jobs[0].err), "ulimit -l") != NULL);
+	training_fini(&t);
+}
+
+/* --- a process that stands still ------------------------------------------------------------------ */
+
+static void train_fiber(void *arg)
+{
+	train(arg);
+}
+
+static void a_process_that_stood_still_is_late_once(void **state)
+{
+	(void)state;
+	struct training t;
+	training_init(&t, "[data]\nfrom = memory\nsamples = 100\n[model]\nstep = 10ms\nbatch = 1\n"
+			  "[device]\ncopies = none\n");
+	struct sim_config config;
+	sim_config_init(&config, 1, 0);
+	struct sim *sim = sim_open(&config);
+	CHECK(sim != NULL);
+	struct sim_node *node = sim_node_add(sim, "trainer", 0);
+	sim_node_start(node, train_fiber, &t);
+	sim_run(sim, 305 * MS);
+	sim_node_pause(node, 7 * NS_PER_S);
+	sim_run(sim, 60 * NS_PER_S);
+	CHECK(!sim_node_running(node));
+	sim_close(sim);
+	const struct train_span *s = &t.jobs[0].trainer.all;
+	CHECK_EQ(t.rc, 0);
+	CHECK_EQ(s->steps, 100);
+	CHECK_EQ(s->busy_ns, 1000 * MS); /* standing still is no work of the device */
+	/* The step that ran meanwhile had ended: at most its 10 ms are part of the pause. */
+	CHECK(s->elapsed_ns >= 7990 * MS && s->elapsed_ns <= 8001 * MS);
+	CHECK(s->step.max_ns >= 6990 * MS);
+	CHECK(emu_hist_quantile_ns(&s->step, 0.98) < 11 * MS);
+	training_fini(&t);
+}
+
 /* --- against a cluster -------------------------------------------------------------------------- */
 
 static void put_text(struct engine *e, const char *path, uint64_t text, uint64_t bytes)
@@ -523,6 +585,8 @@ int main(void)
 		cmocka_unit_test(a_source_without_samples_is_an_error_in_words),
 		cmocka_unit_test(an_order_is_a_permutation_that_follows_from_seed_and_epoch),
 		cmocka_unit_test(rules_of_mlperf_set_what_they_fix),
+		cmocka_unit_test(buffers_that_cannot_be_locked_are_an_error_that_names_the_limit),
+		cmocka_unit_test(a_process_that_stood_still_is_late_once),
 		cmocka_unit_test(a_job_trains_from_a_cluster_and_writes_checkpoints),
 		cmocka_unit_test(a_job_whose_data_is_lost_ends_with_the_name_of_the_file),
 		cmocka_unit_test(a_job_whose_directory_is_not_there_ends_with_its_name),

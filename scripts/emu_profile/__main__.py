@@ -13,7 +13,10 @@ import sys
 import time
 from pathlib import Path
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as error:
+    sys.exit(f"terrane emu profile: {error}; install torch 2 or newer, with torchvision for its models and decoders")
 
 import loops
 import steps

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`terrane train` and `terrane emu`: trainings on emulated accelerators, from a cluster, a folder and memory."""
 import json
+import os
 import signal
 import subprocess
 
@@ -166,3 +167,26 @@ def test_a_job_that_cannot_be_trained_is_an_error_that_says_why(values, complain
 def test_a_wrong_command_line_is_an_error_that_says_why(words, complaint):
     done = run("train", *words)
     assert done.returncode in (1, 2) and complaint in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("text, complaint", [
+    ("", "profile.csv:0: the file has no header"),
+    ("a,b\n1,2\n", "the header is none of a profile"),
+    ("device,direction,pinned,bytes,host_s\n", 'column "device_s" is missing'),
+    ("device,direction,pinned,bytes,host_s,device_s\nx,h2d,0,4096,-1,0.1\n", "profile.csv:2: host_s = -1 is out of range"),
+    ("device,direction,pinned,bytes,host_s,device_s\nx,h2d,0,4096,0.1,1e99\n", "device_s = 1e99 is out of range"),
+    ("device,direction,pinned,bytes,host_s,device_s\nx,up,0,4096,0.1,0.1\n", "direction"),
+    ("device,direction,pinned,bytes,host_s,device_s\nx,h2d,0\n", "the row has 3 values and the header 6"),
+])
+def test_a_profile_that_makes_no_sense_is_refused_with_its_place(tmp_path, text, complaint):
+    (tmp_path / "profile.csv").write_text(text)
+    for words in (["emu", "models"], ["train", "--set", "data.path=/"]):
+        done = run(*words, "--profile", "profile.csv", cwd=tmp_path)
+        assert done.returncode == 1 and complaint in done.stderr, done.stderr
+
+
+def test_measuring_a_profile_without_torch_says_what_is_missing(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
+    done = run("emu", "profile", "--out", tmp_path / "out", env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1 and "install torch 2" in done.stderr, done.stderr
+    assert not (tmp_path / "out").exists()

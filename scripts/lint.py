@@ -45,8 +45,8 @@ ARROWS = {
     "dataset": ["client", "base"],
     "roles": ["janitor", "meta", "meta_client", "meta_api", "node", "ops", "kv", "cluster", "code", "rt", "base"],
     "box": ["roles", "meta_client", "node", "cluster", "code", "rt", "base"],
-    "cli": ["box", "roles", "janitor", "dataset", "training", "client", "analysis", "emu", "meta_client", "meta_api",
-            "node", "cluster", "code", "rt", "base"],
+    "cli": ["box", "roles", "janitor", "dataset", "training", "client", "analysis", "prep", "emu", "meta_client",
+            "meta_api", "node", "cluster", "code", "rt", "base"],
 }
 
 PARAMETERS_MAX = 7

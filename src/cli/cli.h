@@ -36,6 +36,7 @@ int cmd_node(int argc, char **argv);
 int cmd_durability(int argc, char **argv);
 int cmd_placement(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
+int cmd_prep(int argc, char **argv);
 int cmd_rack(int argc, char **argv);
 int cmd_repair(int argc, char **argv);
 int cmd_status(int argc, char **argv);

@@ -108,6 +108,27 @@ int flags_number(const char *command, const char *name, const char *text, const 
 	return 0;
 }
 
+int flags_rate(const char *command, const char *name, const char *text, double *out)
+{
+	static const struct {
+		const char *unit;
+		double bits;
+	} units[] = {{"kbit", 1e3}, {"Mbit", 1e6}, {"Gbit", 1e9}, {"Tbit", 1e12}};
+	char *end;
+	double v = strtod(text, &end);
+	for (size_t i = 0; end != text && i < ARRAY_LEN(units); i++) {
+		size_t len = strlen(units[i].unit);
+		if (strncmp(end, units[i].unit, len) != 0 ||
+		    (end[len] != '\0' && strcmp(end + len, "/s") != 0))
+			continue;
+		*out = v * units[i].bits / 8;
+		if (isfinite(*out) && *out >= 1 && *out <= 1e15)
+			return 0;
+	}
+	return flags_refuse(command, "--%s %.40s: must be a rate such as 500Mbit or 10Gbit", name,
+			    text);
+}
+
 /* Reads all of a stream, with a NUL behind it. Returns the number of bytes or -errno. */
 static int64_t read_all(FILE *in, size_t max, char **out)
 {

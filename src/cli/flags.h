@@ -36,6 +36,9 @@ int flags_count(const char *command, const char *name, const char *text, const u
 int flags_number(const char *command, const char *name, const char *text, const double range[2],
 		 double *out);
 
+/* Reads a rate such as 500Mbit, 1.5Gbit/s or 800kbit into bytes per second. Returns 0 or, after a message, CLI_USAGE. */
+int flags_rate(const char *command, const char *name, const char *text, double *out);
+
 /* Reads a file of at most max bytes ("-": standard input) into memory and ends it with NUL. Returns 0 or, after a
  * message, CLI_FAILED. */
 int flags_load(const char *command, const char *path, size_t max, char **out, size_t *len);

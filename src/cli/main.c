@@ -48,6 +48,8 @@ static const struct command study_commands[] = {
 	 "burst nines repair trace compare advise encode"},
 	{"placement", "choose flash or disk for new files: traces, models, savings", cmd_placement,
 	 "generate"},
+	{"prep", "preprocess images near the data: what it costs, when it pays", cmd_prep,
+	 "measure plan"},
 	{"train", "train on emulated accelerators: what the storage lets them do", cmd_train, ""},
 	{"cachesim", "simulate the flash cache of training jobs under its policies", cmd_cachesim,
 	 ""},

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations on images (prep/) beside Pillow and torchvision, bit for bit."""
+import csv
 import io
+import json
 import random
 import subprocess
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 Image = pytest.importorskip("PIL.Image", reason="python3-pil is not installed")
 
 ROOT = Path(__file__).resolve().parents[2]
+TERRANE = ROOT / "build" / "terrane"
 TOOL = ROOT / "build" / "release" / "tests" / "tools" / "prep_tool"
 RANDOM = random.Random(27)
 SAMPLING = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
@@ -159,3 +162,25 @@ def test_an_image_of_one_pixel():
     want = Image.open(io.BytesIO(data)).convert("RGB").resize((8, 8), Image.BILINEAR).tobytes()
     for form in ("raw", "cut", "pixels"):
         assert must(data, form, 0, 0, 1, 1, 8, 8) == want
+
+
+def test_measure_prints_a_row_for_each_file_and_plan_takes_it(tmp_path):
+    files = {f"{i:02}.jpg": jpeg(picture(640, 480, i), quality=92) for i in range(12)}
+    (tmp_path / "more").mkdir()
+    for name, data in files.items():
+        (tmp_path / ("more" if int(name[:2]) > 5 else ".") / name).write_bytes(data)
+    (tmp_path / "notes.txt").write_text("no image")
+    done = subprocess.run([TERRANE, "prep", "measure", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "notes.txt: skipped: not a JPEG file or damaged" in done.stderr
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert sorted(int(r["raw_bytes"]) for r in rows) == sorted(map(len, files.values()))
+    assert all((r["width"], r["height"]) == ("640", "480") for r in rows)
+    assert all(0 < float(r[c]) < 1000 for r in rows for c in ("decode_ms", "crop_ms", "cut_ms"))
+    assert all(0 < int(r["cut_bytes"]) <= int(r["raw_bytes"]) for r in rows)
+    plan = subprocess.run([TERRANE, "prep", "plan", "--samples", "-", "--bandwidth", "100Mbit", "--client-cores", "8",
+                           "--storage-cores", "8", "--accelerator-ms", "0.1", "--json"],
+                          input=done.stdout, capture_output=True, text=True, check=False)
+    result = {r["policy"]: r for r in json.loads(plan.stdout)}
+    assert result["no-off"]["bytes"] == sum(map(len, files.values()))
+    assert result["terrane"]["bytes"] <= sum(min(int(r["cut_bytes"]), int(r["raw_bytes"])) for r in rows)

@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 #include "base/rng.h"
-#include "prep/plan.h"
+#include "prep/price.h"
 
 #define SAMPLES 4000
 
@@ -170,6 +170,65 @@ static void test_fastflow_takes_one_form_for_a_share(void **state)
 	assert_true(p.epoch_s < plan(PREP_NO_OFF, &how, s, SAMPLES, form).epoch_s);
 }
 
+/* A photograph of 1024x768 and 260 KB of which a crop of half the area is taken. */
+static const struct prep_facts photo = {.raw_bytes = 260e3,
+					.width = 1024,
+					.height = 768,
+					.crop = {.x = 160, .y = 96, .width = 704, .height = 544},
+					.out_width = 224,
+					.out_height = 224,
+					.decode_s = -1,
+					.crop_s = -1,
+					.cut_s = -1,
+					.cut_bytes = -1};
+
+static void test_the_model_prices_each_form(void **state)
+{
+	(void)state;
+	struct prep_cost form[PREP_FORMS];
+	prep_price(&prep_model_default, &photo, form);
+	assert_true(form[PREP_FORM_RAW].bytes == 260e3 && form[PREP_FORM_RAW].node_s == 0);
+	assert_true(form[PREP_FORM_PIXELS].bytes == 150528);
+	assert_true(form[PREP_FORM_TENSOR].bytes == 602112);
+	/* 736x576 pixels of 1024x768 are kept: 0.54 of the coefficients. */
+	assert_true(fabs(form[PREP_FORM_CUT].bytes / 260e3 - 0.54) < 0.005);
+	assert_true(form[PREP_FORM_CUT].client_s < form[PREP_FORM_RAW].client_s);
+	for (int f = PREP_FORM_CUT; f < PREP_FORMS; f++)
+		assert_true(form[f].node_s > 0.001 && form[f].node_s < 0.01);
+	assert_true(form[PREP_FORM_TENSOR].client_s == 0);
+}
+
+static void test_measured_costs_replace_those_of_the_model(void **state)
+{
+	(void)state;
+	struct prep_facts facts = photo;
+	struct prep_cost model[PREP_FORMS], form[PREP_FORMS];
+	prep_price(&prep_model_default, &facts, model);
+	facts.decode_s = 0.1;
+	facts.crop_s = 0.02;
+	facts.cut_s = 0.3;
+	facts.cut_bytes = 99e3;
+	prep_price(&prep_model_default, &facts, form);
+	assert_true(form[PREP_FORM_CUT].bytes == 99e3);
+	assert_true(fabs(form[PREP_FORM_CUT].node_s - 0.3) < 0.001);
+	assert_true(fabs(form[PREP_FORM_PIXELS].node_s - 0.12) < 0.001);
+	assert_true(fabs(form[PREP_FORM_RAW].client_s - 0.12) < 0.001);
+	assert_true(form[PREP_FORM_RAW].bytes == model[PREP_FORM_RAW].bytes);
+}
+
+static void test_a_crop_of_the_whole_image_is_no_smaller_when_cut(void **state)
+{
+	(void)state;
+	struct prep_facts facts = photo;
+	struct prep_cost form[PREP_FORMS];
+	facts.crop = (struct prep_rect){0, 0, 1024, 768};
+	prep_price(&prep_model_default, &facts, form);
+	assert_true(fabs(form[PREP_FORM_CUT].bytes - 260e3) < 1);
+	facts.raw_bytes = 100; // less than the head of any real file
+	prep_price(&prep_model_default, &facts, form);
+	assert_true(form[PREP_FORM_CUT].bytes == 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -180,6 +239,9 @@ int main(void)
 		cmocka_unit_test(test_the_busiest_node_counts),
 		cmocka_unit_test(test_steps_with_most_gain_come_first),
 		cmocka_unit_test(test_fastflow_takes_one_form_for_a_share),
+		cmocka_unit_test(test_the_model_prices_each_form),
+		cmocka_unit_test(test_measured_costs_replace_those_of_the_model),
+		cmocka_unit_test(test_a_crop_of_the_whole_image_is_no_smaller_when_cut),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,9 +69,10 @@ int emu_pinned_take(struct emu_pinned *p, size_t bytes, void **out, struct strbu
 		(void)strbuf_printf(err, "the limit of the job is %llu KiB",
 				    (unsigned long long)(p->limit_bytes / KIB));
 	else
-		(void)strbuf_printf(
-			err, "%s; raise the limit of locked memory (ulimit -l) or set device.lock = false",
-			err_text(rc));
+		(void)strbuf_printf(err,
+				    "%s; raise the limit of locked memory (ulimit -l) or set "
+				    "device.lock = false",
+				    err_text(rc));
 	return -ENOMEM;
 }
 

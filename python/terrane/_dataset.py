@@ -110,7 +110,7 @@ class Dataset:
     A data set may be used by several threads and in the children of a fork, and pickles as its cluster, path and version.
     """
 
-    def __init__(self, path, *, cluster=None, version=None, cache_bytes=0, **options):
+    def __init__(self, path, *, cluster=None, version=None, cache_bytes=0, _manifest=None, **options):
         self.cluster = cluster if cluster is not None else connect()
         if not isinstance(self.cluster, Cluster):
             raise TypeError(f"cluster must be a terrane.Cluster, not {type(cluster).__name__}")
@@ -119,7 +119,7 @@ class Dataset:
         self.path = _path(path).rstrip("/") or "/"
         self._options = options or None
         self._cache_bytes = cache_bytes
-        manifest = self._manifest(version)
+        manifest = self._read_manifest(version) if _manifest is None else _manifest
         self._handle = _terrane.Dataset(self.cluster._handle, self.path, manifest, cache_bytes)
         self.info = self._handle.info()
         if version is not None and self.info["version"] != version:
@@ -127,9 +127,10 @@ class Dataset:
         self.version = self.info["version"]
         self.labels = self.info["labels"]
         self.parts = self.info["parts"]
+        self._manifest = manifest
         self.fingerprint = _terrane.crc32c(manifest)  # of the version; states of loaders have it
 
-    def _manifest(self, version):
+    def _read_manifest(self, version):
         if version is None:
             names = self.cluster.listdir(self.path, **(self._options or {}))
             found = [int(match[1]) for match in (re.fullmatch(r"v([1-9]\d*)\.json", name) for name in names) if match]
@@ -141,7 +142,8 @@ class Dataset:
         return self.cluster.read(f"{self.path}/v{version}.json", **(self._options or {}))
 
     def __reduce__(self):
-        return _again, (self.cluster, self.path, self.version, self._cache_bytes, self._options or {})
+        # With the manifest, so that unpickling reads nothing: multiprocessing hangs if it raises an OSError.
+        return _again, (self.cluster, self.path, self.version, self._cache_bytes, self._manifest, self._options or {})
 
     def __repr__(self):
         return f"<terrane.Dataset {self.path} version {self.version}: {len(self)} samples>"
@@ -209,5 +211,5 @@ def _numbers(samples):
     return numpy.ascontiguousarray(numbers, numpy.uint64)
 
 
-def _again(cluster, path, version, cache_bytes, options):
-    return Dataset(path, cluster=cluster, version=version, cache_bytes=cache_bytes, **options)
+def _again(cluster, path, version, cache_bytes, manifest, options):
+    return Dataset(path, cluster=cluster, version=version, cache_bytes=cache_bytes, _manifest=manifest, **options)

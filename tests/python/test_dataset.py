@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data sets and the loader: random access, order, state, read-ahead, wrong input."""
+import concurrent.futures
 import itertools
 import multiprocessing
 import os
@@ -221,8 +222,8 @@ def test_a_data_set_goes_to_other_processes(dataset, method):
     else:
         again = pickle.loads(pickle.dumps(dataset))
         assert (again.version, again.fingerprint) == (dataset.version, dataset.fingerprint)
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            assert pool.apply(first_bytes, (dataset, [1, 2, 700])) == expected
+        with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            assert pool.submit(first_bytes, dataset, [1, 2, 700]).result() == expected
 
 
 # --- order

@@ -33,11 +33,6 @@ static uint64_t after(const struct cache_index *x, uint64_t slot)
 	return slot + 1 < x->slots_n ? slot + 1 : 0;
 }
 
-void cache_index_prefetch(const struct cache_index *x, uint64_t key)
-{
-	__builtin_prefetch(&x->slots[home_of(x, key)]);
-}
-
 uint32_t cache_index_find(const struct cache_index *x, uint64_t key)
 {
 	for (uint64_t at = home_of(x, key); x->slots[at] != 0; at = after(x, at))

@@ -26,8 +26,6 @@ void cache_index_fini(struct cache_index *x);
 
 /* Returns the number of the entry with this key, or CACHE_NONE. */
 uint32_t cache_index_find(const struct cache_index *x, uint64_t key);
-/* Begins to load the slots of a key, and of its neighbours. */
-void cache_index_prefetch(const struct cache_index *x, uint64_t key);
 /* Adds the entry, whose key is not in the index. */
 void cache_index_add(struct cache_index *x, uint32_t number);
 /* The entry `from` has moved to `to`; both still have the key. */

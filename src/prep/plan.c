@@ -210,6 +210,20 @@ static int plan_by_gain(struct epoch *e, const struct prep_sample *samples, bool
 	return 0;
 }
 
+/* By gain with cuts and without: where node time is short, fewer and larger steps may fit it better. */
+static int plan_terrane(struct epoch *e, const struct prep_sample *samples, uint8_t *form)
+{
+	int rc = plan_by_gain(e, samples, false, form);
+	double without = epoch_s(e);
+	set_share(e, samples, form, PREP_FORM_RAW, SHARES);
+	if (rc == 0)
+		rc = plan_by_gain(e, samples, true, form);
+	if (rc < 0 || epoch_s(e) <= without)
+		return rc;
+	set_share(e, samples, form, PREP_FORM_RAW, SHARES);
+	return plan_by_gain(e, samples, false, form);
+}
+
 /* --- policies ----------------------------------------------------------------------------------- */
 
 int prep_plan_make(enum prep_policy policy, const struct prep_setup *setup,
@@ -226,8 +240,10 @@ int prep_plan_make(enum prep_policy policy, const struct prep_setup *setup,
 		set_share(&e, samples, form, PREP_FORM_PIXELS, SHARES);
 	else if (rc == 0 && policy == PREP_FASTFLOW)
 		plan_fastflow(&e, samples, form);
-	else if (rc == 0 && policy != PREP_NO_OFF)
-		rc = plan_by_gain(&e, samples, policy == PREP_TERRANE, form);
+	else if (rc == 0 && policy == PREP_SOPHON)
+		rc = plan_by_gain(&e, samples, false, form);
+	else if (rc == 0 && policy == PREP_TERRANE)
+		rc = plan_terrane(&e, samples, form);
 	*out = (struct prep_plan){0};
 	if (rc == 0) {
 		out->bytes = e.bytes;

@@ -44,7 +44,7 @@ REFUSED = {
     "train --mlperf": "the data set of the examples is smaller than a batch of the rules",
     "status": "1 is its answer while a disk is drained or failed",
 }
-# Studies that take minutes: their options are parsed, then --help ends them.
+# Studies that take minutes, or need files of the reader: their options are parsed, then --help ends them.
 PARSED_ONLY = {
     "durability advise": "evaluates many codes",
     "cachesim --workload": "simulates hours of training",
@@ -53,6 +53,8 @@ PARSED_ONLY = {
     "durability compare": "evaluates many codes",
     "durability encode": "measures for seconds",
     "durability repair": "evaluates four schemes and methods",
+    "prep measure": "measures images that are not here",
+    "prep plan": "reads what it printed",
 }
 SERVES = ("node --config", "janitor --config")  # commands that serve until they are stopped
 

@@ -3,10 +3,15 @@
 import itertools
 import os
 import pickle
+import subprocess
+import sys
 
+import child
 import numpy
 import pytest
 import terrane
+from box import TERRANE
+from conftest import ROOT
 
 torch = pytest.importorskip("torch")
 terrane_torch = pytest.importorskip("terrane.torch")
@@ -135,3 +140,13 @@ def test_training_that_resumes_ends_with_the_same_weights_bit_for_bit(dataset, s
     assert whole["losses"][-1] < whole["losses"][0] / 2, "the model did not learn"
     resumed = train(dataset, 3, saved=train(dataset, 3, stop_after=stop_after))
     assert all(torch.equal(whole["model"][name], resumed["model"][name]) for name in whole["model"])
+
+
+def test_the_example_of_training_resumes_with_the_same_weights(box):
+    done = subprocess.run([sys.executable, "-B", ROOT / "examples" / "train.py", "--terrane", TERRANE,
+                           "--data", f"/sets/quarters-{os.getpid()}", "--checkpoint", f"/sets/{os.getpid()}.pt"],
+                          env=child.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=300, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "uninterrupted: 57 steps" in done.stdout and "resumed: 32 more steps" in done.stdout
+    assert "weights are the same" in done.stdout

@@ -39,6 +39,15 @@ void hist_add(struct hist *h, uint64_t ns)
 	h->bucket[bucket_of(ns)]++;
 }
 
+void hist_merge(struct hist *h, const struct hist *other)
+{
+	h->count += other->count;
+	h->sum_ns += other->sum_ns;
+	h->max_ns = max_u64(h->max_ns, other->max_ns);
+	for (uint32_t i = 0; i < HIST_BUCKETS; i++)
+		h->bucket[i] += other->bucket[i];
+}
+
 uint64_t hist_quantile_ns(const struct hist *h, double q)
 {
 	assert(q >= 0 && q <= 1);

@@ -29,6 +29,8 @@ struct hist {
 
 /* Adds a duration of ns nanoseconds to a histogram. */
 void hist_add(struct hist *h, uint64_t ns);
+/* Adds the durations of another histogram. */
+void hist_merge(struct hist *h, const struct hist *other);
 
 /*
  * Returns the q-quantile of the durations in ns, q in [0, 1]; at most max_ns; 0 if the histogram is

@@ -123,12 +123,29 @@ static void the_text_is_a_prometheus_histogram(void **state)
 	strbuf_fini(&small);
 }
 
+static void merged_histograms_are_that_of_all_durations(void **state)
+{
+	(void)state;
+	struct hist parts[2] = {0}, all = {0}, merged = {0};
+	struct rng rng;
+	rng_init(&rng, 5);
+	for (size_t i = 0; i < 1000; i++) {
+		uint64_t ns = (uint64_t)rng_exponential(&rng, 1e6);
+		hist_add(&parts[i % 3 == 0], ns);
+		hist_add(&all, ns);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		hist_merge(&merged, &parts[i]);
+	assert_memory_equal(&merged, &all, sizeof(all));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_quantile_is_within_a_bucket_of_the_exact_value),
 		cmocka_unit_test(values_outside_the_bounds_are_counted),
 		cmocka_unit_test(every_bound_begins_its_own_bucket),
+		cmocka_unit_test(merged_histograms_are_that_of_all_durations),
 		cmocka_unit_test(the_text_is_a_prometheus_histogram),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,11 +14,11 @@
 #include "kv/kv.h"
 #include "meta/identity.h"
 #include "meta/service_impl.h"
+#include "ops/prom.h"
 #include "rt/pool.h"
 #include "rt/rt.h"
 
 #define POOL_DEFAULT_BYTES (64 * MIB)
-#define IN_FLIGHT_DEFAULT 1024
 #define STORE_WATCH_NS (200 * NS_PER_MS)
 
 /* --- the tenant of a request ------------------------------------------------------------------ */
@@ -48,15 +48,19 @@ int ms_system(struct rpc_request *r)
 			rt_context()->tenant);
 }
 
+uint32_t ms_known_tenant(const struct meta_service *s, const char *name)
+{
+	const struct service_tenant *known = map_get(&s->tenants, hash64(name, strlen(name), 0));
+	return known != NULL && strcmp(known->name, name) == 0 ? known->id : 0;
+}
+
 int ms_find_tenant(struct meta_service *s, const char *name, uint32_t *id)
 {
-	uint64_t key = hash64(name, strlen(name), 0);
-	struct service_tenant *known = map_get(&s->tenants, key);
-	if (known != NULL && strcmp(known->name, name) == 0) {
-		*id = known->id;
-		return 0;
-	}
+	struct service_tenant *known;
 	struct meta_tenant t;
+	*id = ms_known_tenant(s, name);
+	if (*id != 0)
+		return 0;
 	int rc = meta_tenant_find(s->meta, name, &t);
 	if (rc < 0)
 		return rc;
@@ -66,7 +70,7 @@ int ms_find_tenant(struct meta_service *s, const char *name, uint32_t *id)
 		return 0;
 	known->id = t.id;
 	memcpy(known->name, t.name, sizeof(known->name));
-	if (map_put(&s->tenants, key, known) < 0)
+	if (map_put(&s->tenants, hash64(name, strlen(name), 0), known) < 0)
 		free(known);
 	return 0;
 }
@@ -98,8 +102,8 @@ int ms_enter(struct rpc_request *r, struct meta_ctx *ctx)
 
 /* --- admission -------------------------------------------------------------------------------- */
 
-static uint64_t partition_of(const struct meta *m, const struct meta_ctx *ctx,
-			     enum service_layer layer, uint64_t id)
+uint64_t ms_partition(const struct meta *m, const struct meta_ctx *ctx, enum service_layer layer,
+		      uint64_t id)
 {
 	switch (layer) {
 	case SERVICE_DIR:
@@ -116,8 +120,8 @@ int ms_admit(struct rpc_request *r, const struct meta_ctx *ctx, enum service_lay
 {
 	assert(layer <= SERVICE_BLOCK && cost > 0);
 	struct meta_service *s = r->service;
-	uint64_t partition = partition_of(s->meta, ctx, layer, id);
-	r->retry_ms = admit_ask(&s->admit, partition, cost, rt_now_ns());
+	uint64_t partition = ms_partition(s->meta, ctx, layer, id);
+	r->retry_ms = admit_ask(&s->all->admit, partition, cost, rt_now_ns());
 	if (r->retry_ms == 0)
 		return 0;
 	static const char *const what[] = {"directory", "file", "block"};
@@ -136,7 +140,7 @@ int ms_begin(struct rpc_request *r, struct meta_ctx *ctx, enum service_layer lay
 
 /* --- results ---------------------------------------------------------------------------------- */
 
-/* Makes meta_serve end with this result; later calls have no effect. */
+/* Makes meta_serve end with this result; later calls have no effect. On the first loop. */
 static void end_with(struct meta_service *s, int rc)
 {
 	if (s->ending)
@@ -146,12 +150,15 @@ static void end_with(struct meta_service *s, int rc)
 	rt_cond_broadcast(&s->wake);
 }
 
-/* Returns whether the engine of the store has failed. If it has, ends the service, so that its process is restarted. */
+/* Returns whether the engine of the store has failed. If it has, the first part ends the service, so that its process is
+ * restarted: at once, or when it looks at the store (watch_store). */
 static bool store_failed(struct meta_service *s)
 {
 	int rc = kv_health(s->kv);
 	if (rc == 0)
 		return false;
+	if (s != s->all->parts)
+		return true;
 	if (!s->ending)
 		log_error("store_failed", "engine=%s err=%s", s->kv->ops->name, err_name(rc));
 	end_with(s, -EIO);
@@ -182,8 +189,9 @@ int ms_end(struct rpc_request *r, int rc)
 static int timed(struct rpc_request *r, unsigned index, int (*handle)(struct rpc_request *r))
 {
 	assert(index < METHOD_COUNT);
-	struct meta_service *s = r->service;
+	struct meta_service *s = ms_here(((struct meta_service *)r->service)->all);
 	uint64_t begin_ns = rt_now_ns();
+	r->service = s; /* the request may have come in on another loop */
 	int rc = ms_access(r, index);
 	if (rc == 0)
 		rc = ms_turn(r, handle);
@@ -205,22 +213,50 @@ static int timed(struct rpc_request *r, unsigned index, int (*handle)(struct rpc
 META_TYPES(METHOD_TIMED)
 
 #define METHOD_ENTRY(number, lower, in, out) {.type = &meta_type_##lower, .handle = timed_##lower},
-static const struct rpc_method methods[] = {META_TYPES(METHOD_ENTRY)};
+const struct rpc_method ms_methods[METHOD_COUNT] = {META_TYPES(METHOD_ENTRY)};
 
 /* --- metrics ---------------------------------------------------------------------------------- */
 
-static_assert(ARRAY_LEN(methods) == METHOD_COUNT, "one row for each method");
+/* Sums over the parts. */
+struct totals {
+	struct service_method methods[METHOD_COUNT];
+	struct meta_stats meta; /* but cache_bytes: the cache is that of all */
+	struct kv_stats kv;
+	uint64_t refused;
+};
 
-static int print_methods(const struct meta_service *s, struct strbuf *out)
+static void add_part(struct meta_service *s, void *arg)
+{
+	struct totals *t = arg;
+	struct meta_stats m;
+	const struct kv_stats *kv = &s->kv->stats;
+	meta_stats(s->meta, &m);
+	t->meta.cache_hits += m.cache_hits;
+	t->meta.cache_misses += m.cache_misses;
+	t->meta.retries += m.retries;
+	t->meta.cache_bytes = m.cache_bytes;
+	t->kv.gets += kv->gets;
+	t->kv.scans += kv->scans;
+	t->kv.txns += kv->txns;
+	t->kv.batches += kv->batches;
+	t->kv.unknown += kv->unknown;
+	t->refused += s->refused;
+	for (size_t i = 0; i < METHOD_COUNT; i++) {
+		hist_merge(&t->methods[i].time, &s->methods[i].time);
+		t->methods[i].failures += s->methods[i].failures;
+	}
+}
+
+static int print_methods(const struct totals *t, struct strbuf *out)
 {
 	int rc = strbuf_printf(out, "# HELP terrane_meta_request_seconds duration of requests\n"
 				    "# TYPE terrane_meta_request_seconds histogram\n");
 	for (size_t i = 0; rc == 0 && i < METHOD_COUNT; i++) {
 		char labels[64];
-		if (s->methods[i].time.count == 0)
+		if (t->methods[i].time.count == 0)
 			continue;
-		snprintf(labels, sizeof(labels), "op=\"%s\"", methods[i].type->name + 5);
-		rc = hist_prometheus(&s->methods[i].time, "terrane_meta_request_seconds", labels,
+		snprintf(labels, sizeof(labels), "op=\"%s\"", ms_methods[i].type->name + 5);
+		rc = hist_prometheus(&t->methods[i].time, "terrane_meta_request_seconds", labels,
 				     out);
 	}
 	if (rc == 0)
@@ -229,17 +265,15 @@ static int print_methods(const struct meta_service *s, struct strbuf *out)
 			"# HELP terrane_meta_request_failures_total requests refused or failed\n"
 			"# TYPE terrane_meta_request_failures_total counter\n");
 	for (size_t i = 0; rc == 0 && i < METHOD_COUNT; i++)
-		if (s->methods[i].failures > 0)
+		if (t->methods[i].failures > 0)
 			rc = strbuf_printf(out,
 					   "terrane_meta_request_failures_total{op=\"%s\"} %lu\n",
-					   methods[i].type->name + 5, s->methods[i].failures);
+					   ms_methods[i].type->name + 5, t->methods[i].failures);
 	return rc;
 }
 
-static int print_numbers(struct meta_service *s, struct strbuf *out)
+static int print_numbers(struct meta_service *s, const struct totals *t, struct strbuf *out)
 {
-	struct meta_stats m;
-	meta_stats(s->meta, &m);
 	const struct cluster *c = meta_map_cluster(s->map);
 	const struct {
 		const char *name, *type, *help;
@@ -249,24 +283,24 @@ static int print_numbers(struct meta_service *s, struct strbuf *out)
 		{"map_nodes", "gauge", "nodes in the map", map_count(&c->nodes)},
 		{"map_disks", "gauge", "disks in the map", map_count(&c->disks)},
 		{"admission_refused_total", "counter",
-		 "requests refused by the rate limit of a partition", s->admit.refused},
-		{"access_refused_total", "counter", "requests that the policy refused", s->refused},
-		{"cache_hits_total", "counter", "sealed records found in the cache", m.cache_hits},
+		 "requests refused by the rate limit of a partition", s->all->admit.refused},
+		{"access_refused_total", "counter", "requests that the policy refused", t->refused},
+		{"cache_hits_total", "counter", "sealed records found in the cache",
+		 t->meta.cache_hits},
 		{"cache_misses_total", "counter", "sealed records not found in the cache",
-		 m.cache_misses},
-		{"cache_bytes", "gauge", "bytes in the cache of sealed records", m.cache_bytes},
+		 t->meta.cache_misses},
+		{"cache_bytes", "gauge", "bytes in the cache of sealed records",
+		 t->meta.cache_bytes},
 		{"retries_total", "counter", "transactions retried after a concurrent change",
-		 m.retries},
+		 t->meta.retries},
 		{"usage_passes_total", "counter", "counts of directory usage by this server",
 		 s->usage_passes},
 		{"usage_seconds", "gauge", "duration of the last count of usage", s->usage_seconds},
-		{"kv_gets_total", "counter", "reads of single keys from the store",
-		 s->kv->stats.gets},
-		{"kv_scans_total", "counter", "scans of key ranges of the store",
-		 s->kv->stats.scans},
-		{"kv_txns_total", "counter", "transactions of the store", s->kv->stats.txns},
-		{"kv_batches_total", "counter", "group commits of the store", s->kv->stats.batches},
-		{"kv_unknown_total", "counter", "transactions left in doubt", s->kv->stats.unknown},
+		{"kv_gets_total", "counter", "reads of single keys from the store", t->kv.gets},
+		{"kv_scans_total", "counter", "scans of key ranges of the store", t->kv.scans},
+		{"kv_txns_total", "counter", "transactions of the store", t->kv.txns},
+		{"kv_batches_total", "counter", "group commits of the store", t->kv.batches},
+		{"kv_unknown_total", "counter", "transactions left in doubt", t->kv.unknown},
 	};
 	int rc = 0;
 	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(all); i++)
@@ -278,10 +312,24 @@ static int print_numbers(struct meta_service *s, struct strbuf *out)
 	return rc;
 }
 
+/* How busy the loops are. */
+static int print_loops(const struct service_all *all, struct strbuf *out)
+{
+	struct rt_loop *loops[RT_TEAM_MAX];
+	for (unsigned i = 0; i < all->part_count; i++)
+		loops[i] = all->parts[i].loop;
+	return prom_loops(out, loops, all->part_count);
+}
+
 int meta_service_metrics(struct meta_service *s, struct strbuf *out)
 {
-	int rc = print_methods(s, out);
-	return rc < 0 ? rc : print_numbers(s, out);
+	AUTO_FREE struct totals *t = calloc(1, sizeof(*t));
+	int rc = t == NULL ? -ENOMEM : ms_each_part(s->all, add_part, t);
+	if (rc == 0)
+		rc = print_methods(t, out);
+	if (rc == 0)
+		rc = print_numbers(s, t, out);
+	return rc < 0 ? rc : print_loops(s->all, out);
 }
 
 int meta_service_health(const struct meta_service *s)
@@ -360,7 +408,7 @@ static void watch_store(void *arg)
 		;
 }
 
-static int await_end(struct meta_service *s)
+int ms_await_end(struct meta_service *s)
 {
 	struct rt_group g;
 	rt_group_init(&g);
@@ -371,8 +419,6 @@ static int await_end(struct meta_service *s)
 		rc = rt_group_spawn(&g, "meta-share", ms_share_watch, s);
 	if (rc == 0 && s->usage_ns != 0)
 		rc = rt_group_spawn(&g, "meta-usage", ms_count_usage, s);
-	if (rc == 0 && s->root != NULL)
-		rc = rt_group_spawn(&g, "meta-identities", ms_identities_watch, s);
 	while (rc == 0 && !s->ending)
 		rc = rt_cond_wait(&s->wake);
 	rt_group_cancel(&g);
@@ -381,70 +427,54 @@ static int await_end(struct meta_service *s)
 	return rc < 0 ? rc : s->rc;
 }
 
-static int serve(struct meta_service *s, const struct meta_serve_options *o, struct rt_pool *pool)
+static int all_open(struct service_all *all, struct kv *kv)
 {
-	int rc = rpc_server_open(&s->server, o->listen,
-				 &(struct rpc_server_options){
-					 .methods = methods,
-					 .method_count = ARRAY_LEN(methods),
-					 .service = s,
-					 .guard = s->root != NULL ? &s->guard : NULL,
-					 .pool = pool,
-					 .connections_max = o->connections_max,
-					 .in_flight_max = o->in_flight_max != 0 ? o->in_flight_max
-										: IN_FLIGHT_DEFAULT,
-					 .stall_ns = o->stall_ns,
-				 });
-	if (rc < 0)
-		return rc;
-	if (o->ready != NULL)
-		rc = o->ready(o->ctx, rpc_server_addr(s->server), s);
+	const struct meta_serve_options *o = all->options;
+	struct meta_service *first = &all->parts[0];
+	first->kv = kv;
+	first->usage_ns = o->usage_ns;
+	rt_cond_init(&first->wake);
+	int rc = admit_init(&all->admit, o->partition_rate, o->partition_burst);
 	if (rc == 0)
-		rc = await_end(s);
-	if (o->ended != NULL)
-		o->ended(o->ctx);
-	rpc_server_close(s->server, o->grace_ns);
-	return rc;
+		rc = sched_open(&sched_metadata, &all->sched);
+	if (rc == 0)
+		rc = ms_share_open(first);
+	if (rc == 0)
+		rc = meta_open(&first->meta, kv, &o->meta);
+	return rc < 0 ? rc : meta_map_open(&first->map, kv, &o->map);
 }
 
-static void service_fini(struct meta_service *s)
+static void all_fini(struct service_all *all)
 {
-	ms_identities_close(s);
-	meta_map_close(s->map);
-	ms_share_close(s);
-	sched_close(s->sched);
-	meta_close(s->meta);
-	admit_fini(&s->admit);
-	map_for_each(&s->tenants, it)
-		free(it.value);
-	map_fini(&s->tenants);
-	free(s->methods);
+	meta_map_close(all->parts[0].map);
+	ms_share_close(&all->parts[0]);
+	sched_close(all->sched);
+	meta_close(all->parts[0].meta);
+	admit_fini(&all->admit);
+	free(all->parts);
+	free(all->branches);
 }
 
 int meta_serve(struct kv *kv, const struct meta_serve_options *o)
 {
-	struct meta_service s = {.kv = kv, .usage_ns = o->usage_ns};
-	struct rt_pool pool;
-	rt_cond_init(&s.wake);
-	map_init(&s.tenants, SERVICE_TENANTS_MAX);
-	s.methods = calloc(METHOD_COUNT, sizeof(*s.methods));
-	int rc = s.methods == NULL ? -ENOMEM
-				   : admit_init(&s.admit, o->partition_rate, o->partition_burst);
-	if (rc == 0)
-		rc = sched_open(&sched_metadata, &s.sched);
-	if (rc == 0)
-		rc = ms_share_open(&s);
-	if (rc == 0)
-		rc = meta_open(&s.meta, kv, &o->meta);
-	if (rc == 0)
-		rc = meta_map_open(&s.map, kv, &o->map);
-	if (rc == 0)
-		rc = ms_identities_open(&s, o->root);
-	if (rc == 0) {
-		rt_pool_init(&pool, o->pool_bytes != 0 ? o->pool_bytes : POOL_DEFAULT_BYTES);
-		rc = serve(&s, o, &pool);
-		rt_pool_fini(&pool);
+	struct service_all all = {.options = o};
+	uint64_t pool_bytes = o->pool_bytes != 0 ? o->pool_bytes : POOL_DEFAULT_BYTES;
+	all.part_count = o->team != NULL ? o->team->count : 1;
+	all.parts = calloc(all.part_count, sizeof(all.parts[0]));
+	all.branches = calloc(all.part_count, sizeof(all.branches[0]));
+	if (all.parts == NULL || all.branches == NULL) {
+		free(all.parts);
+		free(all.branches);
+		return -ENOMEM;
 	}
-	service_fini(&s);
+	int rc = all_open(&all, kv);
+	if (rc == 0) {
+		rt_pool_init(&all.pool, pool_bytes);
+		rt_budget_init(&all.receiving, rpc_receive_limit(pool_bytes), false);
+		rc = ms_parts_serve(&all);
+		rt_budget_fini(&all.receiving);
+		rt_pool_fini(&all.pool);
+	}
+	all_fini(&all);
 	return rc;
 }

@@ -19,6 +19,7 @@
 
 struct credentials;
 struct kv;
+struct rt_team;
 struct strbuf;
 struct meta_service;
 
@@ -26,6 +27,8 @@ struct meta_serve_options {
 	const char *listen;
 	const struct credentials *
 		root; /* of the metadata servers; outlives meta_serve; NULL: clients are not authenticated */
+	/* loops that serve; the first is the calling one, which opened the kv. Outlives meta_serve. NULL: this loop */
+	struct rt_team *team;
 	struct meta_options meta;
 	struct meta_map_options map;
 	uint64_t partition_rate; /* limit of queries per second of one partition; 0: no limit */
@@ -66,7 +69,8 @@ int meta_format_identities(struct kv *kv, const struct meta_options *o, const ch
  */
 int meta_serve(struct kv *kv, const struct meta_serve_options *o);
 
-/* Appends the metrics of the service as Prometheus text. -EMSGSIZE, -ENOMEM. */
+/* Appends the metrics of the service as Prometheus text. On the loop of meta_serve; waits. -EMSGSIZE, -ENOMEM, errors of
+ * rt_call. */
 int meta_service_metrics(struct meta_service *s, struct strbuf *out);
 /* Returns 0 while the service can serve requests. */
 int meta_service_health(const struct meta_service *s);

@@ -2,8 +2,9 @@
 /*
  * Identities in the service: the guard of its server, the policy in memory, and the requests that change them.
  *
- * The policy is a copy of the stored identities. This server replaces it after its own changes at once. Changes of other
- * servers take effect here at the next handshake, and for connections that exist within WATCH_NS.
+ * The policy is a copy of the stored identities; each loop of the server has one. This server replaces all of them after
+ * its own changes at once. Changes of other servers take effect here at the next handshake, and for connections that exist
+ * within WATCH_NS.
  */
 #include <assert.h>
 #include <errno.h>
@@ -72,6 +73,21 @@ int ms_identities_follow(struct meta_service *s)
 	return follow(s, false);
 }
 
+static void follow_part(struct meta_service *part, void *arg)
+{
+	int *rc = arg;
+	if (*rc == 0)
+		*rc = follow(part, false);
+}
+
+/* Reads the policy again on all loops. */
+static int follow_all(struct service_all *all)
+{
+	int rc = 0;
+	int called = ms_each_part(all, follow_part, &rc);
+	return called != 0 ? called : rc;
+}
+
 void ms_identities_watch(void *service)
 {
 	struct meta_service *s = service;
@@ -125,7 +141,11 @@ int ms_identities_open(struct meta_service *s, const struct credentials *root)
 						   .server = SECURE_METADATA},
 					 .find = find,
 					 .ctx = s};
-	rt_random_secret(s->guard.decoy, sizeof(s->guard.decoy));
+	/* The parts are one server to clients: what it answers to unknown names must not differ between them. */
+	if (s == s->all->parts)
+		rt_random_secret(s->guard.decoy, sizeof(s->guard.decoy));
+	else
+		memcpy(s->guard.decoy, s->all->parts[0].guard.decoy, sizeof(s->guard.decoy));
 	rt_mutex_init(&s->policy_load);
 	ms_access_check();
 	int rc = follow(s, true);
@@ -409,7 +429,7 @@ int ms_handle_identity_change(struct rpc_request *r)
 		return rpc_fail(r, rc, "%s was changed by another request; try again",
 				stored->name);
 	if (rc == 0)
-		rc = follow(s, false);
+		rc = follow_all(s->all);
 	if (rc < 0)
 		return ms_end(r, rc);
 	log_info("identity_changed", "name=%s change=%u by=%s", stored->name, q->change,

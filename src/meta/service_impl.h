@@ -9,6 +9,9 @@
 #include "meta_api/wire.h"
 #include "ops/hist.h"
 #include "rpc/server.h"
+#include "rt/call.h"
+#include "rt/pool.h"
+#include "rt/queue.h"
 #include "rt/sync.h"
 #include "sched/sched.h"
 #include "secure/secure.h"
@@ -27,15 +30,22 @@ struct service_method {
 	uint64_t failures;
 };
 
+struct service_all;
+
+/*
+ * The part of the service on one loop: what its requests use, and a server for its share of the connections. A fiber of
+ * the loop opens and closes it (service_parts.c). Only `all`, `branch` and `loop` are for other loops, too.
+ */
 struct meta_service {
+	struct service_all *all;
+	struct rpc_branch *branch; /* where requests that are at home here run, and the server */
+	struct rt_loop *loop;
 	struct kv *kv;
 	struct meta *meta;
-	struct meta_map *map;
-	struct admit admit;
-	struct sched *sched; /* turns at the store */
+	struct meta_map *map; /* of the first part; NULL in the others */
+	/* traffic groups, of the first part; NULL in the others */
 	struct service_share *share;
 	struct map tenants; /* hash of the name -> struct service_tenant */
-	struct rpc_server *server;
 	/* credentials of the metadata servers, which have the root of all secrets; NULL: clients are not authenticated */
 	const struct credentials *root;
 	struct policy *policy;       /* the identities; NULL without credentials */
@@ -45,12 +55,42 @@ struct meta_service {
 	uint64_t refused;            /* number of requests that the policy refused */
 	/* metrics of each method, in the order of the table in service.c */
 	struct service_method *methods;
+
+	/* The life of a part (service_parts.c): */
+	struct rt_port *team; /* where part_main runs */
+	bool stop;
+	struct rt_cond stopping;
+	struct rt_msg opened;
+	int part_rc; /* result of part_main; for the first loop once `ended` is set */
+	/* For the first loop: */
+	bool serving; /* `opened` arrived */
+	bool ended;   /* part_main has returned */
+
+	/* Only the first part uses the following fields: */
 	uint64_t usage_ns;      /* interval of counting usage; 0: never */
 	uint64_t usage_passes;  /* number of counts that this server completed */
 	uint64_t usage_seconds; /* duration of the last count */
 	struct rt_cond wake;    /* signalled when `ending` is set */
 	bool ending;            /* meta_serve ends, with the result rc */
 	int rc;
+};
+
+/* What the parts share. All is constant while they serve, or has a lock (rt/README.md, rule 14), but for the last
+ * fields, which are for the first loop. */
+struct service_all {
+	const struct meta_serve_options *options;
+	struct admit admit;
+	struct sched *sched; /* turns at the store */
+	struct rt_pool pool;
+	struct rt_budget receiving;
+	struct rt_port store; /* where transactions run: the loop of the kv, which is the first */
+	struct meta_service *parts; /* the server of the first listens, and has the cluster map */
+	struct rpc_branch *branches;
+	unsigned part_count;
+	struct rt_port own;     /* the team of a service without one: this loop */
+	struct rt_group hosts;  /* fibers of part_host */
+	struct rt_cond changed; /* a part serves or has ended */
+	bool stopped;           /* all parts were told to stop */
 };
 
 /* The layer of the id that ms_admit gets; id and layer determine the partition. */
@@ -78,10 +118,28 @@ static inline struct meta *ms_meta(const struct rpc_request *r)
 	return ((struct meta_service *)r->service)->meta;
 }
 
+/* Returns the cluster map. Its requests are at home on the first loop (ms_home). */
 static inline struct meta_map *ms_map(const struct rpc_request *r)
 {
 	return ((struct meta_service *)r->service)->map;
 }
+
+/* --- parts (service_parts.c, service_home.c) --- */
+
+/* Returns the part of the calling loop. */
+struct meta_service *ms_here(struct service_all *all);
+/* Runs fn(part) for each part on its loop, one after the other. Errors of rt_call, after which it calls no more. */
+int ms_each_part(struct service_all *all, void (*fn)(struct meta_service *part, void *arg),
+		 void *arg);
+/* Returns the port of the loop where a request is handled; NULL: where it came in. */
+struct rt_port *ms_home(struct rpc_request *r);
+/* Runs all parts: starts them, calls `ready`, waits for the end, stops them. */
+int ms_parts_serve(struct service_all *all);
+/* Waits until the first part is told to end, and returns the result of meta_serve. */
+int ms_await_end(struct meta_service *first);
+/* Returns the kv partition of an object. */
+uint64_t ms_partition(const struct meta *m, const struct meta_ctx *ctx, enum service_layer layer,
+		      uint64_t id);
 
 /* --- identities (service_identity.c, service_access.c) --- */
 
@@ -100,10 +158,14 @@ bool ms_is_node(const struct session *s, uint64_t node);
 enum { META_TYPES(METHOD_INDEX) METHOD_COUNT };
 #undef METHOD_INDEX
 
+extern const struct rpc_method ms_methods[METHOD_COUNT];
+
 /* Asserts that every request has a rule. */
 void ms_access_check(void);
 /* Decides whether the client may send this request. -EACCES, whatever the reason; errors of the store. */
 int ms_access(struct rpc_request *r, unsigned method);
+/* Returns the id of a tenant that this part has in its cache; 0: it does not. */
+uint32_t ms_known_tenant(const struct meta_service *s, const char *name);
 /* Finds the id of a tenant by its name. Errors of meta_tenant_find. */
 int ms_find_tenant(struct meta_service *s, const char *name, uint32_t *id);
 /* Returns whether a name is "system" (sets *acting_for to 0) or "system:N" (sets *acting_for to N). */

@@ -3,7 +3,7 @@
  * Traffic groups of the cluster: each server reads them from the store, gives them to its scheduler, and tells them to
  * clients together with the sums of the clients' counters. The counters are in memory only, because they describe the
  * last tenths of a second. All clients of a cluster report to the same server while it answers (meta_client/share.c); the
- * other servers have the groups and no counters.
+ * other servers have the groups and no counters. On a server with several loops they belong to the first.
  */
 #include <assert.h>
 #include <errno.h>
@@ -104,7 +104,7 @@ static int schedule(struct meta_service *s)
 					      .weight = meta_groups_weight(g, i, META_QUERIES),
 					      .best = class_of(g->list[i].traffic_class)};
 	}
-	return s->sched != NULL ? sched_list_groups(s->sched, h->listed, g->count) : 0;
+	return s->all->sched != NULL ? sched_list_groups(s->all->sched, h->listed, g->count) : 0;
 }
 
 int ms_share_load(struct meta_service *s)

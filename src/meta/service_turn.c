@@ -32,7 +32,7 @@ int ms_turn(struct rpc_request *r, int (*handle)(struct rpc_request *r))
 		.bytes = (meta_wire_queries(r->type, rpc_body(r)) - 1) * SCHED_QUERY_BYTES,
 	};
 	AUTO_SCHED_TURN struct sched_turn t = {0};
-	int rc = sched_begin(s->sched, &want, &t);
+	int rc = sched_begin(s->all->sched, &want, &t);
 	if (rc == -EAGAIN) {
 		r->retry_ms = RETRY_MS;
 		return rpc_fail(r, rc,

@@ -94,11 +94,17 @@ static void fuzz_main(void *arg)
 {
 	struct input *in = arg;
 	struct meta_service s = {0};
+	struct rpc_branch branch = {0};
+	struct service_all all = {.parts = &s, .branches = &branch, .part_count = 1};
 	struct meta_options o;
 	struct cluster_id id = {.high = 1, .low = 1};
 	struct kv_mem *mem = kv_mem_new(&(struct kv_mem_options){.seed = 1});
 	meta_options_init(&o);
 	o.partition_bits = 2;
+	s.all = &all;
+	s.branch = &branch;
+	s.loop = rt_loop_self();
+	rt_port_init(&branch.port, s.loop);
 	assert(mem != NULL && kv_mem_open(&s.kv, mem) == 0);
 	assert(meta_format(s.kv, &o, &id, PLACE_DECLUSTERED, "default") == 0);
 	assert(meta_open(&s.meta, s.kv, &o) == 0);
@@ -108,6 +114,7 @@ static void fuzz_main(void *arg)
 	assert(ms_share_open(&s) == 0 && ms_share_load(&s) == 0);
 	ask_all(&s, in);
 	check_store(s.meta);
+	rt_port_close(&branch.port);
 	ms_share_close(&s);
 	meta_map_close(s.map);
 	meta_close(s.meta);

@@ -38,7 +38,7 @@
 #define NODES_MAX 24 /* largest number of nodes, including replacements of lost nodes */
 #define DISKS_MAX 2  /* largest number of disks of one node */
 #define MEMBERS 3    /* number of member disks of a pool */
-#define LOOPS_MAX 4  /* largest number of loops of one node or client */
+#define LOOPS_MAX 4  /* largest number of loops of one process */
 #define SERVERS_MAX 2
 #define JANITORS_MAX 2
 #define CLIENTS_MAX 3
@@ -73,6 +73,7 @@ struct plan {
 	bool spares;                        /* each pool has a spare drive */
 	unsigned loops[NODES_MAX];          /* loops of each node */
 	unsigned client_loops[CLIENTS_MAX]; /* loops of each client */
+	unsigned server_loops[SERVERS_MAX]; /* loops of each metadata server */
 	unsigned flash_racks; /* racks in which the second disk of each node is flash */
 	unsigned servers, janitors, clients;
 	unsigned rounds;

@@ -54,7 +54,7 @@ static void flash_draw(struct plan *p, uint64_t seed)
 	p->flash_racks = rng_chance(&r, 0.5) ? p->racks : 4 + (unsigned)rng_below(&r, p->racks - 3);
 }
 
-/* Draws the loops of each node and client from a generator of its own, so that they change no other part of the plan. */
+/* Draws the loops of each process from a generator of its own, so that they change no other part of the plan. */
 static void loops_draw(struct plan *p, uint64_t seed)
 {
 	struct rng r;
@@ -63,6 +63,8 @@ static void loops_draw(struct plan *p, uint64_t seed)
 		p->loops[i] = 1 + (unsigned)rng_below(&r, LOOPS_MAX);
 	for (unsigned i = 0; i < CLIENTS_MAX; i++)
 		p->client_loops[i] = 1 + (unsigned)rng_below(&r, LOOPS_MAX);
+	for (unsigned i = 0; i < SERVERS_MAX; i++)
+		p->server_loops[i] = 1 + (unsigned)rng_below(&r, LOOPS_MAX);
 }
 
 void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
@@ -176,13 +178,19 @@ static int serve_metadata(struct world *w, unsigned index)
 	o.meta.spread_entries = 64;
 	o.meta.cache_bytes = w->plan.servers == 1 ? 0 : MIB;
 	o.meta.cache_ttl_ns = 2 * NS_PER_S;
-	int rc = kv_mem_open(&kv, w->kv);
+	struct rt_team team;
+	int rc = rt_team_open(&team, w->plan.server_loops[index]);
 	if (rc < 0)
 		return rc;
-	rc = meta_format(kv, &o.meta, &id, PLACE_DECLUSTERED, TENANT);
+	o.team = &team;
+	rc = kv_mem_open(&kv, w->kv);
+	if (rc == 0)
+		rc = meta_format(kv, &o.meta, &id, PLACE_DECLUSTERED, TENANT);
 	if (rc == 0)
 		rc = meta_serve(kv, &o);
-	kv_close(kv);
+	if (kv != NULL)
+		kv_close(kv);
+	rt_team_close(&team);
 	return rc;
 }
 

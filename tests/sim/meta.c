@@ -21,6 +21,7 @@
 #include "meta_api/node.h"
 #include "meta_client/meta_client.h"
 #include "rpc/context.h"
+#include "rt/call.h"
 #include "rt/pool.h"
 #include "rt/rt.h"
 #include "scenario.h"
@@ -33,6 +34,7 @@
 #define FAULTY_NS (40 * NS_PER_S)
 #define QUIET_NS (120 * NS_PER_S)
 #define PORT 7000u
+#define LOOPS_MAX 4 /* largest number of loops of one server */
 
 enum ask { ASK_NOTHING, ASK_CREATE, ASK_REMOVE, ASK_RENAME, ASK_MOVE };
 
@@ -51,6 +53,7 @@ struct worker_state {
 struct world {
 	struct sim *sim;
 	struct kv_mem *mem;
+	unsigned loops; /* from the seed; server i has 1 + (loops + i) % LOOPS_MAX loops */
 	struct sim_node *servers[SERVERS], *clients[CLIENTS], *checker;
 	struct worker_state workers[CLIENTS][WORKERS];
 	uint64_t dirs[DIRS];
@@ -98,13 +101,19 @@ static int serve_once(struct world *w, unsigned index)
 				       .pool_bytes = 16 * MIB,
 				       .stall_ns = 5 * NS_PER_S,
 				       .grace_ns = NS_PER_S};
-	int rc = kv_mem_open(&kv, w->mem);
+	struct rt_team team;
+	int rc = rt_team_open(&team, 1 + (w->loops + index) % LOOPS_MAX);
 	if (rc < 0)
 		return rc;
-	rc = meta_format(kv, &o.meta, &id, PLACE_DECLUSTERED, "default");
+	o.team = &team;
+	rc = kv_mem_open(&kv, w->mem);
+	if (rc == 0)
+		rc = meta_format(kv, &o.meta, &id, PLACE_DECLUSTERED, "default");
 	if (rc == 0)
 		rc = meta_serve(kv, &o);
-	kv_close(kv);
+	if (kv != NULL)
+		kv_close(kv);
+	rt_team_close(&team);
 	return rc;
 }
 
@@ -544,6 +553,7 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 	w->out = out;
 	for (unsigned i = 0; i < DIRS; i++)
 		w->dirs[i] = 1000 + i;
+	w->loops = (unsigned)(in->seed % LOOPS_MAX);
 	w->mem = kv_mem_new(&(struct kv_mem_options){.seed = sim_trace_hash(sim) | 1,
 						     .latency_min_ns = 100 * NS_PER_US,
 						     .latency_max_ns = 2 * NS_PER_MS,

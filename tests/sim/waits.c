@@ -355,6 +355,8 @@ static void plan_fill(struct plan *p)
 				  .timeout_ns = 500 * NS_PER_MS}};
 	for (unsigned i = 0; i < ARRAY_LEN(p->loops); i++)
 		p->loops[i] = 2;
+	for (unsigned i = 0; i < ARRAY_LEN(p->server_loops); i++)
+		p->server_loops[i] = 2;
 }
 
 static struct sim_node *dying_node(struct world *w, const struct wait_place *p)

@@ -21,6 +21,7 @@
 #include "meta/service.h"
 #include "meta_api/id.h"
 #include "meta_client/meta_client.h"
+#include "rt/call.h"
 #include "rt/net.h"
 #include "rt/pool.h"
 #include "rt/real.h"
@@ -44,6 +45,7 @@ struct server {
 
 struct fixture {
 	bool sim;
+	unsigned loops;    /* of each server */
 	uint64_t rate;     /* option partition_rate of the servers */
 	uint64_t watch_ns; /* of the second server; 0: as for the first */
 	uint64_t usage_ns;
@@ -100,7 +102,11 @@ static inline void serve(void *arg)
 	meta_options_init(&o.meta);
 	o.meta.partition_bits = 6;
 	rt_deadline_set(RT_NEVER);
+	struct rt_team team;
+	CHECK_EQ(rt_team_open(&team, s->fixture->loops), 0);
+	o.team = &team;
 	s->rc = meta_serve(s->kv, &o);
+	rt_team_close(&team);
 }
 
 static inline void server_start(struct server *s)
@@ -225,23 +231,25 @@ struct fixture_test {
 	bool secured;
 };
 
-static inline void fixture_run(void **state)
+static inline void fixture_run_loops(const struct fixture_test *t, unsigned loops)
 {
-	const struct fixture_test *t = *state;
 	struct fixture fixture = {.test = t->fn,
+				  .loops = loops,
 				  .rate = t->rate,
 				  .watch_ns = t->watch_ns,
 				  .usage_ns = t->usage_ns,
-				  .secured = t->secured};
+				  .secured = t->secured},
+		       simulated = fixture;
 	if (!t->sim_only)
 		assert_int_equal(rt_real_run(NULL, fixture_main, &fixture), 0);
-	fixture = (struct fixture){.test = t->fn,
-				   .rate = t->rate,
-				   .watch_ns = t->watch_ns,
-				   .usage_ns = t->usage_ns,
-				   .secured = t->secured,
-				   .sim = true};
-	sim_test_run(fixture_main, &fixture);
+	simulated.sim = true;
+	sim_test_run(fixture_main, &simulated);
+}
+
+static inline void fixture_run(void **state)
+{
+	fixture_run_loops(*state, 1);
+	fixture_run_loops(*state, 3);
 }
 
 static inline uint64_t make_dir(struct meta_call *c, uint64_t dir, const char *name)

@@ -95,9 +95,9 @@ static int write_meta(const struct box *b)
 	AUTO_STRBUF struct strbuf t;
 	strbuf_init(&t, FILE_LIMIT);
 	strbuf_printf(&t,
-		      "[meta]\nlisten = 127.0.0.1:%ld\nmetrics = 127.0.0.1:%ld\n"
+		      "[meta]\nlisten = 127.0.0.1:%ld\nmetrics = 127.0.0.1:%ld\nthreads = %s\n"
 		      "[cluster]\nid = %s\ntenant = default\nnetwork = %s\n[store]\n",
-		      s->port, s->port + s->nodes + 1, s->cluster,
+		      s->port, s->port + s->nodes + 1, s->threads, s->cluster,
 		      s->scheme != NULL && s->scheme[0] == 'c' ? "clustered" : "declustered");
 	if (strncmp(s->metadata, "rados:", 6) == 0)
 		strbuf_printf(&t, "engine = rados\nceph_conf = %s\nnamespace = %s\n",

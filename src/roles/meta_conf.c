@@ -4,6 +4,8 @@
 #include "base/base.h"
 #include "meta/meta.h"
 
+#define META_THREADS "1"
+
 static const char *const log_levels[] = {"debug", "info", "warn", "error", "off", NULL};
 static const char *const engines[] = {"rocksdb", "rados", "mem", NULL};
 static const char *const placements[] = {"clustered", "declustered",
@@ -18,6 +20,8 @@ const struct conf_key meta_conf_schema[] = {
 		  "memory for large requests in flight"),
 	CONF_INT("meta", "connections", struct meta_conf, connections, "4096", 1, 100000,
 		 "connections at the same time; more are refused"),
+	CONF_STRING("meta", "threads", struct meta_conf, threads, META_THREADS, 1, 4,
+		    "threads that serve; auto: the processors that the process may use"),
 	CONF_DURATION("meta", "grace", struct meta_conf, grace_ns, "5s", 0, CONF_MAX,
 		      "time for requests in flight after a request to stop"),
 	CONF_BOOL("cluster", "format", struct meta_conf, format, "false",

@@ -15,6 +15,7 @@ struct meta_conf {
 	char *metrics;
 	uint64_t pool_bytes;
 	int64_t connections;
+	char *threads; /* number of loops, or "auto" */
 	uint64_t grace_ns;
 	bool format;
 	char *cluster;

@@ -13,6 +13,8 @@
 #include "kv/rocksdb.h"
 #include "meta/service.h"
 #include "ops/http.h"
+#include "rt/call.h"
+#include "rt/real.h"
 #include "rt/rt.h"
 
 /* --- settings ------------------------------------------------------------------------------ */
@@ -39,7 +41,9 @@ int meta_role_load(struct meta_role *r, const char *config, struct strbuf *err)
 	if (rc < 0)
 		return rc;
 	const char *wrong = NULL;
-	if (parse_id(c->cluster, &r->id) < 0)
+	if (rt_real_threads(c->threads, &r->threads) < 0)
+		wrong = "threads in [meta] must be a number from 1 to 256, or auto";
+	else if (parse_id(c->cluster, &r->id) < 0)
 		wrong = "[cluster] id must be 32 hexadecimal digits, or empty";
 	else if (c->engine == META_ENGINE_ROCKSDB && c->dir[0] == 0)
 		wrong = "the engine rocksdb needs dir in [store], the folder of the store";
@@ -180,7 +184,16 @@ static int serve_store(struct meta_role *r)
 	};
 	assert(r->task == META_ROLE_SERVE && r->kv != NULL);
 	r->stage = STAGE_SERVE;
-	return meta_serve(r->kv, &o);
+	struct rt_team own = {0};
+	bool alone = r->team == NULL && r->threads > 1;
+	int rc = alone ? rt_team_open(&own, r->threads) : 0;
+	if (rc < 0)
+		return rc;
+	o.team = alone ? &own : r->team;
+	rc = meta_serve(r->kv, &o);
+	if (alone)
+		rt_team_close(&own);
+	return rc;
 }
 
 static int format_store(struct meta_role *r)

@@ -13,6 +13,7 @@ struct kv;
 struct kv_mem;
 struct meta_service;
 struct ops_http;
+struct rt_team;
 
 enum meta_role_task { META_ROLE_SERVE, META_ROLE_FORMAT, META_ROLE_CHECK };
 
@@ -20,6 +21,9 @@ struct meta_role {
 	struct meta_conf conf;
 	/* id of the cluster to make, 0: random; after a format the id of the new cluster */
 	struct cluster_id id;
+	unsigned threads; /* number of loops of a team of its own */
+	/* Loops that several roles of the process share. NULL: the role opens a team of its own. Set after meta_role_load. */
+	struct rt_team *team;
 	struct kv *kv;                /* open store of the metadata, or NULL */
 	struct kv_mem *mem;           /* store in memory, for the engine mem */
 	struct meta_service *service; /* running service, or NULL */

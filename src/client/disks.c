@@ -111,6 +111,7 @@ int disk_begin(struct call *c, uint64_t disk, struct disk_use *u)
 	u->disk = disk;
 	u->start_ns = rt_now_ns();
 	u->node.channel = u->link->channel;
+	f->shared->stats.disk_requests++;
 	return 0;
 }
 

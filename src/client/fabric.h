@@ -57,6 +57,7 @@ struct fabric_stats {
 	_Atomic uint64_t read_bytes, written_bytes;
 	/* bytes received at their place in the memory of the reader, and bytes copied there */
 	_Atomic uint64_t placed_bytes, copied_bytes;
+	_Atomic uint64_t disk_requests; /* requests to disks of any kind */
 	_Atomic uint64_t chunk_reads, hedged_reads, rebuilt_reads, refused_rebuilds, bad_chunks;
 	_Atomic uint64_t blocks_written, blocks_short;
 };

@@ -131,6 +131,7 @@ static void a_cold_small_file_is_read_in_two_trips(void **state)
 }
 
 #define BATCH 300 /* files of one batch, more than one request opens */
+#define DISKS 12  /* two of each of six nodes */
 
 static void batch_body(struct client_fixture *fx)
 {
@@ -155,9 +156,15 @@ static void batch_body(struct client_fixture *fx)
 	struct engine *cold = open_engine(fx);
 	CHECK_EQ(file_write(cold, "/d/other", SMALL_BYTES), 0);
 	CHECK_EQ(engine_call(cold, &c, NULL), 0);
+	struct fabric_stats *st = &engine_fabric(cold)->shared->stats;
+	uint64_t requests = st->disk_requests, placed = st->placed_bytes, copied = st->copied_bytes;
 	uint64_t start_ns = rt_now_ns();
 	CHECK_EQ(engine_read_batch(&c, ranges, BATCH, NULL, NULL), 0);
 	CHECK_EQ(trips_since(start_ns), 2);
+	/* One request for each disk, and no byte is copied. */
+	CHECK(st->disk_requests - requests <= DISKS);
+	CHECK_EQ(st->placed_bytes - placed, BATCH * sizeof(data));
+	CHECK_EQ(st->copied_bytes, copied);
 	for (int i = 0; i < BATCH; i++)
 		CHECK(fixture_same(1, 0, got[i], sizeof(data)));
 	engine_close(cold);

@@ -6,6 +6,7 @@
  *           emulated in virtual time: the result is the same on every machine
  *   clock   steps of 0.38 ms in real time: utilization that is reached, lateness of waits
  *   many    many devices on this machine: utilization that is reached, and processor time of each
+ *   stripes utilization against the stripe width of the files, in simulated time: bench_emu_stripes.c
  *
  * With a word only that part runs. `--loops FILE` reads other measurements.
  */
@@ -17,6 +18,7 @@
 #include <time.h>
 
 #include "../tests/unit/check.h"
+#include "bench_emu.h"
 #include "emu/builtin.h"
 #include "emu/csv.h"
 #include "emu/hist.h"
@@ -445,11 +447,11 @@ int main(int argc, char **argv)
 			loops = argv[++i];
 		} else if (part == NULL &&
 			   (strcmp(argv[i], "loops") == 0 || strcmp(argv[i], "clock") == 0 ||
-			    strcmp(argv[i], "many") == 0)) {
+			    strcmp(argv[i], "many") == 0 || strcmp(argv[i], "stripes") == 0)) {
 			part = argv[i];
 		} else {
-			fprintf(stderr, "usage: ./dev bench emu [--json] [--loops FILE] [loops | "
-					"clock | many]\n");
+			fprintf(stderr, "usage: ./dev bench emu [--json] [--loops FILE] "
+					"[loops | clock | many | stripes]\n");
 			return 2;
 		}
 	}
@@ -461,6 +463,8 @@ int main(int argc, char **argv)
 		bench_clock(&profile);
 	if (part == NULL || part[0] == 'm')
 		bench_many(&profile);
+	if (part == NULL || part[0] == 's')
+		bench_stripes();
 	emu_profile_fini(&profile);
 	return table_end();
 }

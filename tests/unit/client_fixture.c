@@ -202,6 +202,7 @@ struct cluster_plan {
 	unsigned flash_nodes;
 	uint64_t storm; /* seed of the faults; 0: no faults */
 	bool steady;
+	uint64_t disk_ns_per_mib; /* 0: as in every simulation */
 };
 
 /* The faults of a storm: none of them loses a stored byte permanently. */
@@ -248,6 +249,8 @@ static void run(const struct cluster_plan *plan, void (*body)(struct client_fixt
 		fx->config.disk_latency_ns = 1000;
 		fx->config.disk_ns_per_mib = 1000;
 	}
+	if (plan->disk_ns_per_mib != 0)
+		fx->config.disk_ns_per_mib = plan->disk_ns_per_mib;
 	fx->sim = sim_open(&fx->config);
 	CHECK(fx->sim != NULL);
 	if (plan->meta) {
@@ -339,6 +342,17 @@ void fixture_run_faulty(unsigned nodes, void (*body)(struct client_fixture *fx))
 		&(struct cluster_plan){
 			.nodes = nodes, .disks = 1, .meta = true, .kv_timeout_ns = 200 * NS_PER_MS},
 		body);
+}
+
+void fixture_run_paced(unsigned nodes, uint64_t disk_ns_per_mib,
+		       void (*body)(struct client_fixture *fx))
+{
+	run(&(struct cluster_plan){.nodes = nodes,
+				   .disks = 1,
+				   .meta = true,
+				   .disk_bytes = 2 * GIB,
+				   .disk_ns_per_mib = disk_ns_per_mib},
+	    body);
 }
 
 void fixture_run_steady(unsigned nodes, void (*body)(struct client_fixture *fx))

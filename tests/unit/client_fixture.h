@@ -101,6 +101,9 @@ void fixture_run_faulty(unsigned nodes, void (*body)(struct client_fixture *fx))
  */
 #define FIXTURE_TRIP_NS (100 * NS_PER_MS)
 void fixture_run_steady(unsigned nodes, void (*body)(struct client_fixture *fx));
+/* Like fixture_run_all, with disks of 2 GiB that take this long for a MiB. */
+void fixture_run_paced(unsigned nodes, uint64_t disk_ns_per_mib,
+		       void (*body)(struct client_fixture *fx));
 /*
  * Like fixture_run_all; also injects faults of the network, processes and disks, drawn from the
  * seed. The metadata server and the client get no faults, and no stored byte is lost permanently.

@@ -31,7 +31,7 @@ ARROWS = {
     "store": ["stripe", "code", "rt", "base"],
     "ops": ["rt", "base"],
     "sched": ["ops", "rt", "base"],
-    "node": ["sched", "ops", "store", "rpc", "rt", "base"],
+    "node": ["sched", "ops", "store", "rpc", "secure", "rt", "base"],
     "meta_api": ["cluster", "rpc", "limits", "rt", "base"],
     "meta": ["meta_api", "sched", "ops", "kv", "cluster", "rpc", "limits", "secure", "auth", "rt", "base"],
     "meta_client": ["meta_api", "cluster", "rpc", "limits", "secure", "rt", "base"],
@@ -39,14 +39,15 @@ ARROWS = {
     "prep": ["base"],
     "cache": ["base"],
     "analysis": ["cache", "placement", "code", "base"],
-    "client": ["meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],
+    "client": ["meta_client", "meta_api", "node", "stripe", "cluster", "code", "secure", "auth", "rt", "base"],
     "training": ["client", "emu", "rt", "base"],
     "janitor": ["client", "meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],
     "dataset": ["client", "base"],
-    "roles": ["janitor", "meta", "meta_client", "meta_api", "node", "ops", "kv", "cluster", "code", "rt", "base"],
-    "box": ["roles", "meta_client", "node", "cluster", "code", "rt", "base"],
+    "roles": ["janitor", "meta", "meta_client", "meta_api", "node", "ops", "kv", "cluster", "code", "secure",
+              "auth", "rt", "base"],
+    "box": ["roles", "meta_client", "node", "cluster", "code", "secure", "auth", "rt", "base"],
     "cli": ["box", "roles", "janitor", "dataset", "training", "client", "analysis", "prep", "emu", "meta_client",
-            "meta_api", "node", "cluster", "code", "rt", "base"],
+            "meta_api", "node", "cluster", "code", "secure", "rt", "base"],
 }
 
 PARAMETERS_MAX = 7

@@ -32,13 +32,15 @@ static int open_client(struct admin *a)
 		return -ENOMEM;
 	while ((word = strtok_r(rest, ", \t", &rest)) != NULL && n < META_CLIENT_SERVERS_MAX)
 		addrs[n++] = word;
-	return meta_client_open(&a->client,
-				&(struct meta_client_options){.addrs = addrs,
-							      .addr_count = n,
-							      .tenant = META_SYSTEM,
-							      .channel = {.pool = &a->pool},
-							      .timeout_ns = CALL_NS,
-							      .impatient = true});
+	return meta_client_open(
+		&a->client,
+		&(struct meta_client_options){
+			.addrs = addrs,
+			.addr_count = n,
+			.tenant = META_SYSTEM,
+			.channel = {.pool = &a->pool, .self = cluster_file_channel(&a->self)},
+			.timeout_ns = CALL_NS,
+			.impatient = true});
 }
 
 static int compare_cluster(struct admin *a)
@@ -49,8 +51,11 @@ static int compare_cluster(struct admin *a)
 	int rc = meta_client_map(&c, 0, &map);
 	if (rc < 0)
 		return cli_fail(
-			"cannot reach a metadata server at %s: %s; check that the cluster runs",
-			a->file.metadata, err_text(rc));
+			"cannot reach a metadata server at %s: %s; check that the cluster runs%s",
+			a->file.metadata, err_text(rc),
+			a->self.credentials != NULL
+				? ""
+				: ", and whether it needs credentials ($TERRANE_KEY_FILE)");
 	if (cluster_file_id(&a->file, &high, &low) < 0)
 		return cli_fail("[cluster] id in the cluster file must be 32 hexadecimal digits");
 	if ((high != 0 || low != 0) && (map->id.high != high || map->id.low != low))
@@ -95,7 +100,13 @@ int admin_run(const struct admin_where *where, int (*body)(struct admin *a), voi
 		return cli_fail(
 			"%s; name the cluster with -c FILE, --dir DIR or $" CLUSTER_FILE_ENV,
 			err.len > 0 ? strbuf_text(&err) : err_text(rc));
+	rc = cluster_file_self(&r.admin.file, &r.admin.self, &err);
+	if (rc < 0) {
+		cluster_file_free(&r.admin.file);
+		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
+	}
 	rc = rt_real_run(NULL, running_main, &r);
+	secure_self_close(&r.admin.self);
 	cluster_file_free(&r.admin.file);
 	return rc < 0 ? cli_fail("cannot start the runtime: %s", err_text(rc)) : r.status;
 }

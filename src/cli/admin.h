@@ -10,9 +10,11 @@
 #include "client/cluster_file.h"
 #include "meta_client/meta_client.h"
 #include "rt/pool.h"
+#include "secure/secure.h"
 
 struct admin {
 	struct cluster_file file;
+	struct secure_self self; /* empty without credentials */
 	struct meta_client *client;
 	struct rt_pool pool;
 	void *ctx;

@@ -2,10 +2,13 @@
 #include "client/cluster_file.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "auth/credentials.h"
 #include "base/base.h"
+#include "secure/secure.h"
 
 static const char *const classes[] = {"gold", "silver", "bronze", NULL};
 
@@ -15,6 +18,9 @@ const struct conf_key cluster_file_schema[] = {
 		"the cluster's id, 32 hexadecimal digits: servers of another cluster are refused"),
 	CONF_STRING("cluster", "metadata", struct cluster_file, metadata, NULL, 1, 4096,
 		    "comma-separated addresses of the metadata servers"),
+	CONF_STRING("cluster", "credentials", struct cluster_file, credentials, "", 0, 1024,
+		    "file with the credentials of the client, which only its owner may read; "
+		    "relative to this file; $TERRANE_KEY_FILE overrides it; empty: none"),
 	CONF_STRING("client", "tenant", struct cluster_file, tenant, "default", 1, 64,
 		    "the tenant whose files to use"),
 	CONF_STRING("client", "traffic_group", struct cluster_file, traffic_group, "", 0, 63,
@@ -37,7 +43,44 @@ int cluster_file_load(struct cluster_file *f, const char *path, struct strbuf *e
 		path = getenv(CLUSTER_FILE_ENV);
 	if (path == NULL || path[0] == '\0')
 		path = CLUSTER_FILE_NAME;
-	return conf_load(path, cluster_file_schema, cluster_file_keys, f, err);
+	int rc = conf_load(path, cluster_file_schema, cluster_file_keys, f, err);
+	const char *slash = strrchr(path, '/');
+	if (rc < 0 || f->credentials[0] == '\0' || f->credentials[0] == '/' || slash == NULL)
+		return rc;
+	char *full = NULL;
+	if (asprintf(&full, "%.*s/%s", (int)(slash - path), path, f->credentials) < 0) {
+		cluster_file_free(f);
+		return -ENOMEM;
+	}
+	free(f->credentials);
+	f->credentials = full;
+	return 0;
+}
+
+int cluster_file_self(const struct cluster_file *f, struct secure_self *out, struct strbuf *err)
+{
+	uint64_t high, low;
+	const char *path = getenv(CREDENTIALS_ENV);
+	*out = (struct secure_self){0};
+	if (path == NULL || path[0] == '\0')
+		path = f->credentials;
+	if (path[0] == '\0')
+		return 0;
+	int rc = secure_self_load(out, path, err);
+	if (rc < 0)
+		return rc;
+	const struct credentials *c = out->credentials;
+	bool any = cluster_file_id(f, &high, &low) < 0 || (high == 0 && low == 0);
+	if (any || (c->cluster_high == high && c->cluster_low == low))
+		return 0;
+	strbuf_printf(err, "%s: credentials of another cluster than the cluster file names", path);
+	secure_self_close(out);
+	return -EINVAL;
+}
+
+const struct secure_self *cluster_file_channel(const struct secure_self *self)
+{
+	return self->credentials != NULL ? self : NULL;
 }
 
 void cluster_file_free(struct cluster_file *f)

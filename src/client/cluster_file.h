@@ -8,12 +8,15 @@
 #include "base/conf.h"
 #include "base/strbuf.h"
 
+struct secure_self;
+
 #define CLUSTER_FILE_NAME "cluster.ini"
 #define CLUSTER_FILE_ENV "TERRANE_CLUSTER"
 
 struct cluster_file {
-	char *id;       /* cluster id, 32 hexadecimal digits; empty: any cluster */
-	char *metadata; /* comma-separated addresses of the metadata servers */
+	char *id;          /* cluster id, 32 hexadecimal digits; empty: any cluster */
+	char *metadata;    /* comma-separated addresses of the metadata servers */
+	char *credentials; /* path of a file (auth/credentials.h); empty: none */
 	char *tenant;
 	char *traffic_group;
 	int traffic_class; /* 0 gold, 1 silver, 2 bronze */
@@ -29,6 +32,12 @@ extern const size_t cluster_file_keys;
  * and errors of reading a file, with one line in err. */
 int cluster_file_load(struct cluster_file *f, const char *path, struct strbuf *err);
 void cluster_file_free(struct cluster_file *f);
+
+/* Loads the credentials that $TERRANE_KEY_FILE or else the cluster file names; *out is empty if neither does. The caller
+ * closes *out. Errors of credentials_load, with one line in err; -EINVAL: they are for another cluster. */
+int cluster_file_self(const struct cluster_file *f, struct secure_self *out, struct strbuf *err);
+/* Returns what channels take: NULL without credentials. */
+const struct secure_self *cluster_file_channel(const struct secure_self *self);
 
 /* Parses the cluster id of 32 hexadecimal digits; an empty id gives 0. -EINVAL: it is neither. */
 int cluster_file_id(const struct cluster_file *f, uint64_t *high, uint64_t *low);

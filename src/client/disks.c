@@ -60,6 +60,8 @@ static int link_open(struct fabric *f, uint64_t node, const char *addr, struct l
 	struct rpc_channel_options o = {
 		.pool = &f->shared->pool,
 		.connect_timeout_ns = f->opts.connect_timeout_ns,
+		.self = f->opts.self,
+		.server = node,
 	};
 	int rc = rpc_channel_open(&l->channel, addr, &o);
 	if (rc == 0) {

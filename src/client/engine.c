@@ -110,7 +110,8 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 			.impatient = true,
 			.shares = true,
 			.channel = {.pool = &e->fabric->shared->pool,
-				    .connect_timeout_ns = o->connect_timeout_ns},
+				    .connect_timeout_ns = o->connect_timeout_ns,
+				    .self = o->fabric.self},
 		};
 		rc = meta_client_open(&e->meta, &mo);
 	}
@@ -127,9 +128,11 @@ static int engine_connect(struct engine *e, const struct engine_options *o, char
 	rc = first_requests(&c, wait_ns);
 	if (rc < 0) {
 		snprintf(why, FABRIC_ERROR_MAX,
-			 "no metadata server answers at %.100s: %s. Is the "
-			 "cluster up?",
-			 o->metadata, err_text(rc));
+			 "no metadata server answers at %.80s: %s. Is the cluster up%s",
+			 o->metadata, err_text(rc),
+			 o->fabric.self != NULL
+				 ? "?"
+				 : ", and does it need credentials ($TERRANE_KEY_FILE)?");
 		return rc;
 	}
 	struct cluster_id id = e->fabric->map->id;

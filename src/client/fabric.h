@@ -38,6 +38,7 @@
 struct cluster;
 struct cluster_copy;
 struct fabric_parts;
+struct secure_self;
 
 #define FABRIC_ERROR_MAX 256
 
@@ -78,7 +79,9 @@ struct fabric_options {
 	 * reconstruction; 0: 640 MiB */
 	uint64_t memory_bytes;
 	uint64_t connect_timeout_ns; /* timeout of connecting to a node; 0: 5 s */
-	double rebuild_share;        /* reconstructed reads per ordinary read (budget.h); 0: 0.1 */
+	/* identity towards the nodes; outlives the fabric; NULL: they authenticate nobody */
+	const struct secure_self *self;
+	double rebuild_share; /* reconstructed reads per ordinary read (budget.h); 0: 0.1 */
 	/* reconstructed reads per second that the budget adds to rebuild_share; 0: 50; < 0: none */
 	double rebuild_floor_per_s;
 	double rebuild_burst;      /* most reconstructed reads that the budget saves up; 0: 64 */

@@ -66,7 +66,7 @@ static void runtime_main(void *arg)
 		.encoding = t->conf.encoding,
 		.block_bytes = t->conf.block_bytes,
 		.loops = t->threads,
-		.fabric = {.memory_bytes = t->memory_bytes},
+		.fabric = {.memory_bytes = t->memory_bytes, .self = cluster_file_channel(&t->self)},
 	};
 	r->open_rc = engine_open(&r->engine, &o, r->why);
 	bool opened = r->open_rc == 0;
@@ -182,6 +182,7 @@ int lib_runtime_get(struct terrane *t, bool block, struct runtime **out,
 
 static void terrane_free(struct terrane *t)
 {
+	secure_self_close(&t->self);
 	cluster_file_free(&t->conf);
 	free(t->tenant);
 	free(t->traffic_group);
@@ -209,6 +210,8 @@ static int handle_fill(struct terrane *t, const char *cluster_file,
 	int rc = cluster_file_load(&t->conf, cluster_file, why);
 	if (rc == 0)
 		rc = cluster_file_id(&t->conf, &t->cluster.high, &t->cluster.low);
+	if (rc == 0)
+		rc = cluster_file_self(&t->conf, &t->self, why);
 	if (rc < 0)
 		return rc;
 	t->traffic_class = (enum traffic_class)(t->conf.traffic_class + 1);

@@ -24,6 +24,7 @@
 #include "client/cluster_file.h"
 #include "client/engine.h"
 #include "cluster/cluster.h"
+#include "secure/secure.h"
 
 struct runtime;
 
@@ -35,6 +36,7 @@ struct terrane {
 	uint64_t generation;      /* number of the current runtime */
 	struct cluster_file conf;
 	struct cluster_id cluster;
+	struct secure_self self;
 	char *tenant;
 	char *traffic_group;
 	enum traffic_class traffic_class;

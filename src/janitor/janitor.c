@@ -127,12 +127,12 @@ int janitor_open(struct janitor **out, const struct janitor_options *o)
 	if (rc == 0)
 		rc = context_for(&j->own, 0);
 	if (rc == 0)
-		rc = meta_client_open(&j->meta,
-				      &(struct meta_client_options){
-					      .addrs = o->addrs,
-					      .addr_count = o->addr_count,
-					      .tenant = META_SYSTEM,
-					      .channel = {.pool = &j->fabric.shared->pool}});
+		rc = meta_client_open(&j->meta, &(struct meta_client_options){
+							.addrs = o->addrs,
+							.addr_count = o->addr_count,
+							.tenant = META_SYSTEM,
+							.channel = {.pool = &j->fabric.shared->pool,
+								    .self = o->fabric.self}});
 	if (rc == 0)
 		rc = engine_of(j);
 	j->opts.addrs = NULL;

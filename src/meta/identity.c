@@ -251,7 +251,7 @@ int identities_make(struct meta *m, const char *names)
 		return -ENOMEM;
 	int rc = 0;
 	char *rest = copy, *name;
-	while (rc == 0 && (name = strsep(&rest, " ,")) != NULL)
+	while (rc == 0 && (name = strsep(&rest, " ,\n")) != NULL)
 		if (name[0] != 0)
 			rc = make_one(m, name);
 	return rc;

@@ -56,7 +56,7 @@ int identities_load(struct meta *m, struct policy *p);
 int identities_turn(struct meta *m, uint64_t *turn);
 
 /*
- * Writes the identities of a new cluster: names separated by spaces. "janitor", "node-7" and "cache-3" become services,
+ * Writes the identities of a new cluster: names separated by spaces, commas or newlines. "janitor", "node-7" and "cache-3" become services,
  * others operators that also administer the first tenant. Identities that exist are not changed. -EINVAL: a name is invalid.
  */
 int identities_make(struct meta *m, const char *names);

@@ -11,6 +11,7 @@
 #include "rpc/server.h"
 #include "rt/pool.h"
 #include "rt/rt.h"
+#include "secure/session.h"
 
 #define POOL_DEFAULT_BYTES (512 * MIB)
 #define FAN_FIBERS 8
@@ -138,25 +139,52 @@ void work_fan(size_t n, void (*fn)(void *ctx, size_t i), void *ctx)
 
 /* --- serving ---------------------------------------------------------------------------------- */
 
+/* Refuses clients that have none of the operations. */
+static int may(struct rpc_request *r, unsigned ops, int (*handle)(struct rpc_request *r))
+{
+	const struct session *s = rpc_session(r);
+	if (s == NULL || (s->cluster_ops & ops) != 0)
+		return handle(r);
+	return rpc_fail(r, -EACCES, "permission denied");
+}
+
+#define OP(op) (1u << OP_##op)
+#define ONLY(name, ops)                              \
+	static int may_##name(struct rpc_request *r) \
+	{                                            \
+		return may(r, (ops), handle_##name); \
+	}
+ONLY(delete, OP(CHUNK_WRITE))
+ONLY(list, OP(CHUNK_READ) | OP(CLUSTER_WRITE))
+ONLY(disks, OP(CLUSTER_READ))
+ONLY(control, OP(CLUSTER_WRITE))
+ONLY(pool_losses, OP(CLUSTER_READ))
+ONLY(pool_patch, OP(CHUNK_WRITE))
+ONLY(pool_fail, OP(CLUSTER_WRITE))
+ONLY(pool_replace, OP(CLUSTER_WRITE))
+ONLY(pool_rebuild, OP(CLUSTER_WRITE) | OP(CHUNK_WRITE))
+#undef ONLY
+#undef OP
+
 const struct rpc_method node_methods[] = {
 	{.type = &node_type_put, .handle = handle_put},
 	{.type = &node_type_append, .handle = handle_append},
 	{.type = &node_type_get, .handle = handle_get},
 	{.type = &node_type_seal, .handle = handle_seal},
 	{.type = &node_type_fence, .handle = handle_fence},
-	{.type = &node_type_delete, .handle = handle_delete},
+	{.type = &node_type_delete, .handle = may_delete},
 	{.type = &node_type_stat, .handle = handle_stat},
-	{.type = &node_type_list, .handle = handle_list},
+	{.type = &node_type_list, .handle = may_list},
 	{.type = &node_type_scan, .handle = handle_scan},
 	{.type = &node_type_reserve, .handle = handle_reserve},
 	{.type = &node_type_release, .handle = handle_release},
-	{.type = &node_type_disks, .handle = handle_disks},
-	{.type = &node_type_control, .handle = handle_control},
-	{.type = &node_type_pool_losses, .handle = handle_pool_losses},
-	{.type = &node_type_pool_patch, .handle = handle_pool_patch},
-	{.type = &node_type_pool_fail, .handle = handle_pool_fail},
-	{.type = &node_type_pool_replace, .handle = handle_pool_replace},
-	{.type = &node_type_pool_rebuild, .handle = handle_pool_rebuild},
+	{.type = &node_type_disks, .handle = may_disks},
+	{.type = &node_type_control, .handle = may_control},
+	{.type = &node_type_pool_losses, .handle = may_pool_losses},
+	{.type = &node_type_pool_patch, .handle = may_pool_patch},
+	{.type = &node_type_pool_fail, .handle = may_pool_fail},
+	{.type = &node_type_pool_replace, .handle = may_pool_replace},
+	{.type = &node_type_pool_rebuild, .handle = may_pool_rebuild},
 };
 const size_t node_method_count = ARRAY_LEN(node_methods);
 

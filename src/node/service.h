@@ -7,6 +7,9 @@
  * and again by the store before the node acknowledges them. Sent bytes are read directly into the
  * buffer that is sent, with a CRC that is combined from stored ones.
  *
+ * Clients. With a guard every client authenticates itself. Requests about disks and about the chunks of all tenants need a
+ * role (the table in service.c); requests for a chunk that the client names need none.
+ *
  * Several loops. Each loop of the team has a share of the disks and of the connections (service_parts.c); a request
  * runs on the loop of its disk.
  *
@@ -23,6 +26,7 @@
 
 struct node;
 struct rt_team;
+struct secure_guard;
 
 struct node_serve_options {
 	const char *listen;
@@ -31,6 +35,8 @@ struct node_serve_options {
 	/* loop of the first disk, so that the nodes of a process spread their disks; any number */
 	unsigned first_loop;
 	struct node_disks_options disks;
+	/* what the node demands of its clients, on every loop; NULL: clients are not authenticated */
+	const struct secure_guard *guard;
 	uint64_t pool_bytes;    /* memory for payloads; at least NODE_POOL_MIN; 0: 512 MiB */
 	size_t connections_max; /* 0: the server's default */
 	uint64_t stall_ns;      /* 0: the server's default */

@@ -71,6 +71,7 @@ static int part_server_open(struct node_part *p)
 		.method_count = node_method_count,
 		.service = p->node,
 		.home = node_home,
+		.guard = o->guard,
 		.pool = &p->node->pool,
 		.receiving = &p->node->receiving,
 		.branch = first ? NULL : p->branch,

@@ -64,6 +64,9 @@ const struct conf_key janitor_conf_schema[] = {
 		 "rebalance when disks differ by more than this percent of their mean use"),
 	CONF_INT("compaction", "dead", struct janitor_conf, dead_percent, "50", 1, 99,
 		 "compact a packed block when this percent of it belongs to no file"),
+	CONF_STRING("security", "credentials", struct janitor_conf, credentials, "", 0, 1024,
+		    "file with the credentials of the janitor, which only its owner may read; "
+		    "empty: none"),
 	CONF_CHOICE("log", "level", struct janitor_conf, log_level, "info", log_levels,
 		    "what to log: this level and above"),
 };

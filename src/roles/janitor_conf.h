@@ -29,6 +29,7 @@ struct janitor_conf {
 	uint64_t survey_ns;
 	int64_t spread_percent;
 	int64_t dead_percent;
+	char *credentials;
 	int log_level;
 };
 

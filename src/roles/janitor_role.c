@@ -16,12 +16,19 @@
 int janitor_role_load(struct janitor_role *r, const char *config, struct strbuf *err)
 {
 	*r = (struct janitor_role){0};
-	return conf_load(config, janitor_conf_schema, janitor_conf_count, &r->conf, err);
+	int rc = conf_load(config, janitor_conf_schema, janitor_conf_count, &r->conf, err);
+	if (rc == 0 && r->conf.credentials[0] != 0) {
+		rc = secure_self_load(&r->self, r->conf.credentials, err);
+		if (rc < 0)
+			janitor_role_free(r);
+	}
+	return rc;
 }
 
 void janitor_role_free(struct janitor_role *r)
 {
 	assert(r->janitor == NULL && r->http == NULL); /* janitor_role_main returned */
+	secure_self_close(&r->self);
 	conf_free(janitor_conf_schema, janitor_conf_count, &r->conf);
 }
 
@@ -57,7 +64,8 @@ static int open_janitor(struct janitor_role *r)
 		.method = (enum janitor_method)c->method,
 		.rack = c->rack,
 		.deletes_per_s = (unsigned)c->deletes_per_s,
-		.fabric = {.memory_bytes = c->memory_bytes},
+		.fabric = {.memory_bytes = c->memory_bytes,
+			   .self = r->self.credentials != NULL ? &r->self : NULL},
 	};
 	return janitor_open(&r->janitor, &o);
 }

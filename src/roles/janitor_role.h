@@ -6,12 +6,14 @@
 
 #include "base/strbuf.h"
 #include "roles/janitor_conf.h"
+#include "secure/secure.h"
 
 struct janitor;
 struct ops_http;
 
 struct janitor_role {
 	struct janitor_conf conf;
+	struct secure_self self; /* its credentials; empty: none */
 	struct janitor *janitor; /* the services; NULL unless they run */
 	struct ops_http *http;   /* server of the metrics; NULL unless it runs */
 	/* Called once when the services run, with the address of the metrics or ""; may be NULL. */

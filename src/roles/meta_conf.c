@@ -32,6 +32,14 @@ const struct conf_key meta_conf_schema[] = {
 		    "the first tenant of a cluster to make"),
 	CONF_CHOICE("cluster", "network", struct meta_conf, network_place, "declustered",
 		    placements, "layout of the network stripes of MLEC in a cluster to make"),
+	CONF_STRING(
+		"security", "credentials", struct meta_conf, credentials, "", 0, 1024,
+		"file with the root of all secrets, the same for all metadata servers; only its "
+		"owner may read it; empty: clients are not authenticated"),
+	CONF_LIST(
+		"security", "identity", struct meta_conf, identities, 100000,
+		"a first identity of a cluster to make: janitor, node-NUMBER, cache-NUMBER; others "
+		"become operators"),
 	CONF_CHOICE("store", "engine", struct meta_conf, engine, "rocksdb", engines,
 		    "rocksdb: one server with its own disk; rados: any number of servers; mem: "
 		    "nothing is kept, for tests"),

@@ -21,6 +21,8 @@ struct meta_conf {
 	char *cluster;
 	char *tenant;
 	int network_place;
+	char *credentials;
+	char *identities;
 	int engine;
 	char *dir;
 	uint64_t cache_bytes;

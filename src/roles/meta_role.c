@@ -47,16 +47,21 @@ int meta_role_load(struct meta_role *r, const char *config, struct strbuf *err)
 		wrong = "[cluster] id must be 32 hexadecimal digits, or empty";
 	else if (c->engine == META_ENGINE_ROCKSDB && c->dir[0] == 0)
 		wrong = "the engine rocksdb needs dir in [store], the folder of the store";
-	if (wrong == NULL)
-		return 0;
-	strbuf_printf(err, "%s: %s", config, wrong);
-	meta_role_free(r);
-	return -EINVAL;
+	if (wrong != NULL) {
+		strbuf_printf(err, "%s: %s", config, wrong);
+		rc = -EINVAL;
+	} else if (c->credentials[0] != 0) {
+		rc = secure_self_load(&r->self, c->credentials, err);
+	}
+	if (rc < 0)
+		meta_role_free(r);
+	return rc;
 }
 
 void meta_role_free(struct meta_role *r)
 {
 	assert(r->kv == NULL && r->http == NULL); /* meta_role_main returned */
+	secure_self_close(&r->self);
 	conf_free(meta_conf_schema, meta_conf_count, &r->conf);
 }
 
@@ -168,6 +173,7 @@ static int serve_store(struct meta_role *r)
 	const struct meta_conf *c = &r->conf;
 	struct meta_serve_options o = {
 		.listen = c->listen,
+		.root = r->self.credentials,
 		.meta = layer_options(c),
 		.map = {.beat_ns = c->beat_ns,
 			.suspect_ns = c->suspect_ns,
@@ -201,8 +207,11 @@ static int format_store(struct meta_role *r)
 	assert(r->task != META_ROLE_CHECK); /* a check changes nothing */
 	struct meta_options o = layer_options(&r->conf);
 	r->stage = STAGE_FORMAT;
-	return meta_format(r->kv, &o, &r->id, (enum place_kind)r->conf.network_place,
-			   r->conf.tenant);
+	int rc = meta_format(r->kv, &o, &r->id, (enum place_kind)r->conf.network_place,
+			     r->conf.tenant);
+	if (rc < 0 || r->conf.identities == NULL)
+		return rc;
+	return meta_format_identities(r->kv, &o, r->conf.identities);
 }
 
 /* Verifies the files of the engine, then checks the records in them. */

@@ -8,6 +8,7 @@
 #include "cluster/cluster.h"
 #include "meta/gc.h"
 #include "roles/meta_conf.h"
+#include "secure/secure.h"
 
 struct kv;
 struct kv_mem;
@@ -24,6 +25,7 @@ struct meta_role {
 	unsigned threads; /* number of loops of a team of its own */
 	/* Loops that several roles of the process share. NULL: the role opens a team of its own. Set after meta_role_load. */
 	struct rt_team *team;
+	struct secure_self self;      /* credentials of the metadata servers; empty: none */
 	struct kv *kv;                /* open store of the metadata, or NULL */
 	struct kv_mem *mem;           /* store in memory, for the engine mem */
 	struct meta_service *service; /* running service, or NULL */

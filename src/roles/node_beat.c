@@ -206,11 +206,12 @@ static int connect_all(struct node_beat *b)
 			return -EINVAL;
 		addrs[n++] = word;
 	}
-	struct rpc_channel_options channel = {.pool = &b->pool};
+	struct rpc_channel_options channel = {.pool = &b->pool, .self = b->o.self};
 	int rc = meta_client_open(&b->client, &(struct meta_client_options){.addrs = addrs,
 									    .addr_count = n,
 									    .tenant = META_SYSTEM,
 									    .channel = channel});
+	channel.server = b->o.node;
 	return rc < 0 ? rc : rpc_channel_open(&b->self, b->addr, &channel);
 }
 

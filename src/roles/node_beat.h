@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct node_beat;
+struct secure_self;
 
 /* Options of the heartbeats. The strings are copied. */
 struct node_beat_options {
@@ -23,7 +24,8 @@ struct node_beat_options {
 	uint64_t node;
 	const char *name; /* empty: "node" and its id */
 	const char *rack;
-	const char *addr; /* address for clients */
+	const char *addr;               /* address for clients */
+	const struct secure_self *self; /* identity of the node; outlives the fiber; NULL: none */
 };
 
 /* Starts the fiber. -EINVAL: the options have no address or too many addresses; -ENOMEM, -EAGAIN. */

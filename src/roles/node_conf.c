@@ -93,6 +93,10 @@ const struct conf_key node_conf_schema[] = {
 		 "chunks that a pool rebuilds at the same time; 0: 3 for each member, 8 to 128"),
 	CONF_LIST("traffic", "group", struct node_conf, groups, GROUPS_MAX,
 		  "the weight of a traffic group: TENANT/GROUP WEIGHT; others have 100"),
+	CONF_STRING("security", "credentials", struct node_conf, credentials, "", 0, 1024,
+		    "file with the credentials of the node, which only its owner may read; empty: "
+		    "clients "
+		    "are not authenticated"),
 	CONF_CHOICE("log", "level", struct node_conf, log_level, "info", log_levels,
 		    "what to log: this level and above"),
 };

@@ -51,6 +51,7 @@ struct node_conf {
 	int repair; /* repair of pools; 0: inside the pool, 1: outside, by the janitor */
 	int64_t rebuild_parallel;
 	char *groups;
+	char *credentials;
 	int log_level;
 };
 

@@ -3,14 +3,35 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "auth/credentials.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "node/service.h"
 #include "ops/http.h"
 #include "roles/node_beat.h"
+#include "roles/node_guard.h"
 #include "rt/call.h"
 #include "rt/real.h"
+
+/* The credentials must be those of this node: nobody else can prove its number. */
+static int load_credentials(struct node_role *r, struct strbuf *err)
+{
+	char name[32];
+	int rc = secure_self_load(&r->self, r->conf.credentials, err);
+	if (rc < 0)
+		return rc;
+	snprintf(name, sizeof(name), "node-%ld", (long)r->conf.node);
+	if (strcmp(r->self.credentials->identity, name) == 0)
+		return 0;
+	strbuf_printf(
+		err,
+		"%s: credentials of %s, not of %s; correct [security] credentials or [node] id",
+		r->conf.credentials, r->self.credentials->identity, name);
+	return -EINVAL;
+}
 
 int node_role_load(struct node_role *r, const char *config, struct strbuf *err)
 {
@@ -22,16 +43,22 @@ int node_role_load(struct node_role *r, const char *config, struct strbuf *err)
 	if (rc < 0)
 		strbuf_printf(err, "[node] threads = %s: must be a number from 1 to %d, or auto",
 			      r->conf.threads, RT_TEAM_MAX);
+	if (rc == 0 && r->conf.credentials[0] != 0)
+		rc = load_credentials(r, err);
 	if (rc == 0)
 		rc = node_setup_init(&r->setup, &r->conf, err);
-	if (rc < 0)
+	if (rc < 0) {
+		secure_self_close(&r->self);
 		conf_free(node_conf_schema, node_conf_count, &r->conf);
+	}
 	return rc;
 }
 
 void node_role_free(struct node_role *r)
 {
-	assert(r->beat == NULL && r->http == NULL); /* node_role_main returned */
+	assert(r->beat == NULL && r->http == NULL &&
+	       r->guard == NULL); /* node_role_main returned */
+	secure_self_close(&r->self);
 	node_setup_fini(&r->setup);
 	conf_free(node_conf_schema, node_conf_count, &r->conf);
 }
@@ -81,6 +108,7 @@ static int announce(struct node_role *r, const char *addr)
 						.name = c->name,
 						.rack = c->rack,
 						.addr = c->announce[0] != 0 ? c->announce : addr,
+						.self = r->guard != NULL ? &r->self : NULL,
 					});
 }
 
@@ -116,6 +144,19 @@ static int role_ready(void *ctx, struct node *n, const char *addr)
 	return 0;
 }
 
+static int open_guard(struct node_role *r, struct node_serve_options *o)
+{
+	if (r->self.credentials == NULL)
+		return 0;
+	int rc = node_guard_open(&r->guard,
+				 &(struct node_guard_options){.self = &r->self,
+							      .node = (uint64_t)r->conf.node,
+							      .metadata = r->conf.metadata});
+	if (rc == 0)
+		o->guard = node_guard_of(r->guard);
+	return rc;
+}
+
 void node_role_main(void *role)
 {
 	struct node_role *r = role;
@@ -131,7 +172,11 @@ void node_role_main(void *role)
 	o.ready = role_ready;
 	o.ended = role_ended;
 	o.ctx = r;
-	r->rc = node_serve(&o);
+	r->rc = open_guard(r, &o);
+	if (r->rc == 0)
+		r->rc = node_serve(&o);
+	node_guard_close(r->guard);
+	r->guard = NULL;
 	if (alone)
 		rt_team_close(&own);
 }

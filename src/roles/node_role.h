@@ -9,8 +9,10 @@
 #include "base/strbuf.h"
 #include "node/service.h"
 #include "roles/node_conf.h"
+#include "secure/secure.h"
 
 struct node_beat;
+struct node_guard;
 struct ops_http;
 struct rt_team;
 
@@ -22,7 +24,9 @@ struct node_role {
 	 * own. Set after node_role_load. */
 	struct rt_team *team;
 	unsigned first_loop;
-	struct node *node; /* the node service while it runs, else NULL */
+	struct secure_self self;  /* its credentials; empty: none */
+	struct node_guard *guard; /* NULL: clients are not authenticated */
+	struct node *node;        /* the node service while it runs, else NULL */
 	struct node_beat *beat;
 	struct ops_http *http;
 	bool http_failed; /* opening http failed, with the error rc */

@@ -5,12 +5,13 @@
  *     DIR/cluster.ini        for clients
  *     DIR/box.ini            the shape of the cluster, from the options of the first `up`
  *     DIR/conf/NAME.ini      settings of each role: meta, node-1, node-2, ..., janitor
+ *     DIR/keys/NAME.key      credentials of each role, and of the operator: admin.key; only their owner may read them
  *     DIR/disks/node-1/1     folder of a disk
  *     DIR/meta               store of the metadata (RocksDB)
  *     DIR/log/NAME.log       output of each process
  *     DIR/run/NAME.pid       of each process: one for each role, or "box" for all in one
  *
- * All acknowledged data is in conf, disks and meta; run and log may be deleted while the box is down.
+ * All acknowledged data is in conf, keys, disks and meta; run and log may be deleted while the box is down.
  *
  * Making a box. box.ini.part is written first. It is renamed to box.ini last, after all disks and the metadata are
  * formatted, so a box with a box.ini is complete. If `up` stops in between, the next `up` repeats the steps; each step
@@ -37,6 +38,10 @@
 
 enum box_speed { BOX_NONE, BOX_HDD, BOX_SATA, BOX_NVME };
 extern const char *const box_speeds[]; /* names of the values of enum box_speed */
+enum box_security { BOX_SECURITY_OFF, BOX_SECURITY_ON };
+extern const char *const box_securities[]; /* names of the values of enum box_security */
+/* The first identity: an operator, and the administrator of the first tenant. */
+#define BOX_ADMIN "admin"
 
 /* The shape of a box, as stored in box.ini. A field of an option that was not given is 0 or NULL until box_settle. */
 struct box_shape {
@@ -50,6 +55,7 @@ struct box_shape {
 	int64_t racks, nodes, disks; /* nodes in all, disks of each node */
 	int64_t flash; /* number of flash disks of each node; these are its last disks */
 	int emulate;   /* enum box_speed */
+	int security;  /* enum box_security: whether all connections are authenticated */
 	int64_t port; /* of the metadata server; then those of the nodes, then one per role for metrics */
 };
 
@@ -96,6 +102,16 @@ bool box_may_make(const struct box *b);
 int box_make(struct box *b, struct strbuf *err);
 /* Formats the metadata and the disks, as a step of box_make. The settings of all roles must exist. */
 int box_format(const struct box *b, struct strbuf *err);
+
+/* --- its credentials: keys.c --------------------------------------------------------------- */
+
+struct secure_self;
+
+/* Writes the credentials of all roles and of the operator, as a step of box_make. */
+int box_keys_make(const struct box *b, struct strbuf *err);
+/* Loads the operator's credentials; *out is empty if the box has none. The caller closes *out. Errors of
+ * credentials_load. */
+int box_self(const struct box *b, struct secure_self *out, struct strbuf *err);
 
 /* --- its processes: run.c ------------------------------------------------------------------ */
 

@@ -22,6 +22,8 @@
 
 const char *const box_speeds[] = {"none", "hdd", "sata", "nvme", NULL};
 
+const char *const box_securities[] = {"off", "on", NULL};
+
 const struct conf_key box_schema[] = {
 	CONF_STRING("box", "cluster", struct box_shape, cluster, NULL, 32, 32, "the cluster's id"),
 	CONF_INT("box", "racks", struct box_shape, racks, NULL, 1, BOX_NODES_MAX, "fault domains"),
@@ -33,6 +35,8 @@ const struct conf_key box_schema[] = {
 		 "of them flash: the last ones"),
 	CONF_CHOICE("box", "emulate", struct box_shape, emulate, "none", box_speeds,
 		    "the emulated speed of the disks"),
+	CONF_CHOICE("box", "security", struct box_shape, security, "off", box_securities,
+		    "on: servers and clients prove who they are; off: a box of an earlier version"),
 	CONF_STRING("box", "pools", struct box_shape, pools, "", 0, 10,
 		    "the code of local pools, K+P; empty: none"),
 	CONF_STRING("box", "scheme", struct box_shape, scheme, "", 0, 3,

@@ -89,6 +89,20 @@ static int write_text(const struct box *b, const char *name, const struct strbuf
 	return rc;
 }
 
+static void add_credentials(const struct box_shape *s, const char *name, struct strbuf *t)
+{
+	if (s->security == BOX_SECURITY_ON)
+		strbuf_printf(t, "[security]\ncredentials = keys/%s.key\n", name);
+}
+
+static void add_identities(const struct box *b, struct strbuf *t)
+{
+	char name[BOX_NAME_MAX];
+	strbuf_puts(t, "identity = " BOX_ADMIN "\n");
+	for (int64_t i = 1; box_role(b, i, name); i++)
+		strbuf_printf(t, "identity = %s\n", name);
+}
+
 static int write_meta(const struct box *b)
 {
 	const struct box_shape *s = &b->shape;
@@ -104,6 +118,9 @@ static int write_meta(const struct box *b)
 			      s->metadata + 6, s->cluster);
 	else
 		strbuf_puts(&t, "engine = rocksdb\ndir = meta\n");
+	add_credentials(s, "meta", &t);
+	if (s->security == BOX_SECURITY_ON)
+		add_identities(b, &t);
 	int rc = strbuf_puts(&t, "[nodes]\nbeat = 500ms\nsuspect = 3s\n");
 	return rc < 0 ? rc : write_text(b, "conf/meta.ini", &t);
 }
@@ -151,6 +168,8 @@ static int write_node(const struct box *b, int64_t node)
 	    (strcmp(s->repair, "r_all") == 0 || strcmp(s->repair, "r_fco") == 0))
 		strbuf_printf(&t, "repair = outside\n");
 	add_disks(s, node, &t);
+	snprintf(name, sizeof(name), "node-%ld", node);
+	add_credentials(s, name, &t);
 	int rc = strbuf_puts(&t, "");
 	snprintf(name, sizeof(name), "conf/node-%ld.ini", node);
 	return rc < 0 ? rc : write_text(b, name, &t);
@@ -173,6 +192,9 @@ static int write_janitor(const struct box *b)
 			       "[survey]\nperiod = 15s\n",
 			       s->port, s->port + 2 * (s->nodes + 1), has_method ? "method = " : "",
 			       has_method ? s->repair : "", has_method ? "\n" : "");
+	if (rc == 0)
+		add_credentials(s, "janitor", &t);
+	rc = strbuf_puts(&t, "");
 	return rc < 0 ? rc : write_text(b, "conf/janitor.ini", &t);
 }
 
@@ -193,10 +215,13 @@ static int write_cluster(const struct box *b)
 	const struct box_shape *s = &b->shape;
 	AUTO_STRBUF struct strbuf t;
 	strbuf_init(&t, FILE_LIMIT);
-	int rc = strbuf_printf(&t,
-			       "[cluster]\nid = %s\nmetadata = 127.0.0.1:%ld\n"
-			       "[client]\ntenant = default\nencoding = %s\n",
-			       s->cluster, s->port, s->encoding);
+	int rc = strbuf_printf(
+		&t,
+		"[cluster]\nid = %s\nmetadata = 127.0.0.1:%ld\n%s"
+		"[client]\ntenant = default\nencoding = %s\n",
+		s->cluster, s->port,
+		s->security == BOX_SECURITY_ON ? "credentials = keys/" BOX_ADMIN ".key\n" : "",
+		s->encoding);
 	return rc < 0 ? rc : write_text(b, "cluster.ini", &t);
 }
 
@@ -283,6 +308,8 @@ static int make_files(struct box *b, struct strbuf *err)
 	}
 	if (rc == 0)
 		rc = make_folders(b);
+	if (rc == 0 && b->shape.security == BOX_SECURITY_ON)
+		rc = box_keys_make(b, err);
 	if (rc == 0)
 		rc = write_meta(b);
 	for (int64_t node = 1; rc == 0 && node <= b->shape.nodes; node++) {

@@ -15,6 +15,7 @@
 #include "rt/net.h"
 #include "rt/real.h"
 #include "rt/rt.h"
+#include "secure/secure.h"
 
 #define READY_NS (60 * NS_PER_S)
 #define ASK_NS NS_PER_S
@@ -94,6 +95,7 @@ int box_start(const struct box *b, bool procs, struct box_started *out, struct s
 struct waiting {
 	const struct box *box;
 	const struct box_started *started;
+	struct secure_self self; /* of the operator; empty: the box has no credentials */
 	struct meta_client *client;
 	bool answered[BOX_NODES_MAX + 1];
 	int rc;
@@ -118,13 +120,19 @@ static bool found_ended(const struct waiting *w)
 	return false;
 }
 
+static const struct secure_self *self_of(const struct waiting *w)
+{
+	return w->self.credentials != NULL ? &w->self : NULL;
+}
+
 static bool node_answers(struct waiting *w, const struct cluster_node *n)
 {
 	char addr[RT_ADDR_MAX];
 	memcpy(addr, n->addr, sizeof(addr));
 	struct node_call call = {.timeout_ns = ASK_NS};
 	AUTO_REPLY struct rpc_reply reply = {0};
-	if (rpc_channel_open(&call.channel, addr, &(struct rpc_channel_options){0}) < 0)
+	struct rpc_channel_options o = {.self = self_of(w), .server = n->id};
+	if (rpc_channel_open(&call.channel, addr, &o) < 0)
 		return false;
 	int rc = node_disks(&call, 0, &reply);
 	rpc_channel_close(call.channel);
@@ -174,6 +182,7 @@ static void wait_main(void *arg)
 				 &(struct meta_client_options){.addrs = (const char *const[]){addr},
 							       .addr_count = 1,
 							       .tenant = META_SYSTEM,
+							       .channel = {.self = self_of(w)},
 							       .timeout_ns = ASK_NS,
 							       .impatient = true});
 	uint64_t end_ns = rt_now_ns() + READY_NS;
@@ -217,7 +226,11 @@ int box_wait(const struct box *b, struct box_started *started, struct strbuf *er
 	 * started here and ends is an error. */
 	for (size_t i = 0; i <= ARRAY_LEN(started->found); i++) {
 		w = (struct waiting){.box = b, .started = started};
+		rc = box_self(b, &w.self, err);
+		if (rc < 0)
+			return rc;
 		rc = rt_real_run(NULL, wait_main, &w);
+		secure_self_close(&w.self);
 		if (rc < 0 || w.rc != -EAGAIN)
 			break;
 		struct box_started more = {0};

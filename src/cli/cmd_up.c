@@ -46,6 +46,8 @@ static const char up_usage[] =
 	"                       auto, the processors that it may use (default 1). Clients have "
 	"theirs\n"
 	"                       in DIR/cluster.ini\n"
+	"  --security on|off    on: servers and clients prove who they are, with credentials in\n"
+	"                       DIR/keys (default off)\n"
 	"  --procs              run each role as a process, with its pid in DIR/run/NAME.pid\n"
 	"                       (default: one process for all roles)\n"
 	"  --json               print JSON\n"
@@ -66,6 +68,7 @@ enum {
 	OPT_ENCODING,
 	OPT_METADATA,
 	OPT_THREADS,
+	OPT_SECURITY,
 	OPT_PROCS,
 	OPT_JSON
 };
@@ -83,6 +86,7 @@ static const struct option options[] = {
 	{"encoding", required_argument, NULL, OPT_ENCODING},
 	{"metadata", required_argument, NULL, OPT_METADATA},
 	{"threads", required_argument, NULL, OPT_THREADS},
+	{"security", required_argument, NULL, OPT_SECURITY},
 	{"procs", no_argument, NULL, OPT_PROCS},
 	{"json", no_argument, NULL, OPT_JSON},
 	{"help", no_argument, NULL, 'h'},
@@ -94,7 +98,7 @@ static const struct option options[] = {
 struct asked {
 	const char *dir;
 	struct box_shape shape; /* fields of options that were not given are 0 or NULL */
-	bool emulate_given, procs, json;
+	bool emulate_given, security_given, procs, json;
 };
 
 static int take_count(int64_t *field, int64_t max)
@@ -107,6 +111,18 @@ static int take_text(char **field)
 	free(*field);
 	*field = strdup(optarg);
 	return *field != NULL ? 0 : -ENOMEM;
+}
+
+static int take_security(struct asked *a)
+{
+	for (int i = 0; box_securities[i] != NULL; i++) {
+		if (strcmp(optarg, box_securities[i]) == 0) {
+			a->shape.security = i;
+			a->security_given = true;
+			return 0;
+		}
+	}
+	return -EINVAL;
 }
 
 static int take_emulate(struct asked *a)
@@ -162,6 +178,8 @@ static int take_option(struct asked *a, int c)
 		return take_metadata(a);
 	case OPT_THREADS:
 		return take_text(&s->threads);
+	case OPT_SECURITY:
+		return take_security(a);
 	case OPT_PROCS:
 		a->procs = true;
 		return 0;
@@ -204,7 +222,9 @@ static int compare_shape(const struct asked *a, const struct box_shape *is)
 		     {"encoding", s->encoding, is->encoding},
 		     {"metadata", s->metadata, is->metadata},
 		     {"emulate", a->emulate_given ? box_speeds[s->emulate] : NULL,
-		      box_speeds[is->emulate]}};
+		      box_speeds[is->emulate]},
+		     {"security", a->security_given ? box_securities[s->security] : NULL,
+		      box_securities[is->security]}};
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		if (texts[i].asked != NULL && strcmp(texts[i].asked, texts[i].is) != 0)
 			return differ(texts[i].name, texts[i].asked, texts[i].is);
@@ -351,6 +371,8 @@ static const char *allowed(int c)
 		return "a number from 1 to " NUMBER_TEXT(BOX_DISKS_MAX);
 	case OPT_EMULATE:
 		return "hdd, sata, nvme or none";
+	case OPT_SECURITY:
+		return "on or off";
 	case OPT_METADATA:
 		return "rocksdb, or rados: and the path of a ceph.conf that exists";
 	default:

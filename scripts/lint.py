@@ -47,7 +47,7 @@ ARROWS = {
               "auth", "rt", "base"],
     "box": ["roles", "meta_client", "node", "cluster", "code", "secure", "auth", "rt", "base"],
     "cli": ["box", "roles", "janitor", "dataset", "training", "client", "analysis", "prep", "emu", "meta_client",
-            "meta_api", "node", "cluster", "code", "secure", "rt", "base"],
+            "meta_api", "node", "cluster", "code", "secure", "auth", "rt", "base"],
 }
 
 PARAMETERS_MAX = 7

@@ -18,6 +18,7 @@ enum {
 	CLI_HELP_SHOWN = -2, /* --help was printed: end with CLI_OK */
 };
 
+int cmd_access(int argc, char **argv);
 int cmd_box(int argc, char **argv);
 int cmd_cachesim(int argc, char **argv);
 int cmd_chunk(int argc, char **argv);
@@ -43,6 +44,7 @@ int cmd_status(int argc, char **argv);
 int cmd_tenant(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 int cmd_up(int argc, char **argv);
+int cmd_user(int argc, char **argv);
 
 /* Print "terrane: MESSAGE" on standard error. cli_fail returns CLI_FAILED and cli_usage returns CLI_USAGE, so that the
  * caller can return the result. */

@@ -472,7 +472,10 @@ def test_no_reference_is_lost_by_reads_and_errors(dataset):
         dataset.read_start([5])
         for call in (lambda: dataset.read([TOTAL]), lambda: dataset._handle.read(entries, b"", None),
                      lambda: dataset._handle.lookup(b"1", b"", None), lambda: dataset._handle.lookup(b"1", entries, 3)):
-            with pytest.raises((IndexError, ValueError, TypeError, BufferError)):
+            try:
                 call()
+            except (IndexError, ValueError, TypeError, BufferError):
+                continue
+            raise AssertionError("it was accepted")
 
-    assert blocks_gained(one, 300) < 100
+    assert blocks_gained(one, 1000) < 500  # a block lost by any of the calls would be 1,000

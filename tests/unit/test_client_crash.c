@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "client_fixture.h"
+#include "janitor_fixture.h"
 #include "kv/mem.h"
 
 #define BLOCK (64 * KIB)
@@ -92,7 +92,7 @@ static void holds(struct engine *e)
 }
 
 static void (*writing)(struct engine *e);
-static uint64_t lost_disk; /* lost with its node after the first append to the log; 0: none */
+static bool lose_replica; /* of the log, with its node, after the first append */
 
 static void writer_main(void *arg)
 {
@@ -139,16 +139,28 @@ static int64_t look(struct engine *e, const char *path, uint64_t text, uint64_t 
 	return got;
 }
 
+/* Kills a node that has a replica of the only block. */
+static void kill_replica(struct client_fixture *fx)
+{
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	uint64_t disk = 1;
+	for (; blocks_on(&jf, disk, NULL) == 0; disk += 10)
+		CHECK(disk < 10UL * fx->node_count);
+	janitor_fixture_close(&jf);
+	fixture_do(fx, fixture_kill_node, disk);
+}
+
 static void crash_body(struct client_fixture *fx)
 {
 	fixture_do(fx, start_writer, 0);
 	/* Waits until the writer has crashed or finished, and stops the process before it
 	 * restarts. */
-	bool kill = lost_disk != 0;
+	bool kill = lose_replica;
 	while (!told.all && sim_node_lives(fx->other) < 2 && sim_node_running(fx->other)) {
-		CHECK_EQ(rt_sleep_ns((lost_disk != 0 ? 100 : 10) * NS_PER_MS), 0);
+		CHECK_EQ(rt_sleep_ns((lose_replica ? 100 : 10) * NS_PER_MS), 0);
 		if (kill && told.log > 0) {
-			fixture_do(fx, fixture_kill_node, lost_disk);
+			kill_replica(fx);
 			kill = false;
 		}
 	}
@@ -195,7 +207,7 @@ static void a_writer_that_dies_at_any_wait_leaves_nothing_half_done(void **state
 	(void)state;
 	int runs = 0;
 	writing = writes;
-	lost_disk = 0;
+	lose_replica = false;
 	/* Crashes at every wait at first, then in larger steps: later waits repeat. */
 	for (crash_at = 1;; crash_at += 1 + crash_at / 24) {
 		told = (struct told){0};
@@ -213,7 +225,7 @@ static void a_writer_that_dies_while_it_ends_a_block_that_lost_a_copy_loses_noth
 	(void)state;
 	int runs = 0;
 	writing = holds;
-	lost_disk = 1;
+	lose_replica = true;
 	for (crash_at = 1;; crash_at += 2) {
 		told = (struct told){0};
 		fixture_run_all(4, 1, crash_body);

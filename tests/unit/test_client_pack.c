@@ -388,8 +388,9 @@ static void a_writer_that_dies_at_any_wait_leaves_whole_files_and_no_rest(void *
 	unsigned runs = 0;
 	partly = 0;
 	told = false;
-	/* In large steps at first; the later waits are those of the names. */
-	for (crash_at = 1; !told; crash_at += crash_at < 100 ? 7 : 3, runs++) {
+	/* In large steps at first; then at each wait, because few of them lie between the first name
+	 * and the last. */
+	for (crash_at = 1; !told; crash_at += crash_at < 100 ? 7 : 1, runs++) {
 		begun = false;
 		fixture_run_all(4, 1, crash_body);
 	}

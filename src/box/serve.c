@@ -157,7 +157,10 @@ static int serve(struct all *all, struct strbuf *err)
 		rc = load_janitor(all, err);
 	if (rc == 0) {
 		rt_real_log(LOG_INFO);
-		rc = rt_real_run(&(struct rt_real_options){.signals = true}, all_main, all);
+		struct rt_real_options o = {.signals = true, .offload_threads = RT_OFFLOAD_THREADS};
+		for (size_t i = 0; i < all->node_count; i++)
+			o.offload_threads += all->nodes[i].setup.options.prep_cores;
+		rc = rt_real_run(&o, all_main, all);
 	}
 	for (size_t i = 0; i < all->node_count; i++)
 		node_role_free(&all->nodes[i]);

@@ -53,7 +53,11 @@ static int serve(struct process *p)
 {
 	p->role.ready = process_ready;
 	p->role.ctx = p;
-	int rc = rt_real_run(&(struct rt_real_options){.signals = true}, node_role_main, &p->role);
+	/* Operations on images leave the threads that storage needs. */
+	struct rt_real_options o = {.signals = true,
+				    .offload_threads =
+					    RT_OFFLOAD_THREADS + p->role.setup.options.prep_cores};
+	int rc = rt_real_run(&o, node_role_main, &p->role);
 	if (rc < 0)
 		return cli_fail("cannot start the runtime: %s", err_text(rc));
 	AUTO_STRBUF struct strbuf why;

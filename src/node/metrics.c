@@ -413,6 +413,8 @@ int node_metrics(struct node *n, struct strbuf *out)
 	if (rc == 0)
 		rc = print_process(n, &sum, out);
 	if (rc == 0)
+		rc = node_prep_print(&n->prep, out);
+	if (rc == 0)
 		rc = print_loops(n, out);
 	return rc != 0 ? rc : rpc_counters_print(&sum.counters, "node", out);
 }

@@ -351,6 +351,51 @@ int node_get_one(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_
 	return take_one(c, rc, range.rc);
 }
 
+/* Compares the result of an operation with what was asked for. */
+static bool is_result(const struct prep_result *got, const struct node_range *range,
+		      const struct prep_op *op, const struct slice *payload)
+{
+	if (got->len != payload->len || got->crc != payload->crc)
+		return false;
+	if (got->form == PREP_RAW)
+		return got->reason != PREP_DONE && got->len == range->len;
+	return got->form == op->form && got->reason == PREP_DONE && got->len < range->len;
+}
+
+int node_transform(struct node_call *c, uint64_t disk, const struct node_range *range,
+		   const struct prep_op *op, struct prep_result *result, struct slice *out)
+{
+	Terrane__Node__TransformRequest q = TERRANE__NODE__TRANSFORM_REQUEST__INIT;
+	Terrane__Node__ReadRange m = TERRANE__NODE__READ_RANGE__INIT;
+	Terrane__Node__ChunkName name;
+	uint8_t text[PREP_OP_BYTES];
+	*out = (struct slice){0};
+	node_chunk_to(&name, range->id);
+	prep_op_put(op, text);
+	m.chunk = &name;
+	m.offset = range->off;
+	m.len = range->len;
+	q.disk = disk;
+	q.range = &m;
+	q.op = (ProtobufCBinaryData){.len = sizeof(text), .data = text};
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = node_ask(c,
+			  &(struct node_ask){.type = &node_type_transform,
+					     .request = &q.base,
+					     .repeatable = true},
+			  &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Node__TransformResponse *a = reply.message;
+	if (prep_result_get(result, (struct prep_bytes){.data = a->result.data,
+							.len = a->result.len}) < 0 ||
+	    !is_result(result, range, op, &reply.payload))
+		return node_bad_response(c);
+	*out = reply.payload;
+	reply.payload.buf = NULL;
+	return 0;
+}
+
 int64_t node_list(struct node_call *c, uint64_t disk, struct store_cursor *at, struct chunk_id *out,
 		  size_t max)
 {

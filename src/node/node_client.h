@@ -20,6 +20,7 @@
 
 #include "base/slice.h"
 #include "node/wire.h"
+#include "prep/op.h"
 #include "rpc/client.h"
 
 #define NODE_ERROR_MAX 200
@@ -82,6 +83,14 @@ int node_get(struct node_call *c, uint64_t disk, struct node_range *ranges, size
 /* Reads one range of a chunk and returns the error of the range. into: memory for len bytes, or NULL. */
 int node_get_one(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t off, uint64_t len,
 		 uint8_t *into, struct slice *out);
+
+/*
+ * Reads a range that is an image file, and has the node do an operation on it (prep/op.h). *result says what *out holds:
+ * the result, or for any reason the file itself. The caller owns out->buf and passes the bytes to prep_finish; the CRC of
+ * *out was checked against that of *result.
+ */
+int node_transform(struct node_call *c, uint64_t disk, const struct node_range *range,
+		   const struct prep_op *op, struct prep_result *result, struct slice *out);
 
 /* Seals a chunk at len bytes. *after is the state of the sealed chunk; after may be NULL. */
 int node_seal(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t epoch, uint64_t len,

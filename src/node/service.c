@@ -185,6 +185,7 @@ const struct rpc_method node_methods[] = {
 	{.type = &node_type_pool_fail, .handle = may_pool_fail},
 	{.type = &node_type_pool_replace, .handle = may_pool_replace},
 	{.type = &node_type_pool_rebuild, .handle = may_pool_rebuild},
+	{.type = &node_type_transform, .handle = handle_transform},
 };
 const size_t node_method_count = ARRAY_LEN(node_methods);
 
@@ -217,8 +218,11 @@ int node_serve(const struct node_serve_options *o)
 	rt_cond_init(&n.changed);
 	rt_port_init(&n.own, rt_loop_self());
 	n.held_max = o->disks.disk_count > 1 ? pool_bytes / 4 : UINT64_MAX;
-	int rc = serve_parts(o, &n);
+	int rc = node_prep_open(&n.prep, o->prep_cores);
+	if (rc == 0)
+		rc = serve_parts(o, &n);
 	node_parts_end(&n);
+	node_prep_close(&n.prep);
 	rt_budget_fini(&n.receiving);
 	rt_pool_fini(&n.pool);
 	return rc;

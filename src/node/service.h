@@ -38,6 +38,7 @@ struct node_serve_options {
 	/* what the node demands of its clients, on every loop; NULL: clients are not authenticated */
 	const struct secure_guard *guard;
 	uint64_t pool_bytes;    /* memory for payloads; at least NODE_POOL_MIN; 0: 512 MiB */
+	unsigned prep_cores;    /* operations on images at the same time; 0: none */
 	size_t connections_max; /* 0: the server's default */
 	uint64_t stall_ns;      /* 0: the server's default */
 	uint64_t grace_ns;      /* time at shutdown for running requests to end */

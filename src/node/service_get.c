@@ -47,31 +47,28 @@ static int check_end(struct store *s, struct chunk_id id, const struct sched_tur
 	return rc != 0 ? rc : store_get_check(&st, off, len);
 }
 
-static int read_range(struct reading *g, size_t i)
+int work_read(struct work *w, const Terrane__Node__ReadRange *m, uint8_t *to, uint32_t *crc)
 {
-	const Terrane__Node__ReadRange *m = g->q->ranges[i];
-	struct store *s = g->w.disk->store;
-	uint8_t *to = g->base + g->offset[i];
+	struct store *s = w->disk->store;
 	struct chunk_id id;
 	int rc = check_range(m);
+	*crc = 0;
 	if (rc != 0)
 		return rc;
 	(void)node_chunk_from(&id, m->chunk);
-	struct sched_request want = work_request(&g->w, SCHED_READ, m->len);
+	struct sched_request want = work_request(w, SCHED_READ, m->len);
 	want.whole = false;
 	want.off = m->offset;
 	AUTO_SCHED_TURN struct sched_turn t = {0};
-	g->crc[i] = 0;
-	assert(g->offset[i] + m->len <= g->bytes);
-	rc = sched_begin(g->w.disk->sched, &want, &t);
+	rc = sched_begin(w->disk->sched, &want, &t);
 	if (rc == 0)
 		rc = check_end(s, id, &t, m->offset, m->len);
 	while (rc == 0 && t.granted) {
-		uint32_t crc = 0;
+		uint32_t slice_crc = 0;
 		assert(t.off >= m->offset && t.off + t.len <= m->offset + m->len);
-		rc = store_get(s, id, t.off, to + (t.off - m->offset), t.len, &crc);
+		rc = store_get(s, id, t.off, to + (t.off - m->offset), t.len, &slice_crc);
 		if (rc == 0)
-			g->crc[i] = crc32c_combine(g->crc[i], crc, t.len);
+			*crc = crc32c_combine(*crc, slice_crc, t.len);
 		rc = sched_next(&t, rc);
 	}
 	return rc;
@@ -80,11 +77,12 @@ static int read_range(struct reading *g, size_t i)
 static void read_one(void *ctx, size_t i)
 {
 	struct reading *g = ctx;
-	g->rc[i] = read_range(g, i);
+	uint64_t len = g->q->ranges[i]->len;
+	assert(g->offset[i] + len <= g->bytes);
+	g->rc[i] = work_read(&g->w, g->q->ranges[i], g->base + g->offset[i], &g->crc[i]);
 	if (g->rc[i] == 0)
 		return;
 	/* The buffer may hold bytes of other requests: never send them. */
-	uint64_t len = g->q->ranges[i]->len;
 	memset(g->base + g->offset[i], 0, len);
 	g->crc[i] = crc32c(0, g->base + g->offset[i], len);
 }

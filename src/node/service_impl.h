@@ -5,6 +5,7 @@
  *   service.c         the server, the table of methods, begin and end of requests
  *   service_chunks.c  requests that change or describe chunks; reservations
  *   service_get.c     reads
+ *   service_prep.c    reads with an operation on the bytes
  *   service_disks.c   requests about disks and pools
  *   service_parts.c   the parts of a node on several loops
  *   metrics.c         metrics and health
@@ -12,7 +13,10 @@
 #ifndef NODE_SERVICE_IMPL_H
 #define NODE_SERVICE_IMPL_H
 
+#include <stdatomic.h>
+
 #include "node/service.h"
+#include "prep/op.h"
 #include "rpc/server.h"
 #include "rt/call.h"
 #include "rt/pool.h"
@@ -38,11 +42,20 @@ struct node_part {
 	bool ended;   /* part_main has returned */
 };
 
+/* Operations on images (prep/) for clients. Any loop uses it. */
+struct node_prep {
+	struct sched *cores; /* turns at the processors; NULL: the node has none for operations */
+	uint64_t decoder;    /* fingerprint of this node's decoder */
+	atomic_ullong results[PREP_REASONS]; /* by reason */
+	atomic_ullong source_bytes, sent_bytes, cpu_ns;
+};
+
 /* A node. All but its parts is constant while it serves, or has a lock (rt/README.md, rule 14). */
 struct node {
 	const struct node_serve_options *options;
 	struct rt_pool pool;
 	struct rt_budget receiving;
+	struct node_prep prep;
 	struct node_part *parts; /* the server of the first listens */
 	unsigned part_count;
 	struct rpc_branch *branches; /* one for each part */
@@ -74,6 +87,14 @@ void node_parts_stop(struct node *n);
 void node_parts_end(struct node *n);
 /* Returns the port where a request is handled: that of its disk's part. */
 struct rt_port *node_home(struct rpc_request *r);
+
+/* --- service_prep.c ----------------------------------------------------------------------------- */
+
+/* Opens the processors for operations: at most `cores` at a time; 0: every file is sent as it is. */
+int node_prep_open(struct node_prep *p, unsigned cores);
+void node_prep_close(struct node_prep *p);
+/* Prints the metrics of operations. */
+int node_prep_print(struct node_prep *p, struct strbuf *out);
 
 /* A request that runs and the disk that it uses. */
 struct work {
@@ -109,6 +130,10 @@ int work_hold_write(struct work *w, uint64_t bytes);
 /* Returns the request to the disk's scheduler, in the group and class of the work. */
 struct sched_request work_request(const struct work *w, enum sched_kind kind, uint64_t bytes);
 
+/* Reads a range in turns at the disk. `to` has room for its length; *crc becomes that of its bytes. -EINVAL, -EOVERFLOW,
+ * -ERANGE: the range is invalid; errors of sched_begin and store_get. */
+int work_read(struct work *w, const Terrane__Node__ReadRange *m, uint8_t *to, uint32_t *crc);
+
 /* Runs fn(ctx, i) for all i below n, a few in parallel, and waits for all. */
 void work_fan(size_t n, void (*fn)(void *ctx, size_t i), void *ctx);
 
@@ -130,5 +155,6 @@ int handle_pool_patch(struct rpc_request *r);
 int handle_pool_fail(struct rpc_request *r);
 int handle_pool_replace(struct rpc_request *r);
 int handle_pool_rebuild(struct rpc_request *r);
+int handle_transform(struct rpc_request *r);
 
 #endif

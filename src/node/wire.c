@@ -44,6 +44,8 @@ const struct rpc_type node_type_pool_replace =
 	TYPE(0x211, "node-pool-replace", pool_replace, SMALL, SMALL, 0, 0);
 const struct rpc_type node_type_pool_rebuild =
 	TYPE(0x212, "node-pool-rebuild", pool_rebuild, SMALL, SMALL, 0, 0);
+const struct rpc_type node_type_transform =
+	TYPE(0x213, "node-transform", transform, SMALL, SMALL, 0, NODE_BYTES_MAX);
 
 /* --- from messages ---------------------------------------------------------------------------- */
 

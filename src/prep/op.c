@@ -90,17 +90,27 @@ void prep_serve(const struct prep_op *op, uint64_t decoder, const struct prep_li
 		rc = serve_pixels(op, limits, file, out);
 	if (rc < 0)
 		out->reason = reason_of(rc);
-	out->source_crc = crc32c(0, file.data, file.len);
-	if (out->reason == PREP_DONE) {
-		assert(out->data != NULL && out->len < file.len);
-		out->crc = crc32c(0, out->data, out->len);
+	uint32_t crc = crc32c(0, file.data, file.len);
+	if (out->reason != PREP_DONE) {
+		assert(out->data == NULL);
+		prep_refuse(op, out->reason, crc, file.len, out);
 		return;
 	}
-	assert(out->data == NULL);
-	out->form = PREP_RAW;
-	out->len = file.len;
-	out->crc = out->source_crc;
-	out->crop = op->crop;
+	assert(out->data != NULL && out->len < file.len);
+	out->source_crc = crc;
+	out->crc = crc32c(0, out->data, out->len);
+}
+
+void prep_refuse(const struct prep_op *op, enum prep_reason reason, uint32_t crc, uint64_t len,
+		 struct prep_result *out)
+{
+	assert(reason != PREP_DONE);
+	*out = (struct prep_result){.form = PREP_RAW,
+				    .reason = reason,
+				    .source_crc = crc,
+				    .crc = crc,
+				    .len = len,
+				    .crop = op->crop};
 }
 
 void prep_result_fini(struct prep_result *result)

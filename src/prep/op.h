@@ -57,6 +57,9 @@ struct prep_result {
 /* Does an operation. `decoder` is this side's prep_fingerprint. Never fails: the result says why it is raw. */
 void prep_serve(const struct prep_op *op, uint64_t decoder, const struct prep_limits *limits,
 		struct prep_bytes file, struct prep_result *out);
+/* Sets the result that sends the file as it is, with the checksum and the length of the file. */
+void prep_refuse(const struct prep_op *op, enum prep_reason reason, uint32_t crc, uint64_t len,
+		 struct prep_result *out);
 void prep_result_fini(struct prep_result *result);
 
 /* Makes the resized crop of an operation from a result and its bytes. -EBADMSG: the bytes do not match the result's

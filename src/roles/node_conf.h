@@ -30,6 +30,7 @@ struct node_conf {
 	char *name;
 	uint64_t pool_bytes;
 	int64_t connections;
+	int64_t prep_cores;
 	char *threads; /* number of loops, or "auto" */
 	uint64_t grace_ns;
 	char *disks;

@@ -11,9 +11,11 @@
 
 #include "base/log.h"
 
+#define RT_OFFLOAD_THREADS 4
+
 struct rt_real_options {
 	size_t fiber_max;         /* most fibers of a loop; 0: 16384 */
-	unsigned offload_threads; /* number of offload threads; 0: 4 */
+	unsigned offload_threads; /* number of offload threads; 0: RT_OFFLOAD_THREADS */
 	bool signals; /* SIGTERM and SIGINT end rt_shutdown_wait; a second signal kills the process */
 };
 

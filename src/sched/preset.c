@@ -88,6 +88,29 @@ const struct sched_config sched_metadata = {
 	.lanes = 16,
 };
 
+struct sched_config sched_for_cores(unsigned cores)
+{
+	return (struct sched_config){
+		.depth = cores,
+		.other_depth = cores > 1 ? cores - 1 : 1,
+		.other_ahead_ns = UINT64_MAX,
+		.gold_linger_ns = NS_PER_S,
+		.gold_patience_ns = 20 * NS_PER_MS,
+		.slice_bytes = 1 * MIB,
+		.run_bytes = 64 * MIB,
+		.quota_ns = 10 * NS_PER_MS,
+		.groups_max = 64,
+		.queue_max = 8 * cores,
+		.reservations_max = 1,
+		.reserve_ahead_ns = NS_PER_S,
+		.reserve_ttl_ns = NS_PER_S,
+		.position_ns = 1 * NS_PER_MS,
+		.read_bytes_per_s = 100000000,
+		.write_bytes_per_s = 100000000,
+		.lanes = cores,
+	};
+}
+
 const struct sched_config *sched_preset(const char *name)
 {
 	if (strcmp(name, "hdd") == 0)

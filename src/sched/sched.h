@@ -119,6 +119,9 @@ extern const struct sched_config sched_hdd, sched_sata, sched_nvme;
 extern const struct sched_config sched_metadata;
 #define SCHED_QUERY_BYTES 4096
 
+/* Returns the configuration for the cores of a machine, which serve as many requests at a time, each whole. */
+struct sched_config sched_for_cores(unsigned cores);
+
 /* Returns the preset named "hdd", "sata" or "nvme"; NULL for any other name. */
 const struct sched_config *sched_preset(const char *name);
 

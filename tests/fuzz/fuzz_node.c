@@ -36,6 +36,7 @@ static const struct rpc_type *const types[] = {
 	&node_type_reserve,   &node_type_release,      &node_type_disks,
 	&node_type_control,   &node_type_pool_losses,  &node_type_pool_patch,
 	&node_type_pool_fail, &node_type_pool_replace, &node_type_pool_rebuild,
+	&node_type_transform,
 };
 
 struct input {
@@ -71,6 +72,7 @@ static void serve(void *arg)
 						 .disks = disks,
 						 .disk_count = ARRAY_LEN(disks)},
 				       .pool_bytes = NODE_POOL_MIN,
+				       .prep_cores = 1,
 				       .ready = ready,
 				       .ctx = arg};
 	(void)node_serve(&o);

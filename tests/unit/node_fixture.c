@@ -55,6 +55,7 @@ void fixture_init(struct node_fixture *fx, const char *root, const char *listen)
 			  .probe_ns = 100 * NS_PER_MS,
 			  .give_up_ns = 300 * NS_PER_MS},
 		.pool_bytes = FIXTURE_POOL_BYTES,
+		.prep_cores = 2,
 		.ctx = fx,
 	};
 	rt_cond_init(&fx->ready_or_ended);

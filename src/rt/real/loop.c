@@ -500,7 +500,8 @@ int rt_real_run(const struct rt_real_options *options, void (*main)(void *), voi
 	sigset_t blocked = stop_signals();
 	if (o.signals)
 		pthread_sigmask(SIG_BLOCK, &blocked, &before);
-	struct offload *offload = offload_open(o.offload_threads != 0 ? o.offload_threads : 4);
+	struct offload *offload =
+		offload_open(o.offload_threads != 0 ? o.offload_threads : RT_OFFLOAD_THREADS);
 	int rc = offload != NULL ? run_main(&o, offload, main, arg) : -ENOMEM;
 	if (offload != NULL)
 		offload_close(offload);

@@ -185,7 +185,8 @@ static int cmd_completion(int argc, char **argv)
 		return help ? CLI_OK : CLI_USAGE;
 	}
 	puts("_terrane_options()\n{\n"
-	     "\tterrane help \"$1\" 2>/dev/null | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u | tr '\\n' ' "
+	     "\tterrane help \"$1\" 2>/dev/null | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u | tr "
+	     "'\\n' ' "
 	     "'\n}\n"
 	     "_terrane()\n{\n"
 	     "\tlocal words=\"\" here=\"${COMP_WORDS[COMP_CWORD]}\"");

@@ -253,6 +253,7 @@ static int run_real(struct train_line *line, struct train_run_job *jobs, size_t 
 		s.run.engine = &engine;
 	}
 	train_report_begin(&report, &s.run, line->json, line->quiet);
+	report.mlperf = line->mlperf != NULL;
 	if (line->sweep.count > 0) {
 		report.sweep = &line->sweep;
 		report.sweep_at = at;

@@ -53,7 +53,8 @@ int train_line_job(const struct train_line *line, const char *name, struct train
 /* --- train_report.c ------------------------------------------------------------------------------- */
 
 struct train_report {
-	bool json, live;           /* live: a terminal shows the progress */
+	bool json, live; /* live: a terminal shows the progress */
+	bool mlperf;
 	struct train_sweep *sweep; /* NULL: there is none; else it takes the results */
 	size_t sweep_at;
 	json_t *epochs[TRAIN_JOBS_MAX];

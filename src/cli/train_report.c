@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What `terrane train` prints: a line for each epoch, the sums, or JSON. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/fs.h"
 #include "cli/train.h"
+
+#define MLPERF_MEMORY_TIMES 5
 
 static double seconds(uint64_t ns)
 {
@@ -110,6 +113,35 @@ void train_report_epoch(void *ctx, const struct trainer *t)
 	fflush(stdout);
 }
 
+/* Returns the bytes of memory that this process may use: the machine's, or the limit of its control group. */
+static double memory_bytes(void)
+{
+	double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+	char text[32];
+	FILE *f = fopen("/sys/fs/cgroup/memory.max", "re");
+	if (f == NULL)
+		return bytes;
+	if (fgets(text, sizeof(text), f) != NULL) {
+		char *end;
+		double limit = (double)strtoull(text, &end, 10);
+		/* No limit is the word "max". */
+		if (end != text && limit < bytes)
+			bytes = limit;
+	}
+	(void)fclose(f);
+	return bytes;
+}
+
+/* Data that memory holds is read from there: the rules of MLPerf Storage ask for five times as much. */
+static void print_memory(const struct train_run_job *j)
+{
+	double times = (double)j->data_bytes / memory_bytes();
+	if (j->job.from != TRAIN_MEMORY && times < MLPERF_MEMORY_TIMES)
+		printf("%-16s the data is %.2g times this machine's memory; the rules ask for %d "
+		       "times\n",
+		       j->name, times, MLPERF_MEMORY_TIMES);
+}
+
 /* Returns whether the job succeeded and reached its threshold. */
 static bool passed(const struct train_run_job *j)
 {
@@ -122,12 +154,13 @@ static json_t *job_json(struct train_report *r, size_t i)
 	const struct train_run_job *j = &r->run->jobs[i];
 	const struct trainer *t = &j->trainer;
 	json_t *o = json_pack(
-		"{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:s, s:o, s:o, s:f, s:f, s:f}", "job",
-		j->name, "model", j->job.model, "device", t->device != NULL ? t->device : "",
+		"{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:b, s:s, s:o, s:o, s:f, s:f, s:f}",
+		"job", j->name, "model", j->job.model, "device", t->device != NULL ? t->device : "",
 		"devices", (json_int_t)j->job.devices, "batch", (json_int_t)j->job.batch, "samples",
-		(json_int_t)j->samples, "data_bytes", (json_int_t)j->data_bytes, "passed",
-		passed(j), "error", strbuf_text(&j->err), "all", span_json(&t->all, j->job.devices),
-		"epochs", r->epochs[i], "late_p50_us",
+		(json_int_t)j->samples, "data_bytes", (json_int_t)j->data_bytes, "data_to_memory",
+		(double)j->data_bytes / memory_bytes(), "passed", passed(j), "error",
+		strbuf_text(&j->err), "all", span_json(&t->all, j->job.devices), "epochs",
+		r->epochs[i], "late_p50_us",
 		(double)emu_hist_quantile_ns(&t->waiter.lateness, 0.5) / 1e3, "late_p99_us",
 		(double)emu_hist_quantile_ns(&t->waiter.lateness, 0.99) / 1e3, "spun_s",
 		seconds(t->waiter.spun_ns));
@@ -174,6 +207,8 @@ int train_report_end(struct train_report *r, double cpu_s)
 			json_array_append_new(json_object_get(root, "jobs"), job_json(r, i));
 		else if (j->rc == 0 && r->sweep == NULL)
 			print_job(j);
+		if (r->mlperf && !r->json && j->rc == 0 && (r->sweep == NULL || r->sweep_at == 0))
+			print_memory(j);
 		if (j->rc < 0)
 			(void)cli_fail("%s: %s", j->name, strbuf_text(&j->err));
 	}

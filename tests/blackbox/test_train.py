@@ -104,6 +104,13 @@ def test_a_rule_of_mlperf_decides_over_passed_and_failed():
     assert slow.returncode == 1 and "threshold 90%: not reached" in slow.stdout
 
 
+def test_data_that_fits_into_memory_is_named_under_the_rules(folder):
+    values = {"data.from": "folder", "data.path": folder, "data.sample": KIB, "device.spin": "false", "train.steps": 2}
+    done = train(values, "--mlperf", "cosmoflow:a100")
+    assert "times this machine's memory; the rules ask for 5 times" in done.stdout, done.stderr
+    assert "the rules ask" not in train({**values, "model.step": "1ms"}).stdout
+
+
 def test_a_sweep_finds_up_to_which_value_the_threshold_is_reached(tmp_path):
     """Steps of 20 ms; one processor prepares a batch of 8 in 4, 8 and 80 ms, so the last reaches at most 20/80."""
     values = {**MEMORY, "data.samples": 800, "model.step": "20ms", "train.steps": 30, "train.threshold": 40,

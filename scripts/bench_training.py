@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""./dev bench training: how many emulated accelerators one client feeds by the rules of MLPerf Storage, from a cluster with
+emulated drives and from a plain folder of the same files in the same run. Rounds alternate between the two, and the median
+of each counts. The data fits into the machine's memory: the path is measured, not this machine's disk. The first step of an epoch does not
+count, and loaders have read up to 8 batches by then: the more steps an epoch has, the less that matters.
+"""
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from common import BUILD, CORES, ROOT
+
+sys.path[:0] = [str(ROOT / "tests" / "blackbox")]
+# pylint: disable=wrong-import-position
+from box import MIB, Box  # noqa: E402
+
+TERRANE = BUILD / "terrane"
+RECORD = {"resnet50": 114660, "unet3d": 146600628, "cosmoflow": 2828486}
+
+
+def write_samples(folder, record, count, per_file):
+    """Writes files of `per_file` records each."""
+    folder.mkdir()
+    piece = os.urandom(record)
+    for first in range(0, count, per_file):
+        with open(folder / f"{first:08}", "wb") as file:
+            for _ in range(min(per_file, count - first)):
+                file.write(piece)
+
+
+def sweep(options, env, words):
+    """The JSON of one sweep over the numbers of accelerators."""
+    command = [TERRANE, "train", "--mlperf", options.rule, "--json", "--quiet", "--sweep", f"device.count={options.counts}",
+               "--set", f"train.epochs={options.epochs}", "--set", f"device.spin={str(options.spin).lower()}"]
+    most = max(map(int, options.counts.split(",")))
+    for word in [*words, f"loader.buffers={max(8, 2 * most)}"]:
+        command += ["--set", word]
+    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"training failed: {done.stderr.strip()}")
+    return json.loads(done.stdout)["runs"]
+
+
+def row(name, runs):
+    """One line from the runs with one number of accelerators, and its utilization."""
+    spans = [r["jobs"][0]["all"] for r in runs]
+    steps = [s["steps"] for s in spans]
+    middle = {k: statistics.median(s[k] for s in spans) for k in ("utilization", "samples_per_s", "elapsed_s", "wait_s")}
+    cpu = statistics.median(r["process_cpu_ms_per_sample"] for r in runs)
+    result = {"from": name, "accelerators": int(runs[0]["value"]), "utilization_percent": 100 * middle["utilization"],
+              "wait_percent": 100 * middle["wait_s"] / middle["elapsed_s"], "samples_per_s": middle["samples_per_s"],
+              "client_cpu_ms_per_sample": cpu, "steps": steps[0]}
+    return result
+
+
+def show(results, threshold, as_json):
+    for r in results:
+        if as_json:
+            print(json.dumps(r))
+        else:
+            print(f"| {r['from']} | {r['accelerators']} | {r['utilization_percent']:.1f} % | {r['wait_percent']:.1f} % | "
+                  f"{r['samples_per_s']:.0f} | {r['client_cpu_ms_per_sample']:.3f} ms |")
+    for name in dict.fromkeys(r["from"] for r in results):
+        most = 0
+        for r in (r for r in results if r["from"] == name):
+            if r["utilization_percent"] < threshold:
+                break
+            most = r["accelerators"]
+        if as_json:
+            print(json.dumps({"from": name, "accelerators_at_threshold": most, "threshold_percent": threshold}))
+        else:
+            print(f"\n{name}: {most} accelerators at {threshold} % or more")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev bench training", description=__doc__)
+    parser.add_argument("--dir", help="where to keep data; else a new folder")
+    parser.add_argument("--rule", default="resnet50:h100", help="WORKLOAD:ACCELERATOR (default resnet50:h100)")
+    parser.add_argument("--counts", default="1,2,4", help="numbers of accelerators (default 1,2,4)")
+    parser.add_argument("--size", type=int, default=1536, help="MiB of data (default 1536)")
+    parser.add_argument("--emulate", default="nvme", help="how fast the cluster's disks are (default nvme)")
+    parser.add_argument("--epochs", type=int, default=2, help="of each run (default 2)")
+    parser.add_argument("--rounds", type=int, default=3, help="of cluster and folder in turn (default 3)")
+    parser.add_argument("--spin", action="store_true", help="spin for exact ends of steps: for machines with free cores")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    workload = options.rule.partition(":")[0]
+    if workload not in RECORD:
+        parser.error(f"--rule {options.rule}: unknown workload, one of {', '.join(RECORD)}")
+    record = RECORD[workload]
+    count = max(options.size * MIB // record, 1)
+    folder = Path(tempfile.mkdtemp(prefix="terrane-training-", dir=options.dir))
+    try:
+        write_samples(folder / "samples", record, count, max(64 * MIB // record, 1))
+        with Box(folder / "box", "--emulate", options.emulate) as box:
+            box("mkdir", "/sets")
+            box("put", "-q", folder / "samples", "/sets/samples", timeout=1200)
+            sources = {f"cluster, {options.emulate}, rs:4+2": ["data.path=/sets/samples"],
+                       "folder": ["data.from=folder", f"data.path={folder / 'samples'}"]}
+            rounds = [(name, sweep(options, box.env, words)) for _ in range(options.rounds) for name, words in sources.items()]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if not options.json:
+        print(f"{options.rule}, {count} samples of {record} bytes, on {CORES} cores, Linux {platform.release()}, "
+              f"load {os.getloadavg()[0]:.1f}\n\n"
+              "| read from | accelerators | utilization | waiting for data | samples/s | client's processor time of a sample |\n"
+              "|---|---:|---:|---:|---:|---:|")
+    results = [row(name, [runs[i] for source, runs in rounds if source == name])
+               for name in sources for i in range(len(rounds[0][1]))]
+    show(results, 70 if workload == "cosmoflow" else 90, options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,16 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FOOTER_ENTRY_BYTES 32u
-#define FOOTER_HEAD_BYTES 64u
-#define FOOTER_PAGE_BYTES 4096u
-
-uint64_t cache_footer_bytes(uint32_t region_segments)
-{
-	uint64_t bytes = FOOTER_HEAD_BYTES + (uint64_t)region_segments * FOOTER_ENTRY_BYTES;
-	return (bytes + FOOTER_PAGE_BYTES - 1) / FOOTER_PAGE_BYTES * FOOTER_PAGE_BYTES;
-}
-
 int cache_core_init(struct cache_core *c, const struct cache_params *params, cache_open_fn *open,
 		    uint32_t dram_segments)
 {
@@ -43,8 +33,6 @@ int cache_core_init(struct cache_core *c, const struct cache_params *params, cac
 		cache_core_fini(c);
 		return rc;
 	}
-	for (uint32_t i = 0; i < c->flash_n; i++)
-		c->entries[i].region = CACHE_NONE;
 	for (uint32_t i = 0; i < c->dram_n; i++)
 		c->links[i].older = i + 1 < c->dram_n ? i + 1 : CACHE_NONE;
 	for (uint32_t i = 0; i < params->regions; i++)
@@ -95,6 +83,7 @@ static void dram_release(struct cache_core *c, uint32_t i)
 {
 	assert(c->dram_used > 0);
 	dram_unlink(c, i);
+	c->entries[c->flash_n + i].used = 0;
 	c->links[i].older = c->dram_free;
 	c->dram_free = i;
 	c->dram_used--;
@@ -128,9 +117,9 @@ static void free_victim(struct cache_core *c, bool drop)
 	assert(region < c->params.regions);
 	for (uint32_t i = from; c->live[region] > 0 && i < from + c->params.region_segments; i++) {
 		struct cache_entry *e = &c->entries[i];
-		if (e->region != region)
+		if (e->used == 0)
 			continue;
-		uint32_t group = c->policy->ops->place(c->policy, e, CACHE_REGION_FREED);
+		uint32_t group = c->policy->ops->place(c->policy, e, region);
 		cache_index_remove(&c->index, i);
 		if (group != CACHE_DROP && !drop) {
 			if (c->ops != NULL && c->ops->keep != NULL)
@@ -140,7 +129,7 @@ static void free_victim(struct cache_core *c, bool drop)
 		} else if (group != CACHE_DROP) {
 			c->counts.dropped++;
 		}
-		e->region = CACHE_NONE;
+		e->used = 0;
 		c->live[region]--;
 	}
 	assert(c->live[region] == 0 && c->free_n < c->params.regions);
@@ -183,10 +172,9 @@ static void append(struct cache_core *c, uint32_t which, const struct cache_entr
 	struct cache_open_region *o = &c->open[which];
 	uint32_t number = o->region * c->params.region_segments + o->used;
 	struct cache_entry *to = &c->entries[number];
-	assert(o->used < c->params.region_segments && to->region == CACHE_NONE);
+	assert(o->used < c->params.region_segments && to->used == 0);
 	*to = *e;
-	to->region = o->region;
-	to->slot = (uint16_t)o->used;
+	to->used = 1;
 	if (dram != CACHE_NONE)
 		cache_index_move(&c->index, dram, number);
 	else
@@ -246,8 +234,8 @@ static void evict_from_dram(struct cache_core *c)
 {
 	uint32_t i = c->oldest, number = c->flash_n + i;
 	struct cache_entry *e = &c->entries[number];
-	assert(i != CACHE_NONE && e->region == CACHE_NONE);
-	uint32_t group = c->policy->ops->place(c->policy, e, CACHE_LEAVES_DRAM);
+	assert(i != CACHE_NONE && e->used != 0);
+	uint32_t group = c->policy->ops->place(c->policy, e, CACHE_NONE);
 	uint32_t which = group != CACHE_DROP ? make_room(c, group) : CACHE_NONE;
 	if (which != CACHE_NONE)
 		append(c, which, e, number);
@@ -260,9 +248,14 @@ static void evict_from_dram(struct cache_core *c)
 
 uint32_t cache_core_find(struct cache_core *c, const struct cache_request *r, uint32_t *at)
 {
-	uint32_t missing = 0;
 	assert(r->segments > 0 && r->segments <= CACHE_GET_SEGMENTS_MAX);
 	c->policy->ops->request(c->policy, r);
+	return cache_core_look(c, r, at);
+}
+
+uint32_t cache_core_look(const struct cache_core *c, const struct cache_request *r, uint32_t *at)
+{
+	uint32_t missing = 0;
 	for (uint32_t i = 0; i < r->segments; i++) {
 		at[i] = cache_index_find(&c->index, cache_key(r->block, r->first + i));
 		missing += at[i] == CACHE_NONE;
@@ -283,7 +276,9 @@ void cache_core_hit(struct cache_core *c, const struct cache_request *r, const u
 	for (uint32_t i = 0; i < r->segments; i++) {
 		if (at[i] == CACHE_NONE)
 			continue;
-		c->policy->ops->hit(c->policy, r, &c->entries[at[i]]);
+		uint32_t region =
+			at[i] < c->flash_n ? at[i] / c->params.region_segments : CACHE_NONE;
+		c->policy->ops->hit(c->policy, r, &c->entries[at[i]], region);
 		if (at[i] >= c->flash_n && at[i] - c->flash_n != c->newest) {
 			dram_unlink(c, at[i] - c->flash_n);
 			dram_push(c, at[i] - c->flash_n);
@@ -303,8 +298,8 @@ uint32_t cache_core_insert(struct cache_core *c, const struct cache_request *r, 
 	c->entries[number] = (struct cache_entry){
 		.key = cache_key(r->block, r->first + i),
 		.position = r->position != CACHE_NONE ? r->position + i : CACHE_NONE,
-		.region = CACHE_NONE,
-		.bucket = r->bucket};
+		.bucket = r->bucket,
+		.used = 1};
 	dram_push(c, place);
 	cache_index_add(&c->index, number);
 	return number;
@@ -314,12 +309,63 @@ void cache_core_drop(struct cache_core *c, uint32_t number)
 {
 	assert(number < c->flash_n + c->dram_n);
 	struct cache_entry *e = &c->entries[number];
+	uint32_t region = number / c->params.region_segments;
+	assert(e->used != 0);
 	cache_index_remove(&c->index, number);
 	if (number >= c->flash_n) {
 		dram_release(c, number - c->flash_n);
 		return;
 	}
-	assert(e->region != CACHE_NONE && c->live[e->region] > 0);
-	c->live[e->region]--;
-	e->region = CACHE_NONE;
+	assert(c->live[region] > 0);
+	c->live[region]--;
+	e->used = 0;
+}
+
+void cache_core_seal_all(struct cache_core *c)
+{
+	while (c->opens > 0)
+		seal(c, c->opens - 1);
+}
+
+void cache_core_restore(struct cache_core *c, uint32_t region, const struct cache_entry *entries,
+			uint32_t n, const uint64_t *seals)
+{
+	uint32_t from = region * c->params.region_segments;
+	assert(region < c->params.regions && n > 0 && n <= c->params.region_segments);
+	assert(c->opens == 0 && c->dram_used == 0 && c->free_n == c->params.regions);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t old = cache_index_find(&c->index, entries[i].key);
+		c->entries[from + i] = entries[i];
+		c->entries[from + i].mark = 0;
+		c->entries[from + i].used = 0;
+		if (entries[i].used == 0 ||
+		    (old != CACHE_NONE && seals[old / c->params.region_segments] >= seals[region]))
+			continue;
+		if (old != CACHE_NONE)
+			cache_core_drop(c, old);
+		c->entries[from + i].used = 1;
+		cache_index_add(&c->index, from + i);
+		c->live[region]++;
+	}
+}
+
+void cache_core_restore_end(struct cache_core *c, const uint32_t *regions, uint32_t n)
+{
+	const struct cache_policy_ops *ops = c->policy->ops;
+	for (uint32_t r = 0; r < n; r++) {
+		const struct cache_entry *e =
+			&c->entries[(size_t)regions[r] * c->params.region_segments];
+		for (uint32_t i = 0; i < c->params.region_segments; i++)
+			if (e[i].used != 0)
+				ops->restored(c->policy, &e[i]);
+		ops->sealed(c->policy, regions[r], CACHE_NONE, e->bucket);
+	}
+	/* no region was taken so far, so place i from the end is region i */
+	assert(c->free_n == c->params.regions);
+	for (uint32_t r = 0; r < n; r++)
+		c->free_regions[c->params.regions - 1 - regions[r]] = CACHE_NONE;
+	c->free_n = 0;
+	for (uint32_t i = 0; i < c->params.regions; i++)
+		if (c->free_regions[i] != CACHE_NONE)
+			c->free_regions[c->free_n++] = c->free_regions[i];
 }

@@ -12,7 +12,7 @@
  *   n > 0:  cache_core_admit(c, &r, at)        false: the client reads the disks
  *           fetch; cache_core_hit for those found, then cache_core_insert for each that was missing
  *
- * Space. A region that is full is sealed: a footer is written behind its segments (cache_footer_bytes). At most
+ * Space. A region that is full is sealed: a footer is written behind its segments (region.h). At most
  * groups_max regions are open; opening one more seals the one that was written to least recently, with what it has.
  * Without a free region the policy names a victim; what it keeps of it is held back and appended when a region is free.
  * After CACHE_VICTIMS_MAX victims in a row the rest of what they kept is dropped, so that an insert always ends.
@@ -85,11 +85,10 @@ int cache_core_init(struct cache_core *c, const struct cache_params *params, cac
 		    uint32_t dram_segments);
 void cache_core_fini(struct cache_core *c);
 
-/* Returns the bytes of a footer: 32 for each segment and 64, in pages of 4 KiB. */
-uint64_t cache_footer_bytes(uint32_t region_segments);
-
 /* Tells the policy of the request and looks up its segments, at most CACHE_GET_SEGMENTS_MAX. */
 uint32_t cache_core_find(struct cache_core *c, const struct cache_request *r, uint32_t *at);
+/* Looks up the segments again, as cache_core_find, without telling the policy. */
+uint32_t cache_core_look(const struct cache_core *c, const struct cache_request *r, uint32_t *at);
 /* Reports whether all missing segments are admitted. */
 bool cache_core_admit(struct cache_core *c, const struct cache_request *r, const uint32_t *at);
 /* Segments with at[i] != CACHE_NONE are read. */
@@ -98,5 +97,16 @@ void cache_core_hit(struct cache_core *c, const struct cache_request *r, const u
 uint32_t cache_core_insert(struct cache_core *c, const struct cache_request *r, uint32_t i);
 /* The segment is gone: rotten, deleted, or of a lost device. */
 void cache_core_drop(struct cache_core *c, uint32_t number);
+/* Seals the open regions as they are: before the owner closes. */
+void cache_core_seal_all(struct cache_core *c);
+/*
+ * Restores a region that was sealed in an earlier run; before the first request. Entry i, if its field `used` is not 0,
+ * stands in slot i; all n > 0 have the bucket of the region. seals[region] tells when a region was sealed: of a segment
+ * that two regions have the later one counts.
+ */
+void cache_core_restore(struct cache_core *c, uint32_t region, const struct cache_entry *entries,
+			uint32_t n, const uint64_t *seals);
+/* Ends restoring: these are the restored regions, in the order in which they were sealed. The others are free. */
+void cache_core_restore_end(struct cache_core *c, const uint32_t *regions, uint32_t n);
 
 #endif

@@ -116,6 +116,7 @@ static const struct cache_policy_ops expert_ops = {
 	.hit = cache_below_hit,
 	.place = cache_below_place,
 	.sealed = cache_below_sealed,
+	.restored = cache_below_restored,
 	.victim = cache_below_victim,
 	.freed = cache_below_freed,
 	.tick = expert_tick,

@@ -20,14 +20,15 @@ struct lru {
 	bool *listed; /* [region]: sealed, and in the list */
 };
 
-static void lru_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e)
+static void lru_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e,
+		    uint32_t region)
 {
 	struct lru *l = container_of(p, struct lru, base);
 	(void)r;
-	if (e->region == CACHE_NONE || e->region == l->list.newest || !l->listed[e->region])
+	if (region == CACHE_NONE || region == l->list.newest || !l->listed[region])
 		return;
-	region_list_remove(&l->list, l->links, e->region);
-	region_list_push(&l->list, l->links, e->region);
+	region_list_remove(&l->list, l->links, region);
+	region_list_push(&l->list, l->links, region);
 }
 
 static void lru_sealed(struct cache_policy *p, uint32_t region, uint32_t group, uint16_t bucket)
@@ -70,6 +71,7 @@ static const struct cache_policy_ops lru_ops = {
 	.hit = lru_hit,
 	.place = cache_any_place,
 	.sealed = lru_sealed,
+	.restored = cache_any_restored,
 	.victim = lru_victim,
 	.freed = lru_freed,
 	.tick = cache_any_tick,
@@ -82,6 +84,7 @@ static const struct cache_policy_ops fifo_ops = {
 	.hit = cache_any_hit,
 	.place = cache_any_place,
 	.sealed = lru_sealed,
+	.restored = cache_any_restored,
 	.victim = lru_victim,
 	.freed = lru_freed,
 	.tick = cache_any_tick,

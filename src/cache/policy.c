@@ -13,19 +13,25 @@ bool cache_below_admit(struct cache_policy *p, const struct cache_request *r, ui
 	return p->below->ops->admit(p->below, r, index);
 }
 
-void cache_below_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e)
+void cache_below_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e,
+		     uint32_t region)
 {
-	p->below->ops->hit(p->below, r, e);
+	p->below->ops->hit(p->below, r, e, region);
 }
 
-uint32_t cache_below_place(struct cache_policy *p, struct cache_entry *e, enum cache_place why)
+uint32_t cache_below_place(struct cache_policy *p, struct cache_entry *e, uint32_t region)
 {
-	return p->below->ops->place(p->below, e, why);
+	return p->below->ops->place(p->below, e, region);
 }
 
 void cache_below_sealed(struct cache_policy *p, uint32_t region, uint32_t group, uint16_t bucket)
 {
 	p->below->ops->sealed(p->below, region, group, bucket);
+}
+
+void cache_below_restored(struct cache_policy *p, const struct cache_entry *e)
+{
+	p->below->ops->restored(p->below, e);
 }
 
 uint32_t cache_below_victim(struct cache_policy *p)
@@ -56,17 +62,25 @@ bool cache_any_admit(struct cache_policy *p, const struct cache_request *r, uint
 	return true;
 }
 
-void cache_any_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e)
+void cache_any_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e,
+		   uint32_t region)
 {
 	(void)p;
 	(void)r;
 	(void)e;
+	(void)region;
 }
 
-uint32_t cache_any_place(struct cache_policy *p, struct cache_entry *e, enum cache_place why)
+uint32_t cache_any_place(struct cache_policy *p, struct cache_entry *e, uint32_t region)
 {
 	(void)p;
-	return why == CACHE_LEAVES_DRAM ? e->bucket : CACHE_DROP;
+	return region == CACHE_NONE ? e->bucket : CACHE_DROP;
+}
+
+void cache_any_restored(struct cache_policy *p, const struct cache_entry *e)
+{
+	(void)p;
+	(void)e;
 }
 
 void cache_any_tick(struct cache_policy *p, uint64_t now_ms)

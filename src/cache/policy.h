@@ -43,10 +43,10 @@ struct cache_entry {
 	uint64_t key; /* cache_key() of the segment */
 	uint32_t
 		position; /* place in the scan order of its bucket, in segments; CACHE_NONE: unknown */
-	uint32_t region; /* region on flash; CACHE_NONE: in DRAM */
-	uint32_t mark;   /* the policy's; 0 when the segment is inserted */
+	uint32_t sum;     /* the owner's of the bytes: a checksum of the segment and of its name */
+	uint32_t mark;    /* the policy's; 0 when the segment is inserted */
 	uint16_t bucket;
-	uint16_t slot; /* the engine's: place in the region */
+	uint16_t used; /* the core's: 0 if the number is free */
 };
 
 static_assert(sizeof(struct cache_entry) == 24, "32 bytes of DRAM for each segment, with its slot");
@@ -73,11 +73,6 @@ static inline uint64_t cache_key(uint64_t block, uint32_t segment)
 	return (mix_u64(block + 0x9e3779b97f4a7c15ULL * (group + 1)) & ~low) | (segment & low);
 }
 
-enum cache_place {
-	CACHE_LEAVES_DRAM, /* flash admission: the segment is the coldest of DRAM */
-	CACHE_REGION_FREED /* reinsertion: the region that holds the segment is being freed */
-};
-
 struct cache_policy;
 
 struct cache_policy_ops {
@@ -86,13 +81,18 @@ struct cache_policy_ops {
 	/* Segment `index` of the request is missing. True: fetch and insert it. The disks are read only when all
 	 * missing segments of a request are admitted. */
 	bool (*admit)(struct cache_policy *p, const struct cache_request *r, uint32_t index);
-	/* The request found the segment, in DRAM or on flash. */
-	void (*hit)(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e);
-	/* Returns the group of regions that the segment is to be written to, or CACHE_DROP. Regions of a group hold
-	 * segments of one bucket; the engine keeps cache_params.groups_max regions open. */
-	uint32_t (*place)(struct cache_policy *p, struct cache_entry *e, enum cache_place why);
-	/* A region of the group is full and written; only now victim() may return it. */
+	/* The request found the segment in the region on flash, or in DRAM if that is CACHE_NONE. */
+	void (*hit)(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e,
+		    uint32_t region);
+	/* Returns the group of regions that the segment is to be written to, or CACHE_DROP. Region CACHE_NONE: flash
+	 * admission, the segment is the coldest of DRAM; else reinsertion: that region, which holds the segment, is
+	 * being freed. Regions of a group hold segments of one bucket; the engine keeps cache_params.groups_max
+	 * regions open. */
+	uint32_t (*place)(struct cache_policy *p, struct cache_entry *e, uint32_t region);
+	/* A region of the group is full and written; only now victim() may return it. Group CACHE_NONE: it was written
+	 * in an earlier run; restored() was called before for each of its segments. */
 	void (*sealed)(struct cache_policy *p, uint32_t region, uint32_t group, uint16_t bucket);
+	void (*restored)(struct cache_policy *p, const struct cache_entry *e);
 	/* Returns the sealed region to free. At least one region is sealed. */
 	uint32_t (*victim)(struct cache_policy *p);
 	/* The region is free: after victim(), or because its device, block or bucket is gone. */
@@ -133,9 +133,11 @@ struct cache_params {
 /* A policy that decides nothing in a slot passes it on with one of these. */
 void cache_below_request(struct cache_policy *p, const struct cache_request *r);
 bool cache_below_admit(struct cache_policy *p, const struct cache_request *r, uint32_t index);
-void cache_below_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e);
-uint32_t cache_below_place(struct cache_policy *p, struct cache_entry *e, enum cache_place why);
+void cache_below_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e,
+		     uint32_t region);
+uint32_t cache_below_place(struct cache_policy *p, struct cache_entry *e, uint32_t region);
 void cache_below_sealed(struct cache_policy *p, uint32_t region, uint32_t group, uint16_t bucket);
+void cache_below_restored(struct cache_policy *p, const struct cache_entry *e);
 uint32_t cache_below_victim(struct cache_policy *p);
 void cache_below_freed(struct cache_policy *p, uint32_t region);
 void cache_below_tick(struct cache_policy *p, uint64_t now_ms);
@@ -144,8 +146,10 @@ void cache_below_tick(struct cache_policy *p, uint64_t now_ms);
  * nothing. */
 void cache_any_request(struct cache_policy *p, const struct cache_request *r);
 bool cache_any_admit(struct cache_policy *p, const struct cache_request *r, uint32_t index);
-void cache_any_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e);
-uint32_t cache_any_place(struct cache_policy *p, struct cache_entry *e, enum cache_place why);
+void cache_any_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e,
+		   uint32_t region);
+uint32_t cache_any_place(struct cache_policy *p, struct cache_entry *e, uint32_t region);
+void cache_any_restored(struct cache_policy *p, const struct cache_entry *e);
 void cache_any_tick(struct cache_policy *p, uint64_t now_ms);
 
 /* Closes a policy and all below it. NULL is ignored. */

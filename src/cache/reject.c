@@ -21,14 +21,14 @@ struct reject {
 	struct recent seen;
 };
 
-static uint32_t reject_place(struct cache_policy *p, struct cache_entry *e, enum cache_place why)
+static uint32_t reject_place(struct cache_policy *p, struct cache_entry *e, uint32_t region)
 {
 	struct reject *f = container_of(p, struct reject, base);
-	if (why == CACHE_LEAVES_DRAM && !recent_has(&f->seen, e->key)) {
+	if (region == CACHE_NONE && !recent_has(&f->seen, e->key)) {
 		recent_add(&f->seen, e->key);
 		return CACHE_DROP;
 	}
-	return cache_below_place(p, e, why);
+	return cache_below_place(p, e, region);
 }
 
 static void reject_close(struct cache_policy *p)
@@ -44,6 +44,7 @@ static const struct cache_policy_ops reject_ops = {
 	.hit = cache_below_hit,
 	.place = reject_place,
 	.sealed = cache_below_sealed,
+	.restored = cache_below_restored,
 	.victim = cache_below_victim,
 	.freed = cache_below_freed,
 	.tick = cache_below_tick,
@@ -103,13 +104,13 @@ static void dynamic_tick(struct cache_policy *p, uint64_t now_ms)
 	d->updated_ms = now_ms;
 }
 
-static uint32_t dynamic_place(struct cache_policy *p, struct cache_entry *e, enum cache_place why)
+static uint32_t dynamic_place(struct cache_policy *p, struct cache_entry *e, uint32_t region)
 {
 	struct dynamic *d = container_of(p, struct dynamic, base);
-	if (why == CACHE_LEAVES_DRAM && d->limit_bytes_s > 0 &&
+	if (region == CACHE_NONE && d->limit_bytes_s > 0 &&
 	    !rng_chance(&d->rng, fmin(d->factor * d->size_probability, 1)))
 		return CACHE_DROP;
-	uint32_t group = cache_below_place(p, e, why);
+	uint32_t group = cache_below_place(p, e, region);
 	if (group != CACHE_DROP)
 		d->written_bytes += d->segment_bytes;
 	return group;
@@ -126,6 +127,7 @@ static const struct cache_policy_ops dynamic_ops = {
 	.hit = cache_below_hit,
 	.place = dynamic_place,
 	.sealed = cache_below_sealed,
+	.restored = cache_below_restored,
 	.victim = cache_below_victim,
 	.freed = cache_below_freed,
 	.tick = dynamic_tick,

@@ -30,10 +30,12 @@ struct s3fifo {
 	struct recent ghosts;
 };
 
-static void s3_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e)
+static void s3_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e,
+		   uint32_t region)
 {
 	(void)p;
 	(void)r;
+	(void)region;
 	if (e->mark < S3_READS_MAX)
 		e->mark++;
 }
@@ -43,12 +45,12 @@ static uint32_t s3_group(const struct cache_entry *e, enum s3_queue queue)
 	return (uint32_t)e->bucket * S3_QUEUES + queue;
 }
 
-static uint32_t s3_place(struct cache_policy *p, struct cache_entry *e, enum cache_place why)
+static uint32_t s3_place(struct cache_policy *p, struct cache_entry *e, uint32_t region)
 {
 	struct s3fifo *s = container_of(p, struct s3fifo, base);
-	if (why == CACHE_LEAVES_DRAM)
+	if (region == CACHE_NONE)
 		return s3_group(e, recent_has(&s->ghosts, e->key) ? S3_MAIN : S3_SMALL);
-	if (s->queue_of[e->region] == 1 + S3_MAIN) {
+	if (s->queue_of[region] == 1 + S3_MAIN) {
 		if (e->mark == 0)
 			return CACHE_DROP;
 		e->mark--;
@@ -65,8 +67,9 @@ static uint32_t s3_place(struct cache_policy *p, struct cache_entry *e, enum cac
 static void s3_sealed(struct cache_policy *p, uint32_t region, uint32_t group, uint16_t bucket)
 {
 	struct s3fifo *s = container_of(p, struct s3fifo, base);
-	enum s3_queue queue = group % S3_QUEUES;
-	assert(region < s->regions && s->queue_of[region] == 0 && group / S3_QUEUES == bucket);
+	enum s3_queue queue = group != CACHE_NONE ? group % S3_QUEUES : S3_MAIN;
+	assert(region < s->regions && s->queue_of[region] == 0);
+	assert(group == CACHE_NONE || group / S3_QUEUES == bucket);
 	region_list_push(&s->queue[queue], s->links, region);
 	s->queue_of[region] = (uint8_t)(1 + queue);
 }
@@ -105,6 +108,7 @@ static const struct cache_policy_ops s3_ops = {
 	.hit = s3_hit,
 	.place = s3_place,
 	.sealed = s3_sealed,
+	.restored = cache_any_restored,
 	.victim = s3_victim,
 	.freed = s3_freed,
 	.tick = cache_any_tick,

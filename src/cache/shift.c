@@ -56,11 +56,11 @@ static bool shift_admit(struct cache_policy *p, const struct cache_request *r, u
 	return control_admit(&s->control, r, index, s->segment_bytes);
 }
 
-static uint32_t shift_place(struct cache_policy *p, struct cache_entry *e, enum cache_place why)
+static uint32_t shift_place(struct cache_policy *p, struct cache_entry *e, uint32_t region)
 {
 	struct shift *s = container_of(p, struct shift, base);
-	if (why == CACHE_LEAVES_DRAM)
-		return cache_below_place(p, e, why);
+	if (region == CACHE_NONE)
+		return cache_below_place(p, e, region);
 	if (!control_reinsert(&s->control, e->bucket))
 		return CACHE_DROP;
 	cache_budget_wrote(&s->control.budget, s->segment_bytes);
@@ -90,6 +90,7 @@ static const struct cache_policy_ops shift_ops = {
 	.hit = cache_below_hit,
 	.place = shift_place,
 	.sealed = cache_below_sealed,
+	.restored = cache_below_restored,
 	.victim = cache_below_victim,
 	.freed = cache_below_freed,
 	.tick = shift_tick,

@@ -24,12 +24,13 @@ struct sieve {
 
 enum { SIEVE_LISTED = 1, SIEVE_VISITED = 2 };
 
-static void sieve_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e)
+static void sieve_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e,
+		      uint32_t region)
 {
 	struct sieve *s = container_of(p, struct sieve, base);
 	(void)r;
-	if (e->region != CACHE_NONE)
-		s->state[e->region] |= SIEVE_VISITED;
+	if (region != CACHE_NONE)
+		s->state[region] |= SIEVE_VISITED;
 }
 
 static void sieve_sealed(struct cache_policy *p, uint32_t region, uint32_t group, uint16_t bucket)
@@ -82,6 +83,7 @@ static const struct cache_policy_ops sieve_ops = {
 	.hit = sieve_hit,
 	.place = cache_any_place,
 	.sealed = sieve_sealed,
+	.restored = cache_any_restored,
 	.victim = sieve_victim,
 	.freed = sieve_freed,
 	.tick = cache_any_tick,

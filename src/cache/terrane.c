@@ -196,6 +196,12 @@ static void terrane_sealed(struct cache_policy *p, uint32_t region, uint32_t gro
 	t->sealed[t->sealed_n++] = region;
 }
 
+static void terrane_restored(struct cache_policy *p, const struct cache_entry *e)
+{
+	struct terrane *t = container_of(p, struct terrane, base);
+	region_samples_add(&t->positions, CACHE_NONE, e->position);
+}
+
 static uint32_t terrane_victim(struct cache_policy *p)
 {
 	struct terrane *t = container_of(p, struct terrane, base);
@@ -268,11 +274,11 @@ static bool terrane_admit(struct cache_policy *p, const struct cache_request *r,
 }
 
 static void terrane_hit(struct cache_policy *p, const struct cache_request *r,
-			struct cache_entry *e)
+			struct cache_entry *e, uint32_t region)
 {
 	struct terrane *t = container_of(p, struct terrane, base);
-	if (e->region != CACHE_NONE)
-		t->regions[e->region].last_ms = r->now_ms;
+	if (region != CACHE_NONE)
+		t->regions[region].last_ms = r->now_ms;
 }
 
 /* Returns the group of a segment that is read next in next_ms. */
@@ -285,14 +291,14 @@ static uint32_t group_of(const struct terrane *t, const struct cache_entry *e, d
 	return e->bucket * CLASSES_MAX + (uint32_t)(fmin(at, 0.999) * classes);
 }
 
-static uint32_t terrane_place(struct cache_policy *p, struct cache_entry *e, enum cache_place why)
+static uint32_t terrane_place(struct cache_policy *p, struct cache_entry *e, uint32_t region)
 {
 	struct terrane *t = container_of(p, struct terrane, base);
 	struct cache_outlook o;
-	uint64_t last = why == CACHE_LEAVES_DRAM ? t->now_ms : t->regions[e->region].last_ms;
+	uint64_t last = region == CACHE_NONE ? t->now_ms : t->regions[region].last_ms;
 	double w = worth(t, e->bucket, e->position, last, &o);
-	double price = why == CACHE_LEAVES_DRAM ? t->price : t->price * KEEP_MARGIN;
-	if (w <= price || (why == CACHE_REGION_FREED && w <= 2 * TRACE_WORTH))
+	double price = region == CACHE_NONE ? t->price : t->price * KEEP_MARGIN;
+	if (w <= price || (region != CACHE_NONE && w <= 2 * TRACE_WORTH))
 		return CACHE_DROP;
 	if (t->least_score > 0 && score_of(o.need, e) < t->least_score)
 		return CACHE_DROP;
@@ -365,6 +371,7 @@ static const struct cache_policy_ops terrane_ops = {
 	.hit = terrane_hit,
 	.place = terrane_place,
 	.sealed = terrane_sealed,
+	.restored = terrane_restored,
 	.victim = terrane_victim,
 	.freed = terrane_freed,
 	.tick = terrane_tick,

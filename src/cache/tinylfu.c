@@ -80,17 +80,18 @@ static void lfu_push(struct tinylfu *t, enum lfu_list list, uint32_t region)
 	t->list_of[region] = (uint8_t)(1 + list);
 }
 
-static void lfu_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e)
+static void lfu_hit(struct cache_policy *p, const struct cache_request *r, struct cache_entry *e,
+		    uint32_t region)
 {
 	struct tinylfu *t = container_of(p, struct tinylfu, base);
 	(void)r;
-	if (e->region == CACHE_NONE || t->list_of[e->region] == 0)
+	if (region == CACHE_NONE || t->list_of[region] == 0)
 		return;
-	enum lfu_list list = t->list_of[e->region] - 1;
-	if (list == LFU_PROTECTED && t->list[list].newest == e->region)
+	enum lfu_list list = t->list_of[region] - 1;
+	if (list == LFU_PROTECTED && t->list[list].newest == region)
 		return;
-	region_list_remove(&t->list[list], t->links, e->region);
-	lfu_push(t, LFU_PROTECTED, e->region);
+	region_list_remove(&t->list[list], t->links, region);
+	lfu_push(t, LFU_PROTECTED, region);
 	struct region_list *protected = &t->list[LFU_PROTECTED];
 	if (protected->count > t->regions / 5 * 4 && protected->count > 1) {
 		uint32_t falls = protected->oldest;
@@ -124,10 +125,10 @@ static double lfu_victim_reads(struct tinylfu *t)
 	return t->judged_reads;
 }
 
-static uint32_t lfu_place(struct cache_policy *p, struct cache_entry *e, enum cache_place why)
+static uint32_t lfu_place(struct cache_policy *p, struct cache_entry *e, uint32_t region)
 {
 	struct tinylfu *t = container_of(p, struct tinylfu, base);
-	if (why == CACHE_REGION_FREED)
+	if (region != CACHE_NONE)
 		return CACHE_DROP;
 	bool full = t->list[LFU_PROBATION].count + t->list[LFU_PROTECTED].count >= t->full_at;
 	if (full && lfu_reads(t, e->key) <= lfu_victim_reads(t))
@@ -143,6 +144,12 @@ static void lfu_sealed(struct cache_policy *p, uint32_t region, uint32_t group, 
 	assert(region < t->regions && t->list_of[region] == 0);
 	region_samples_seal(&t->keys, group, region);
 	lfu_push(t, LFU_PROBATION, region);
+}
+
+static void lfu_restored(struct cache_policy *p, const struct cache_entry *e)
+{
+	struct tinylfu *t = container_of(p, struct tinylfu, base);
+	region_samples_add(&t->keys, CACHE_NONE, e->key);
 }
 
 static void lfu_freed(struct cache_policy *p, uint32_t region)
@@ -171,6 +178,7 @@ static const struct cache_policy_ops lfu_ops = {
 	.hit = lfu_hit,
 	.place = lfu_place,
 	.sealed = lfu_sealed,
+	.restored = lfu_restored,
 	.victim = lfu_victim,
 	.freed = lfu_freed,
 	.tick = cache_any_tick,

@@ -126,7 +126,7 @@ static void check_space(const struct cache_core *c, const struct device *d)
 {
 	uint32_t live = 0, used = 0;
 	for (uint32_t i = 0; i < FLASH; i++)
-		live += c->entries[i].region != CACHE_NONE;
+		live += c->entries[i].used != 0;
 	for (uint32_t r = 0; r < REGIONS; r++) {
 		live -= c->live[r];
 		used += d->used[r] > 0;
@@ -232,6 +232,77 @@ static void one_more_group_seals_the_open_region_that_was_idle_longest(void **st
 	cache_core_fini(&c);
 }
 
+/* ---- restart ---- */
+
+static void a_restored_core_finds_what_was_sealed_under_every_policy(void **state)
+{
+	(void)state;
+	for (const struct cache_policy_kind *k = cache_policy_kinds; k->name != NULL; k++) {
+		struct cache_core before, after;
+		struct device d, moved;
+		struct rng rng;
+		rng_init(&rng, 11);
+		open_core(&before, &d, k->open == cache_future_open ? cache_lru_open : k->open);
+		for (uint32_t t = 0; t < 8000; t++) {
+			struct cache_request r =
+				request(t * 20ULL, (uint16_t)rng_below(&rng, 3),
+					rng_below(&rng, 10), (uint32_t)rng_below(&rng, 8), 2);
+			if (t % 50 == 0)
+				before.policy->ops->tick(before.policy, t * 20ULL);
+			get(&before, &d, &r);
+		}
+		cache_core_seal_all(&before);
+		open_core(&after, &moved, k->open);
+		uint64_t seals[REGIONS];
+		uint32_t live = 0, sealed[REGIONS], sealed_n = 0;
+		for (uint32_t r = 0; r < REGIONS; r++) {
+			seals[r] = r;
+			if (!d.sealed[r])
+				continue;
+			const struct cache_entry *e = &before.entries[r * REGION_SEGMENTS];
+			cache_core_restore(&after, r, e, d.used[r], seals);
+			sealed[sealed_n++] = r;
+			moved.sealed[r] = true;
+			moved.used[r] = d.used[r];
+			live += before.live[r];
+		}
+		cache_core_restore_end(&after, sealed, sealed_n);
+		memcpy(moved.place, d.place, sizeof(moved.place));
+		assert_int_equal(after.index.count, live);
+		assert_true(live > 0 && after.free_n == before.free_n);
+		for (uint32_t i = 0; i < FLASH; i++)
+			if (before.entries[i].used != 0)
+				assert_int_equal(
+					cache_index_find(&after.index, before.entries[i].key), i);
+		for (uint32_t t = 0; t < 8000; t++) {
+			struct cache_request r = request(t * 20ULL, (uint16_t)rng_below(&rng, 3),
+							 rng_below(&rng, 30), 0, 2);
+			get(&after, &moved, &r);
+		}
+		cache_core_fini(&before);
+		cache_core_fini(&after);
+	}
+}
+
+static void of_a_segment_that_two_regions_have_the_later_one_counts(void **state)
+{
+	struct cache_core c;
+	struct device d;
+	struct cache_entry e = {.key = cache_key(7, 0), .used = 1};
+	(void)state;
+	open_core(&c, &d, cache_lru_open);
+	const uint64_t seals[REGIONS] = {[1] = 70, [3] = 60, [5] = 50};
+	cache_core_restore(&c, 3, &e, 1, seals);
+	cache_core_restore(&c, 1, &e, 1, seals);
+	cache_core_restore(&c, 5, &e, 1, seals);
+	cache_core_restore_end(&c, (const uint32_t[]){5, 3, 1}, 3);
+	assert_int_equal(cache_index_find(&c.index, e.key), REGION_SEGMENTS);
+	assert_int_equal(c.live[3] + c.live[5], 0);
+	assert_int_equal(c.live[1], 1);
+	assert_int_equal(c.free_n, REGIONS - 3);
+	cache_core_fini(&c);
+}
+
 /* ---- a policy that gives up regions and keeps what they hold ---- */
 
 struct hoarder {
@@ -239,19 +310,20 @@ struct hoarder {
 	uint32_t queue[REGIONS + 1], n;
 };
 
-static uint32_t hoarder_place(struct cache_policy *p, struct cache_entry *e, enum cache_place why)
+static uint32_t hoarder_place(struct cache_policy *p, struct cache_entry *e, uint32_t region)
 {
 	(void)p;
-	(void)why;
+	(void)region;
 	return e->bucket;
 }
 
 static void hoarder_hit(struct cache_policy *p, const struct cache_request *r,
-			struct cache_entry *e)
+			struct cache_entry *e, uint32_t region)
 {
 	(void)p;
 	(void)r;
 	(void)e;
+	(void)region;
 }
 
 static void hoarder_sealed(struct cache_policy *p, uint32_t region, uint32_t group, uint16_t bucket)
@@ -285,6 +357,7 @@ static const struct cache_policy_ops hoarder_ops = {
 	.hit = hoarder_hit,
 	.place = hoarder_place,
 	.sealed = hoarder_sealed,
+	.restored = cache_any_restored,
 	.victim = hoarder_victim,
 	.freed = hoarder_freed,
 	.tick = cache_any_tick,
@@ -387,6 +460,8 @@ int main(void)
 		cmocka_unit_test(found_segments_stand_where_the_core_says_under_every_policy),
 		cmocka_unit_test(the_segment_that_was_read_longest_ago_leaves_dram),
 		cmocka_unit_test(one_more_group_seals_the_open_region_that_was_idle_longest),
+		cmocka_unit_test(a_restored_core_finds_what_was_sealed_under_every_policy),
+		cmocka_unit_test(of_a_segment_that_two_regions_have_the_later_one_counts),
 		cmocka_unit_test(inserts_end_though_the_policy_keeps_everything),
 		cmocka_unit_test(the_index_finds_what_was_added_though_keys_collide),
 		cmocka_unit_test(keys_of_neighbours_differ_only_in_low_bits),

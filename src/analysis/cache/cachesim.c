@@ -10,6 +10,7 @@
 
 #include "analysis/cache/cachesim_impl.h"
 #include "base/base.h"
+#include "cache/region.h"
 
 #define REGION_BYTES (16 * MIB)
 #define REGIONS_WANTED 1024u /* smaller regions rather than fewer ones */

@@ -18,21 +18,26 @@ static const char usage_text[] =
 	"       terrane dataset list PATH [options]             versions\n"
 	"       terrane dataset show PATH [options]             a version, and its first samples\n"
 	"       terrane dataset verify PATH [options]           read and check every sample\n"
+	"       terrane dataset export PATH FOLDER [options]    write the samples to local files\n"
 	"       terrane dataset rm PATH [options]               remove the data set, or one "
 	"version\n"
 	"\n"
 	"A data set is a directory of the cluster: samples packed in shuffled order, with an\n"
-	"index. Versions never change. SOURCE is a folder of files; the folders below it are\n"
-	"the labels. A build that was interrupted goes on where it was when it is run again.\n"
+	"index. Versions never change. SOURCE is a folder of files, where the folders below it\n"
+	"are the labels; or tar files in the naming of WebDataset, where the part cls is the\n"
+	"label; or files of JSON lines, where each line is a sample and has its \"label\".\n"
+	"A build that was interrupted goes on where it was when it is run again.\n"
 	"\n"
 	"  -c, --cluster FILE   the cluster file (default: $TERRANE_CLUSTER, else ./cluster.ini)\n"
 	"  -t, --tenant NAME    use the tree of this tenant (default: the cluster file's)\n"
 	"  --version N          this version (default: the latest; rm: all)\n"
+	"  --source KIND        folder, tar or jsonl (default: as the names of the files say)\n"
 	"  --seed N             seed of the order in which samples are packed (default 0)\n"
 	"  --encoding CODE      r3, rs:4+2, lrc:12+2+2, mlec:4+2/4+1 (default: the cluster's)\n"
 	"  --block SIZE         size of a block, 64KiB to 64MiB\n"
 	"  --media MEDIA        disk, flash, or flash-or-disk\n"
-	"  --shard SIZE         size of a file of samples (default 4GiB)\n"
+	"  --shard SIZE         size of a file of samples (default 4GiB; export --tar: 1GiB)\n"
+	"  --tar                export tar files in the naming of WebDataset\n"
 	"  --sha256             store the SHA-256 of each sample\n"
 	"  --threads N          threads that read the source (default 8)\n"
 	"  --temp DIR           folder for temporary files (default: $TMPDIR, else /var/tmp)\n"
@@ -73,7 +78,7 @@ static int scan(struct dataset_command *q, struct catalog *c)
 	c->stop = scan_stop;
 	c->stop_ctx = q;
 	dataset_work_begin(q, "scan", 0);
-	int rc = catalog_folder(c, q->source);
+	int rc = catalog_scan(c, q->source, q->kind);
 	progress_end(&q->progress);
 	return rc < 0 ? cli_fail("cannot build %s: %s", q->path, c->why) : CLI_OK;
 }
@@ -111,7 +116,7 @@ static int run_build(struct dataset_command *q)
 	q->build.stop = dataset_work_stop;
 	q->build.stop_ctx = q;
 	int status = CLI_OK;
-	if (catalog_init(&c, "folder", q->temp) < 0)
+	if (catalog_init(&c, q->temp) < 0)
 		status = cli_fail("cannot build %s: %s", q->path, c.why);
 	if (status == CLI_OK)
 		status = scan(q, &c);
@@ -173,6 +178,41 @@ static int run_verify(struct dataset_command *q)
 	return v.bad_samples > 0 ? CLI_FAILED : CLI_OK;
 }
 
+static int run_export(struct dataset_command *q)
+{
+	struct export x = {.t = q->t,
+			   .o = q->o,
+			   .folder = q->folder,
+			   .tar = q->tar,
+			   .tar_bytes = q->build.shard_bytes,
+			   .stop = dataset_work_stop,
+			   .ctx = q};
+	int rc = dataset_open_version(&x.d, q->t, q->path, q->version, &q->o);
+	if (rc < 0)
+		return dataset_failed(q, rc, "cannot open");
+	dataset_work_begin(q, "export", dataset_manifest(x.d)->payload_bytes);
+	rc = dataset_export(&x);
+	double seconds = progress_end(&q->progress);
+	uint64_t version = dataset_manifest(x.d)->version;
+	dataset_close(x.d);
+	if (rc == -ECANCELED && fs_interrupted())
+		return cli_fail("export of %s interrupted: remove %s, and run it again", q->path,
+				q->folder);
+	if (rc < 0)
+		return dataset_failed(q, rc, "cannot export");
+	if (q->json) {
+		AUTO_JSON json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:f}", "path", q->path,
+						"version", (json_int_t)version, "samples",
+						(json_int_t)x.samples, "bytes", (json_int_t)x.bytes,
+						"files", (json_int_t)x.files, "seconds", seconds);
+		return json_emit(stdout, o) < 0 ? cli_fail("cannot write the output") : CLI_OK;
+	}
+	char size[FS_SIZE_TEXT];
+	printf("%s: version %" PRIu64 ", %" PRIu64 " samples, %s in %" PRIu64 " files\n", q->path,
+	       version, x.samples, fs_size(size, (double)x.bytes), x.files);
+	return CLI_OK;
+}
+
 static int run_rm(struct dataset_command *q)
 {
 	char path[DATASET_PATH_MAX];
@@ -189,8 +229,13 @@ static const struct {
 	int words; /* operands after the verb */
 	int (*run)(struct dataset_command *q);
 } verbs[] = {
-	{"build", 2, run_build},       {"append", 2, run_build},  {"list", 1, dataset_run_list},
-	{"show", 1, dataset_run_show}, {"verify", 1, run_verify}, {"rm", 1, run_rm},
+	{"build", 2, run_build},
+	{"append", 2, run_build},
+	{"list", 1, dataset_run_list},
+	{"show", 1, dataset_run_show},
+	{"verify", 1, run_verify},
+	{"export", 2, run_export},
+	{"rm", 1, run_rm},
 };
 
 static int take_media(const char *text, enum terrane_media *out)
@@ -259,6 +304,12 @@ static int take(struct dataset_command *q, int option)
 	case '2':
 		q->build.sha256 = true;
 		break;
+	case 'k':
+		q->kind = optarg;
+		break;
+	case 'a':
+		q->tar = true;
+		break;
 	case '?':
 		return CLI_USAGE;
 	default:
@@ -274,13 +325,19 @@ static int run(struct dataset_command *q, int n, char **words)
 	while (n > 0 && i < ARRAY_LEN(verbs) && strcmp(verbs[i].name, words[0]) != 0)
 		i++;
 	if (n == 0 || i == ARRAY_LEN(verbs))
-		return cli_usage("dataset needs build, append, list, show, verify or rm");
+		return cli_usage("dataset needs build, append, list, show, verify, export or rm");
 	if (n - 1 != verbs[i].words)
 		return cli_usage("dataset %s needs %s", words[0],
-				 verbs[i].words == 2 ? "SOURCE PATH" : "PATH");
-	q->source = words[1];
+				 verbs[i].run == run_export ? "PATH FOLDER"
+				 : verbs[i].words == 2      ? "SOURCE PATH"
+							    : "PATH");
+	q->source = q->folder = words[1];
 	q->path = words[n - 1];
-	if (q->path[0] == 0 || q->source[0] == 0)
+	if (verbs[i].run == run_export) {
+		q->path = words[1];
+		q->folder = words[n - 1];
+	}
+	if (q->path[0] == 0 || q->source[0] == 0 || q->folder[0] == 0)
 		return cli_usage("dataset %s: a path is empty", words[0]);
 	q->build.append = strcmp(words[0], "append") == 0;
 	q->o.error = &q->error;
@@ -309,6 +366,8 @@ int cmd_dataset(int argc, char **argv)
 		{"threads", required_argument, NULL, 'T'},
 		{"temp", required_argument, NULL, 'p'},
 		{"samples", required_argument, NULL, 'n'},
+		{"source", required_argument, NULL, 'k'},
+		{"tar", no_argument, NULL, 'a'},
 		{"quiet", no_argument, NULL, 'q'},
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},

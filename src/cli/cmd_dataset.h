@@ -8,12 +8,16 @@
 #include "cli/progress.h"
 #include "dataset/build.h"
 #include "dataset/dataset.h"
+#include "dataset/export.h"
 #include "dataset/verify.h"
 
 struct dataset_command {
 	const char *cluster, *tenant, *source, *path, *temp;
-	uint64_t version; /* 0: the latest, or all */
-	uint64_t show;    /* samples to print */
+	const char *kind;   /* of the source; NULL: as its names say */
+	const char *folder; /* of an export */
+	bool tar;           /* export tar files */
+	uint64_t version;   /* 0: the latest, or all */
+	uint64_t show;      /* samples to print */
 	bool quiet, json;
 	struct build_options build;
 	struct terrane *t;

@@ -36,11 +36,9 @@ static FILE *temp_open(const char *folder)
 	return f;
 }
 
-int catalog_init(struct catalog *c, const char *kind, const char *temp)
+int catalog_init(struct catalog *c, const char *temp)
 {
-	*c = (struct catalog){0};
-	assert(strlen(kind) < sizeof(c->kind));
-	memcpy(c->kind, kind, strlen(kind) + 1);
+	*c = (struct catalog){.kind = "folder"};
 	names_init(&c->labels, LABELS_MAX);
 	names_init(&c->parts, PARTS_MAX);
 	names_init(&c->files, CATALOG_FILES_MAX);

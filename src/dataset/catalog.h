@@ -22,6 +22,7 @@
 #define CATALOG_FILES_MAX (1u << 20)
 #define CATALOG_PATH_MAX 8192u
 #define CATALOG_WHY_MAX 512u
+#define CATALOG_NAMES_BYTES_MAX (256 * MIB) /* names of one folder */
 /* the bytes are in the file ROOT/KEY.PART */
 #define CATALOG_BY_KEY UINT32_MAX
 
@@ -40,7 +41,7 @@ struct catalog_sample {
 };
 
 struct catalog {
-	char kind[32]; /* of the source */
+	char kind[32]; /* of the source; catalog_scan sets it */
 	char root[CATALOG_PATH_MAX];
 	FILE *records, *places;
 	uint64_t samples, bytes, records_len;
@@ -53,7 +54,7 @@ struct catalog {
 };
 
 /* Makes an empty catalog with temporary files in the folder temp (NULL: $TMPDIR, else /var/tmp). */
-int catalog_init(struct catalog *c, const char *kind, const char *temp);
+int catalog_init(struct catalog *c, const char *temp);
 void catalog_fini(struct catalog *c);
 
 /* Sets the reason of an error, and returns it. */
@@ -77,10 +78,31 @@ void catalog_split(const char *name, size_t *key_len, const char **part);
 /* Returns whether a text of a source can be in a manifest and an index: well-formed UTF-8 without NUL. */
 bool catalog_text_ok(const char *text, size_t len);
 
-/* Sources. Each scans into an empty catalog and seals it. */
+/* Lists the names of a folder, sorted, without those that begin with "."; *out, which the caller frees, points into the
+ * text, whose limit is CATALOG_NAMES_BYTES_MAX. Sets why. */
+int catalog_list(struct catalog *c, const char *path, struct strbuf *text, const char ***out,
+		 size_t *n);
+
+/* --- sources: each scans into an empty catalog and seals it ------------------------------------- */
+
+/* Scans a source of a kind: "folder", "tar" or "jsonl". NULL: the kind follows from the name of the source, or from the
+ * names of the files in it, if all have the same ending. -EINVAL: there is no such kind. */
+int catalog_scan(struct catalog *c, const char *source, const char *kind);
+/* Calls scan for each file of a source, which is a file or a folder of files, in the order of names. Files of a folder whose
+ * names end otherwise are left out. */
+int catalog_each_file(struct catalog *c, const char *source, const char *ending,
+		      int (*scan)(struct catalog *c, const char *path, uint32_t file, int fd));
 
 /* A folder of files: the names of the folders below it are the labels, "a" of "a/1.jpg" and "a/b/1.jpg". Files whose
  * names begin with "." are left out. */
 int catalog_folder(struct catalog *c, const char *root);
+
+/* A tar file, or a folder of them, in the naming of WebDataset: members that follow one another and have the same name up
+ * to the first dot of their last component are the parts of a sample. The part "cls" is its label, too. */
+int catalog_tar(struct catalog *c, const char *source);
+
+/* A file of JSON lines, or a folder of them: each line is a sample with the part "json". Its key is "__key__", "key" or "id"
+ * of the object, else the name of the file with the number of the line; "label" or "cls" is its label. */
+int catalog_lines(struct catalog *c, const char *source);
 
 #endif

@@ -8,7 +8,6 @@
 #include "dataset/catalog.h"
 
 #define DEPTH_MAX 64
-#define NAMES_BYTES_MAX (256 * MIB) /* of one folder */
 
 struct walk {
 	struct catalog *c;
@@ -23,9 +22,8 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Lists the names of a folder, sorted; *out points into text. */
-static int list(struct catalog *c, const char *path, struct strbuf *text, const char ***out,
-		size_t *n)
+int catalog_list(struct catalog *c, const char *path, struct strbuf *text, const char ***out,
+		 size_t *n)
 {
 	DIR *d = opendir(path);
 	struct dirent *e;
@@ -151,8 +149,8 @@ static int walk_folder(struct walk *w, int depth)
 	AUTO_STRBUF struct strbuf text;
 	AUTO_FREE const char **names = NULL;
 	size_t n;
-	strbuf_init(&text, NAMES_BYTES_MAX);
-	int rc = list(w->c, w->path, &text, &names, &n);
+	strbuf_init(&text, CATALOG_NAMES_BYTES_MAX);
+	int rc = catalog_list(w->c, w->path, &text, &names, &n);
 	for (size_t i = 0; rc == 0 && names != NULL && i < n; i++)
 		rc = add_name(w, names[i], depth);
 	return rc;

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""terrane dataset: building from a folder, versions, verification, removal, wrong input."""
+"""terrane dataset: building from all kinds of sources, versions, verification, export, removal, wrong input."""
 import hashlib
+import io
 import json
 import random
 import signal
 import struct
+import tarfile
 
 import pytest
 
@@ -133,7 +135,7 @@ def test_verify_finds_samples_that_are_not_what_was_stored(box, source, tmp_path
     (("show", "/none"), 1, "cannot open /none"),
     (("list", "/none"), 1, "cannot list /none"),
     (("append", ".", "/none"), 1, "use build"),
-    (("build", "/no/such/folder", "/x"), 1, "cannot list /no/such/folder"),
+    (("build", "/no/such/folder", "/x"), 1, "cannot look at /no/such/folder"),
     (("build", ".", "/x", "--media", "tape"), 2, "must be disk, flash or flash-or-disk"),
     (("build", ".", "/x", "--seed", "-1"), 2, "-1"),
     (("build", ".", "/x", "--threads", "1000"), 2, "1000"),
@@ -160,3 +162,123 @@ def test_a_sample_larger_than_a_block_is_a_sample_too(box, tmp_path):
     assert box.json("dataset", "verify", "/big")["bad_samples"] == 0
     samples = {s["key"]: s["size"] for s in box.json("dataset", "show", "/big")["first_samples"]}
     assert samples == {"big": 40 * MIB + 17, "empty": 0, "small": 3 * KIB}
+
+
+# --- tar files, JSON lines, export
+
+def write_tar(path, members, form=tarfile.USTAR_FORMAT):
+    with tarfile.open(path, "w", format=form) as tar:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+def shown_samples(box, path):
+    return {s["key"]: s for s in box.json("dataset", "show", path, "--samples", 10000)["first_samples"]}
+
+
+def exported(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_tar_files_of_webdataset_become_samples_with_parts(box, tmp_path, form):
+    deep = "a/" + "deep" * 20 + "/" + "d" * 60  # a name that needs the extensions of each format
+    shards, wanted = tmp_path / "shards", {}
+    shards.mkdir()
+    for shard in range(2):
+        members = []
+        for i in range(20):
+            key = f"{deep}{shard:02}{i:03}" if i == 7 else f"train/{shard:02}{i:03}"
+            parts = {"jpg": some_bytes(f"{form}{key}", 100 + 37 * i), "seg.PNG": b"", "cls": b"%d\n" % (i % 3)}
+            wanted.update({f"{key}.{part.lower()}": data for part, data in parts.items()})
+            members += [(f"./{key}.{part}", data) for part, data in parts.items()]
+        write_tar(shards / f"{shard}.tar", members, form)
+    path = f"/tar-{form}"
+    made = built(box, shards, path, "--sha256")
+    assert made["samples"] == 40
+    shown = box.json("dataset", "show", path)
+    assert sorted(shown["parts"]) == ["cls", "jpg", "seg.png"] and shown["source"] == "tar"
+    samples = shown_samples(box, path)
+    assert samples["train/00004"]["number"] == 4 % 3 and samples["train/00004"]["parts"]["jpg"] == 100 + 37 * 4
+    assert box.json("dataset", "verify", path)["bad_samples"] == 0
+    box("dataset", "export", path, tmp_path / "out")
+    assert exported(tmp_path / "out") == wanted
+    box("dataset", "export", path, tmp_path / "tars", "--tar", "--shard", "4KiB")
+    again = {}
+    for file in sorted((tmp_path / "tars").iterdir()):
+        with tarfile.open(file) as tar:
+            again.update({member.name: tar.extractfile(member).read() for member in tar})
+    assert again == wanted and len(list((tmp_path / "tars").iterdir())) > 3
+    assert built(box, tmp_path / "tars", f"{path}-again")["samples"] == 40
+    assert shown_samples(box, f"{path}-again").keys() == samples.keys()
+
+
+def test_a_tar_file_alone_is_a_source_and_folders_keep_their_labels(box, source, tmp_path):
+    built(box, source, "/folder-set")
+    box("dataset", "export", "/folder-set", tmp_path / "tars", "--tar")
+    files = list((tmp_path / "tars").iterdir())
+    assert len(files) == 1
+    built(box, files[0], "/from-tar")
+    first, second = shown_samples(box, "/folder-set"), shown_samples(box, "/from-tar")
+    assert {key: one["label"] for key, one in first.items()} == {key: one["label"] for key, one in second.items()}
+
+
+def test_json_lines_become_samples(box, tmp_path):
+    lines = [{"id": 10 + i, "label": ["no", "yes"][i % 2], "text": "x" * i} for i in range(50)] + [{"text": "no key"}]
+    text = "\n".join(json.dumps(line) for line in lines)
+    (tmp_path / "a.jsonl").write_text(text[:500] + text[500:].replace("\n", "\r\n\n"))
+    (tmp_path / "b.jsonl").write_text("")
+    made = built(box, tmp_path, "/lines")
+    assert made["samples"] == 51
+    samples = shown_samples(box, "/lines")
+    assert samples["13"]["label"] == "yes" and samples["13"]["parts"] == {"json": len(json.dumps(lines[3]))}
+    assert [one["label"] for key, one in samples.items() if key.startswith("a.jsonl-")] == ["-"]
+    box("dataset", "export", "/lines", tmp_path / "out")
+    assert sorted(json.loads(data)["text"] for data in exported(tmp_path / "out").values()) == \
+        sorted(line["text"] for line in lines)
+
+
+def damaged_tars():
+    good = io.BytesIO()
+    with tarfile.open(fileobj=good, mode="w") as tar:
+        info = tarfile.TarInfo("a.jpg")
+        info.size = 3000
+        tar.addfile(info, io.BytesIO(bytes(3000)))
+    good = good.getvalue()
+    flipped = bytearray(good)
+    flipped[3] ^= 1
+    return [good[:300], good[:2000], bytes(flipped), b"no tar file" * 100]
+
+
+def test_damaged_sources_are_refused_with_their_place(box, tmp_path):
+    for i, data in enumerate(damaged_tars()):
+        file = tmp_path / f"{i}.tar"
+        file.write_bytes(data)
+        done = box("dataset", "build", file, "/bad", ok=False)
+        assert done.returncode == 1 and "it is no tar file or is damaged" in done.stderr, done.stderr
+    write_tar(tmp_path / "twice.tar", [("a.jpg", b"1"), ("a.jpg", b"2")])
+    done = box("dataset", "build", tmp_path / "twice.tar", "/bad", ok=False)
+    assert done.returncode == 1 and "two members a.jpg" in done.stderr
+    (tmp_path / "bad.jsonl").write_text('{"a": 1}\n{"a": \n')
+    done = box("dataset", "build", tmp_path / "bad.jsonl", "/bad", ok=False)
+    assert done.returncode == 1 and "bad.jsonl, line 2:" in done.stderr
+    (tmp_path / "x.zip").write_text("zip")
+    done = box("dataset", "build", tmp_path / "x.zip", "/bad", ok=False)
+    assert done.returncode == 1 and "neither a folder" in done.stderr
+    done = box("dataset", "build", tmp_path, "/bad", "--source", "zip", ok=False)
+    assert done.returncode == 1 and "it is folder, tar or jsonl" in done.stderr
+    assert box("ls", "/bad", ok=False).returncode == 1
+
+
+def test_export_writes_nothing_outside_its_folder(box, tmp_path):
+    for i, name in enumerate(["../out.jpg", "/abs.jpg", "a//b.jpg"]):
+        write_tar(tmp_path / f"{i}.tar", [(name, b"1")])
+        built(box, tmp_path / f"{i}.tar", f"/keys-{i}")
+        for words in ([], ["--tar"]):
+            done = box("dataset", "export", f"/keys-{i}", tmp_path / f"e{i}{len(words)}", *words, ok=False)
+            assert done.returncode == 1 and "cannot be the name of a file" in done.stderr
+    assert not (tmp_path / "out.jpg").exists()
+    done = box("dataset", "export", "/keys-0", tmp_path, ok=False)
+    assert done.returncode == 1 and "it is not empty" in done.stderr

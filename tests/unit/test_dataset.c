@@ -103,7 +103,7 @@ static struct build_options options(const char *path)
 static int build(const struct build_options *b, struct build_result *out)
 {
 	struct catalog c;
-	assert_int_equal(catalog_init(&c, "folder", fx.dir), 0);
+	assert_int_equal(catalog_init(&c, fx.dir), 0);
 	assert_int_equal(catalog_folder(&c, source), 0);
 	int rc = dataset_build(t, &c, b, out);
 	catalog_fini(&c);
@@ -398,16 +398,16 @@ static void a_source_that_changes_or_cannot_be_a_data_set_is_refused(void **stat
 	snprintf(folder, sizeof(folder), "%s/changing", fx.dir);
 	snprintf(path, sizeof(path), "%s/x.bin", folder);
 	assert_int_equal(mkdir(folder, 0700), 0);
-	assert_int_equal(catalog_init(&c, "folder", fx.dir), 0);
+	assert_int_equal(catalog_init(&c, fx.dir), 0);
 	assert_int_equal(catalog_folder(&c, folder), -ENODATA);
 	catalog_fini(&c);
-	assert_int_equal(catalog_init(&c, "folder", fx.dir), 0);
+	assert_int_equal(catalog_init(&c, fx.dir), 0);
 	assert_int_equal(catalog_folder(&c, "/nowhere/at/all"), -ENOENT);
 	assert_non_null(strstr(c.why, "/nowhere/at/all"));
 	catalog_fini(&c);
 	for (int longer = 0; longer < 3; longer++) {
 		write_file(path, "12345", 5);
-		assert_int_equal(catalog_init(&c, "folder", fx.dir), 0);
+		assert_int_equal(catalog_init(&c, fx.dir), 0);
 		assert_int_equal(catalog_folder(&c, folder), 0);
 		if (longer == 2)
 			unlink(path);
@@ -418,7 +418,7 @@ static void a_source_that_changes_or_cannot_be_a_data_set_is_refused(void **stat
 		catalog_fini(&c);
 	}
 	assert_int_equal(rmdir(folder), 0);
-	assert_int_equal(catalog_init(&c, "folder", "/nowhere"), -ENOENT);
+	assert_int_equal(catalog_init(&c, "/nowhere"), -ENOENT);
 	catalog_fini(&c);
 }
 

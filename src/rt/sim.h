@@ -133,6 +133,19 @@ void sim_node_load(const struct sim_node *n, struct sim_load *out);
 void sim_net_cut(struct sim *s, struct sim_node *a, struct sim_node *b, bool both);
 void sim_net_heal(struct sim *s);
 
+/*
+ * A link with a cap of bandwidth between the nodes behind it and all others (theory: sim/link.c). Links form
+ * trees of at most four levels; the simulation owns them. A direction carries one packet after the other.
+ */
+struct sim_link;
+enum sim_way { SIM_UP, SIM_DOWN }; /* from the nodes behind the link, and to them */
+/* above: the link that this one is behind; NULL: none. */
+struct sim_link *sim_link_add(struct sim *s, struct sim_link *above, uint64_t bytes_per_s);
+/* Puts the node behind a link, before its first start. */
+void sim_node_behind(struct sim_node *n, struct sim_link *l);
+/* Returns the bytes of data that the link has carried. */
+uint64_t sim_link_bytes(const struct sim_link *l, enum sim_way way);
+
 /* Kinds of damage that the simulator did to a disk, as a set of bits. */
 enum sim_damage {
 	SIM_DAMAGE_ROT = 1 << 0,

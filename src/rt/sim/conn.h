@@ -27,6 +27,12 @@ struct segment {
 	uint8_t data[];
 };
 
+/* How far a packet has come over the links between two nodes. */
+struct sim_passage {
+	uint64_t bytes;  /* of data */
+	unsigned passed; /* links */
+};
+
 /*
  * A segment under way, or a reset when `segment` is NULL. After its arrival the packet waits at the
  * receiver until its data is read.
@@ -39,6 +45,8 @@ struct packet {
 	struct segment *segment;
 	bool flip; /* the bit flip_bit of the data changes under way */
 	uint64_t flip_bit;
+	struct sim_passage passage;
+	uint64_t latency_ns; /* time from the last link to the receiver */
 };
 
 /* One end of a connection; the socket of a process while `held` is set. */
@@ -94,6 +102,7 @@ struct sim_net {
 	struct list listeners;
 	struct list cuts;
 	struct list pairs;
+	struct list links; /* struct sim_link */
 	uint64_t conn_count;
 	/* by node id: number of the process life that the last power loss ended */
 	uint64_t *dark_life;
@@ -114,6 +123,16 @@ uint64_t net_latency_ns(struct sim_net *net, bool local);
  * listener, or -EAGAIN when the backlog is full.
  */
 int net_offer(struct conn_end *e);
+
+/* --- link.c ------------------------------------------------------------------------------------ */
+
+/*
+ * Lets a packet pass its next link: *delay_ns is the time until it has left the link. Returns false, and sets
+ * nothing, when there is no further link.
+ */
+bool link_next(const struct sim_node *from, const struct sim_node *to, struct sim_passage *p,
+	       uint64_t *delay_ns);
+void links_free(struct sim_net *net);
 
 /* --- conn.c ------------------------------------------------------------------------------------ */
 

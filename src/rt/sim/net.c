@@ -158,6 +158,7 @@ struct sim_net *sim_net_open(struct sim *s)
 	list_init(&net->listeners);
 	list_init(&net->cuts);
 	list_init(&net->pairs);
+	list_init(&net->links);
 	return net;
 }
 
@@ -175,6 +176,7 @@ void sim_net_close(struct sim_net *net)
 	}
 	while ((l = list_first(&net->conns)) != NULL)
 		conn_free(list_entry(l, struct conn, link));
+	links_free(net);
 	free(net->dark_life);
 	free(net);
 }

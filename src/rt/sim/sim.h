@@ -39,6 +39,7 @@ struct sim_node {
 	unsigned id;
 	unsigned rack;
 	char name[64];
+	struct sim_link *behind; /* NULL: no link */
 	void (*main)(void *);
 	void *arg;
 

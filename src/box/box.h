@@ -62,6 +62,7 @@ struct box_shape {
 struct box {
 	char dir[BOX_PATH_MAX]; /* absolute path of the folder */
 	struct box_shape shape;
+	int claim; /* descriptor that locks the folder; 0: not locked */
 };
 
 /* --- its shape: conf.c -------------------------------------------------------------------- */
@@ -69,8 +70,8 @@ struct box {
 /* Prints the absolute path of a file of the box to out: "DIR/" and the formatted path. -ENAMETOOLONG. */
 int box_path(const struct box *b, char out[BOX_PATH_MAX], const char *fmt, ...) PRINTF(3, 4);
 
-/* Loads the box of a folder; box_free releases it. -ENOENT: the folder has no box (b->dir is set if the folder exists);
- * -EINVAL: box.ini is invalid. Each error has its text in err. */
+/* Loads the box of a folder into *b, which is zero or claimed; box_free releases it. -ENOENT: the folder has no box
+ * (b->dir is set if the folder exists); -EINVAL: box.ini is invalid. Each error has its text in err. */
 int box_load(struct box *b, const char *dir, struct strbuf *err);
 void box_free(struct box *b);
 
@@ -93,7 +94,8 @@ int64_t box_rack_of(const struct box_shape *s, int64_t node);
 /* --- making it: make.c, format.c --------------------------------------------------------- */
 
 /* Makes the folder if it does not exist, sets b->dir, and locks the folder until this process ends, so that only one
- * `terrane up` works on a box. Errors with words in err. */
+ * `terrane up` works on a box. The programs of box_call keep the lock if this process is killed; waits for 30 s for the
+ * last of them. Errors with words in err. */
 int box_claim(struct box *b, const char *dir, struct strbuf *err);
 /* Returns whether the folder is empty or has an incomplete box. */
 bool box_may_make(const struct box *b);

@@ -87,7 +87,7 @@ static int find_dir(struct box *b, const char *dir, struct strbuf *err)
 
 int box_load(struct box *b, const char *dir, struct strbuf *err)
 {
-	*b = (struct box){0};
+	*b = (struct box){.claim = b->claim};
 	char path[BOX_PATH_MAX];
 	int rc = find_dir(b, dir, err);
 	if (rc == 0)

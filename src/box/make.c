@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -24,6 +25,8 @@
 #define DISK_NUMBERS 1000 /* disk 2 of node 3 is 3002 */
 #define POOL_NUMBERS 900  /* pool 1 of node 3 is 3901 */
 #define FILE_LIMIT (4 * MIB)
+#define CLAIM_MS 30000   /* time in which the lock of the folder must come */
+#define CLAIM_STEP_MS 20 /* time between two tries */
 
 /* --- ports -------------------------------------------------------------------------------------- */
 
@@ -367,12 +370,17 @@ static int make_parents(const char *dir)
 	}
 }
 
-static int lock_folder(const struct box *b)
+static int lock_folder(struct box *b)
 {
-	int fd = open(b->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
+	b->claim = open(b->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (b->claim < 0)
 		return -errno;
-	return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+	for (int ms = 0; flock(b->claim, LOCK_EX | LOCK_NB) < 0; ms += CLAIM_STEP_MS) {
+		if (errno != EWOULDBLOCK || ms >= CLAIM_MS)
+			return -errno;
+		nanosleep(&(struct timespec){.tv_nsec = CLAIM_STEP_MS * 1000000L}, NULL);
+	}
+	return 0;
 }
 
 int box_claim(struct box *b, const char *dir, struct strbuf *err)

@@ -78,7 +78,7 @@ pid_t box_pid(const struct box *b, const char *name)
 #define HOLD_FD 3
 
 /* Executes terrane in the child. A daemon gets a session of its own, so that it gets no signals of the terminal. The
- * descriptor hold stays open until the execution. */
+ * descriptor hold stays open until the execution; if the child is no daemon, until its end. */
 static _Noreturn void become(const struct box *b, const char *log, bool daemon, int hold,
 			     char *const argv[])
 {
@@ -90,7 +90,8 @@ static _Noreturn void become(const struct box *b, const char *log, bool daemon, 
 	    chdir(b->dir) < 0)
 		_exit(127);
 	/* Close all other descriptors: an inherited pipe would keep its reader waiting. */
-	if (hold >= 0 && hold != HOLD_FD && dup3(hold, HOLD_FD, O_CLOEXEC) < 0)
+	if (hold >= 0 && ((hold != HOLD_FD && dup2(hold, HOLD_FD) < 0) ||
+			  fcntl(HOLD_FD, F_SETFD, daemon ? FD_CLOEXEC : 0) < 0))
 		_exit(127);
 	closefrom(hold >= 0 ? HOLD_FD + 1 : HOLD_FD);
 	execv("/proc/self/exe", argv);
@@ -155,7 +156,7 @@ int box_call(const struct box *b, const char *name, char *const argv[])
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		become(b, log, false, -1, argv);
+		become(b, log, false, b->claim > 0 ? b->claim : -1, argv);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;

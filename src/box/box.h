@@ -51,7 +51,7 @@ struct box_shape {
 	char *scheme;   /* "c/c" and so on; empty: no pools */
 	char *repair;   /* "r_min" and so on; empty: no pools, or the janitor's default */
 	char *encoding; /* encoding of files that are created without one */
-	char *threads; /* threads of each process that serves nodes or metadata: a number, or "auto" */
+	char *threads;  /* threads of each process: a number, or "auto" */
 	int64_t racks, nodes, disks; /* nodes in all, disks of each node */
 	int64_t flash; /* number of flash disks of each node; these are its last disks */
 	int emulate;   /* enum box_speed */
@@ -136,8 +136,8 @@ void box_log_tail(const struct box *b, const char *name, struct strbuf *out);
 
 /* --- all roles in this process: serve.c, only in terraned ------------------------------------- */
 
-/* Serves all roles until SIGTERM or SIGINT: each is a fiber of the first loop, and the disks of nodes and the
- * connections of metadata are spread over `threads` loops. Ends all roles when one cannot serve. Errors with words in err. */
+/* Serves all roles until SIGTERM or SIGINT: each is a fiber of the first loop; the disks of nodes, the
+ * connections of metadata and the transfers of the janitor are spread over `threads` loops. Ends all roles when one cannot serve. Errors with words in err. */
 int box_serve(const struct box *b, struct strbuf *err);
 
 #endif

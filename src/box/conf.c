@@ -48,7 +48,7 @@ const struct conf_key box_schema[] = {
 	CONF_STRING("box", "metadata", struct box_shape, metadata, "rocksdb", 1, 190,
 		    "rocksdb, or rados:CONF"),
 	CONF_STRING("box", "threads", struct box_shape, threads, BOX_THREADS, 1, 4,
-		    "threads that serve disks and metadata in the process of all roles; auto: the "
+		    "threads of the process of all roles, which share their work; auto: the "
 		    "processors that it may use"),
 	CONF_INT("box", "port", struct box_shape, port, NULL, 1, 65535,
 		 "of the metadata server; the ports of nodes and metrics follow"),

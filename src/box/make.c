@@ -189,12 +189,13 @@ static int write_janitor(const struct box *b)
 	strbuf_init(&t, FILE_LIMIT);
 	int rc = strbuf_printf(&t,
 			       "[janitor]\nmetadata = 127.0.0.1:%ld\nmetrics = 127.0.0.1:%ld\n"
-			       "memory = 256MiB\nlease = 20s\nround = 5s\n"
+			       "memory = 256MiB\nlease = 20s\nround = 5s\nthreads = %s\n"
 			       "[collection]\ngrace = 5m\norphans = 10m\n"
 			       "[repair]\ndelay = 1m\nlook = 15s\n%s%s%s"
 			       "[survey]\nperiod = 15s\n",
-			       s->port, s->port + 2 * (s->nodes + 1), has_method ? "method = " : "",
-			       has_method ? s->repair : "", has_method ? "\n" : "");
+			       s->port, s->port + 2 * (s->nodes + 1), s->threads,
+			       has_method ? "method = " : "", has_method ? s->repair : "",
+			       has_method ? "\n" : "");
 	if (rc == 0)
 		add_credentials(s, "janitor", &t);
 	rc = strbuf_puts(&t, "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All roles of a box in one process: each is a fiber of the first loop, and nodes and metadata share a team of loops. */
+/* All roles of a box in one process: each is a fiber of the first loop, and they share a team of loops. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ struct all {
 	struct janitor_role janitor;
 	bool has_janitor; /* conf/janitor.ini exists */
 	struct rt_group group;
-	struct rt_team team; /* loops of the nodes and the metadata */
+	struct rt_team team; /* loops of all roles */
 	int rc;              /* error of the first role that could not serve */
 	struct strbuf *err;  /* reason why that role could not serve */
 };
@@ -72,7 +72,7 @@ static void role_main(void *arg)
 		stop_all(all, -EIO, strbuf_text(&why));
 }
 
-/* Opens the loops of the nodes and the metadata, and spreads disks over them. */
+/* Opens the loops of the roles, and spreads disks over them. */
 static int open_team(struct all *all)
 {
 	unsigned threads;
@@ -83,6 +83,7 @@ static int open_team(struct all *all)
 	if (rc < 0)
 		return rc;
 	all->meta.team = &all->team;
+	all->janitor.team = &all->team;
 	size_t disks = 0;
 	for (size_t i = 0; i < all->node_count; i++) {
 		all->nodes[i].team = &all->team;

@@ -41,11 +41,9 @@ static const char up_usage[] =
 	"                       the encoding may lose\n"
 	"  --metadata M         rocksdb (default), or rados:CONF with the path of a ceph.conf;\n"
 	"                       its pool is \"terrane\"\n"
-	"  --threads N          threads of each process that serves disks or metadata: a number, "
-	"or\n"
-	"                       auto, the processors that it may use (default 1). Clients have "
-	"theirs\n"
-	"                       in DIR/cluster.ini\n"
+	"  --threads N          threads of each process of the cluster: a number, or auto, the\n"
+	"                       processors that it may use (default 1). Clients have theirs in\n"
+	"                       DIR/cluster.ini\n"
 	"  --security on|off    on: servers and clients prove who they are, with credentials in\n"
 	"                       DIR/keys (default off)\n"
 	"  --procs              run each role as a process, with its pid in DIR/run/NAME.pid\n"
@@ -231,7 +229,7 @@ static int compare_shape(const struct asked *a, const struct box_shape *is)
 	if (s->threads != NULL && strcmp(s->threads, is->threads) != 0)
 		return cli_fail("--threads %s: this cluster was made with %s; to change it, stop "
 				"the cluster and set threads in its box.ini, or with --procs in "
-				"conf/meta.ini and conf/node-*.ini",
+				"conf/*.ini",
 				s->threads, is->threads);
 	return CLI_OK;
 }

@@ -149,19 +149,23 @@ bool disk_error_is_unreachable(int rc)
 	}
 }
 
+void disk_note(struct fabric *f, uint64_t disk, int rc)
+{
+	bool unreachable = disk_error_is_unreachable(rc);
+	struct disk_seen *s = rc == 0 || unreachable ? disk_seen(f, disk) : NULL;
+	if (s != NULL)
+		s->unreachable_ns = unreachable ? rt_now_ns() : 0;
+}
+
 void disk_end(struct call *c, struct disk_use *u, int rc, uint64_t len)
 {
 	struct fabric *f = c->fabric;
-	struct disk_seen *s = disk_seen(f, u->disk);
-	uint64_t now_ns = rt_now_ns();
-	if (s != NULL && rc == 0) {
-		s->unreachable_ns = 0;
-		if (len > 0) {
-			pace_add(&f->pace, len, now_ns - u->start_ns);
-			s->mean_ns = pace_mean(s->mean_ns, now_ns - u->start_ns);
-		}
-	} else if (s != NULL && disk_error_is_unreachable(rc)) {
-		s->unreachable_ns = now_ns;
+	uint64_t took_ns = rt_now_ns() - u->start_ns;
+	disk_note(f, u->disk, rc);
+	struct disk_seen *s = rc == 0 && len > 0 ? disk_seen(f, u->disk) : NULL;
+	if (s != NULL) {
+		pace_add(&f->pace, len, took_ns);
+		s->mean_ns = pace_mean(s->mean_ns, took_ns);
 	}
 	assert(u->link->users > 0);
 	if (--u->link->users == 0 && u->link->retired)

@@ -211,6 +211,9 @@ int disk_begin(struct call *c, uint64_t disk, struct disk_use *u);
  * read, 0 if its duration must not be counted. */
 void disk_end(struct call *c, struct disk_use *u, int rc, uint64_t len);
 
+/* Notes the result of a request to a disk, as disk_end does. For the home fabric, when another loop had the request. */
+void disk_note(struct fabric *f, uint64_t disk, int rc);
+
 /* Returns the cost of a read from the disk, for plan_range: 100 for a fast disk, more for slow
  * or unreachable ones, CHUNK_LOST if the disk is gone. */
 uint32_t disk_cost(const struct fabric *f, uint64_t disk);

@@ -310,6 +310,29 @@ static struct chunk_id id_of(const struct moving *m)
 	return (struct chunk_id){m->block.chunk_block, (uint32_t)m->move.index};
 }
 
+/* The transfer of one chunk, on any loop of the fabric. */
+struct copying {
+	struct moving *m;
+	uint64_t disk, len;
+	uint32_t want; /* checksum that the record has; 0: none */
+	int rc;
+};
+
+static void copy_there(struct call *c, void *arg)
+{
+	struct copying *g = arg;
+	struct slice *data = &g->m->data;
+	struct disk_use u;
+	g->rc = disk_begin(c, g->disk, &u);
+	if (g->rc < 0)
+		return;
+	u.node.timeout_ns = COPY_TIMEOUT_NS;
+	g->rc = node_get_one(&u.node, g->disk, id_of(g->m), 0, g->len, NULL, data);
+	if (g->rc == 0 && (data->len != g->len || (g->want != 0 && data->crc != g->want)))
+		g->rc = -EBADMSG;
+	disk_end(c, &u, g->rc, 0);
+}
+
 static int copy_get(struct moving *m)
 {
 	assert(m->move.index < m->block.chunk_count && m->data.buf == NULL);
@@ -321,18 +344,13 @@ static int copy_get(struct moving *m)
 		return -EBADMSG;
 	uint64_t len = shape_stored_len(&shape, (int)m->move.index, m->block.length);
 	uint32_t want = shape.copies ? m->block.crc : from->crc;
-	struct disk_use u;
+	struct copying get = {.m = m, .disk = from->disk, .len = len, .want = want};
 	int rc = len == 0 ? 0 : pace_disk(m->j, from->disk, len);
 	if (rc < 0 || len == 0)
 		return rc;
-	rc = disk_begin(&m->request.call, from->disk, &u);
-	if (rc < 0)
-		return rc;
-	u.node.timeout_ns = COPY_TIMEOUT_NS;
-	rc = node_get_one(&u.node, from->disk, id_of(m), 0, len, NULL, &m->data);
-	if (rc == 0 && (m->data.len != len || (want != 0 && m->data.crc != want)))
-		rc = -EBADMSG;
-	disk_end(&m->request.call, &u, rc, 0);
+	rc = fabric_run(&m->request.call, len, copy_there, &get);
+	if (rc == 0)
+		rc = get.rc;
 	struct meta_call c = tenant_call_meta(m->j, &m->request);
 	if (rc == -EBADMSG || rc == -ENOENT)
 		(void)meta_client_block_report(&c, m->block.id, m->block.chunk_block,

@@ -124,6 +124,8 @@ int janitor_open(struct janitor **out, const struct janitor_options *o)
 	map_init(&j->compacted, JANITOR_SIGHTINGS_MAX);
 	stats_init(&j->sums);
 	int rc = fabric_init(&j->fabric, &j->opts.fabric);
+	if (rc == 0 && o->team != NULL)
+		rc = fabric_spread(&j->fabric, o->team);
 	if (rc == 0)
 		rc = context_for(&j->own, 0);
 	if (rc == 0)

@@ -49,6 +49,7 @@
 #include "client/fabric.h"
 
 struct janitor;
+struct rt_team;
 
 /* The rows that are sent to a pool that lost more than its code tolerates: pools.c. */
 enum janitor_method { JANITOR_R_MIN, JANITOR_R_HYB, JANITOR_R_FCO, JANITOR_R_ALL };
@@ -86,6 +87,9 @@ struct janitor_options {
 		 * its bytes cross racks */
 		rack;
 	struct fabric_options fabric;
+	/* Loops over which the bytes of repair and rebalancing are spread; the first is the janitor's. Outlives the janitor.
+	 * NULL: its loop alone. */
+	struct rt_team *team;
 };
 
 struct janitor_stats {

@@ -144,7 +144,7 @@ static bool is_recorded(const struct rebuild *rb, int chunk, uint32_t crc)
 	return want == 0 || crc == want;
 }
 
-static int ranges_get(struct rebuild *rb, struct node_call *c, uint64_t disk, int chunk,
+static int ranges_get(const struct rebuild *rb, struct node_call *c, uint64_t disk, int chunk,
 		      struct slice *out)
 {
 	AUTO_FREE struct node_range *list = calloc(rb->range_count, sizeof(*list));
@@ -165,35 +165,61 @@ static int ranges_get(struct rebuild *rb, struct node_call *c, uint64_t disk, in
 	return rc;
 }
 
+/* The transfer of one chunk, on any loop of the fabric. Of rb that loop reads only what does not change while fetches
+ * run: the ranges, the shape and the block's length. Chunks of the record may change, because a fetch whose plan was
+ * replaced still runs while results are put. */
+struct fetching {
+	const struct rebuild *rb;
+	uint64_t disk;
+	int chunk;
+	uint64_t len;
+	struct slice got;
+	int rc;
+};
+
+static void fetch_there(struct call *c, void *arg)
+{
+	struct fetching *f = arg;
+	const struct rebuild *rb = f->rb;
+	struct chunk_id id = {rb->block.chunk_block, (uint32_t)f->chunk};
+	struct disk_use u;
+	f->rc = disk_begin(c, f->disk, &u);
+	if (f->rc < 0)
+		return;
+	u.node.timeout_ns = READ_TIMEOUT_NS;
+	f->rc = rb->ranges != NULL ? ranges_get(rb, &u.node, f->disk, f->chunk, &f->got)
+				   : node_get_one(&u.node, f->disk, id, 0, f->len, NULL, &f->got);
+	disk_end(c, &u, f->rc, 0);
+}
+
 static int rebuild_fetch(struct stripe *s, struct stripe_fetch *f)
 {
 	struct rebuild *rb = rebuild_of(s);
-	uint64_t disk = rb->block.chunks[f->chunk].disk;
-	struct chunk_id id = {rb->block.chunk_block, (uint32_t)f->chunk};
-	struct slice got = {0};
-	struct disk_use u;
+	struct fetching get = {.rb = rb,
+			       .disk = rb->block.chunks[f->chunk].disk,
+			       .chunk = f->chunk,
+			       .len = f->len};
 	assert(f->off == 0 && f->len == stored_len(rb, f->chunk));
-	int rc = pace_disk(rb->j, disk, f->len);
+	int rc = pace_disk(rb->j, get.disk, f->len);
 	if (rc == 0)
-		rc = disk_begin(&rb->request.call, disk, &u);
-	if (rc < 0)
-		return rc;
-	u.node.timeout_ns = READ_TIMEOUT_NS;
-	rc = rb->ranges != NULL ? ranges_get(rb, &u.node, disk, f->chunk, &got)
-				: node_get_one(&u.node, disk, id, 0, f->len, NULL, &got);
-	if (rc == 0 && (got.buf == NULL || got.len != f->len))
+		rc = fabric_run(&rb->request.call, f->len, fetch_there, &get);
+	if (rc == 0) {
+		rc = get.rc;
+		/* plans are made at home, by the home fabric's costs of disks */
+		disk_note(&rb->j->fabric, get.disk, rc);
+	}
+	if (rc == 0 && (get.got.buf == NULL || get.got.len != f->len))
 		rc = -EPROTO;
 	/* The node verified the chunk's own checksum, but the record has another one: the
 	 * chunk holds other bytes than the record describes. */
-	if (rc == 0 && rb->ranges == NULL && !is_recorded(rb, f->chunk, got.crc))
+	if (rc == 0 && rb->ranges == NULL && !is_recorded(rb, f->chunk, get.got.crc))
 		rc = -EBADMSG;
-	disk_end(&rb->request.call, &u, rc, 0);
-	if (rc < 0) {
-		buf_unref(got.buf);
+	if (rc != 0) {
+		buf_unref(get.got.buf);
 		return rc;
 	}
-	f->got = chunk_bytes_take(&got);
-	moved_note(rb->j, rb->repair, disk, f->len, false);
+	f->got = chunk_bytes_take(&get.got);
+	moved_note(rb->j, rb->repair, get.disk, f->len, false);
 	return 0;
 }
 

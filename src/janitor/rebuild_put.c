@@ -42,32 +42,50 @@ static int chunk_is(struct janitor *j, struct node_call *c, uint64_t disk, struc
 	return found == 0 ? 1 : (int)found;
 }
 
-int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_id id,
-	      const struct node_put *p, bool *met)
+/* The transfer of one chunk, on any loop of the fabric. */
+struct putting {
+	uint64_t disk;
+	struct chunk_id id;
+	struct node_put put;
+	bool replaces; /* the disk may replace a chunk of the same name */
+	bool met;
+	int rc;
+};
+
+static void put_there(struct call *c, void *arg)
 {
-	const struct cluster_disk *d = cluster_disk(j->fabric.map, disk);
-	bool replaces = d != NULL && !d->pool; /* d is valid until the fiber next waits */
+	struct putting *p = arg;
 	struct disk_use u;
-	struct node_put again = *p;
-	*met = false;
-	int rc = pace_disk(j, disk, p->data.len);
-	if (rc == 0)
-		rc = disk_begin(call, disk, &u);
-	if (rc < 0)
-		return rc;
+	p->rc = disk_begin(c, p->disk, &u);
+	if (p->rc < 0)
+		return;
 	u.node.timeout_ns = PUT_TIMEOUT_NS;
-	rc = node_put(&u.node, disk, id, p);
+	p->rc = node_put(&u.node, p->disk, p->id, &p->put);
 	/*
 	 * The disk has a chunk of this name: another janitor has put it and was interrupted, or is
 	 * still working.
 	 */
-	*met = rc == -EEXIST;
-	if (*met && replaces) {
-		again.replace = true;
-		rc = node_put(&u.node, disk, id, &again);
+	p->met = p->rc == -EEXIST;
+	if (p->met && p->replaces) {
+		p->put.replace = true;
+		p->rc = node_put(&u.node, p->disk, p->id, &p->put);
 	}
-	disk_end(call, &u, rc == -EEXIST ? 0 : rc, 0);
-	return rc;
+	disk_end(c, &u, p->rc == -EEXIST ? 0 : p->rc, 0);
+}
+
+int chunk_put(struct janitor *j, struct call *call, uint64_t disk, struct chunk_id id,
+	      const struct node_put *p, bool *met)
+{
+	const struct cluster_disk *d = cluster_disk(j->fabric.map, disk);
+	struct putting w = {.disk = disk,
+			    .id = id,
+			    .put = *p,
+			    .replaces = d != NULL && !d->pool}; /* d is valid until the next wait */
+	int rc = pace_disk(j, disk, p->data.len);
+	if (rc == 0)
+		rc = fabric_run(call, p->data.len, put_there, &w);
+	*met = w.met;
+	return rc == 0 ? w.rc : rc;
 }
 
 /* Puts a rebuilt chunk on a disk. in_place: atomically replaces the damaged chunk that the

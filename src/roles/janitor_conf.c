@@ -4,6 +4,7 @@
 #include "base/base.h"
 #include "meta_api/types.h"
 
+#define JANITOR_THREADS "1"
 #define DAY_NS (86400 * NS_PER_S)
 
 static const char *const methods[] = {"r_min", "r_hyb", "r_fco", "r_all",
@@ -20,6 +21,9 @@ const struct conf_key janitor_conf_schema[] = {
 		    "traffic between racks"),
 	CONF_SIZE("janitor", "memory", struct janitor_conf, memory_bytes, "640MiB", 64 * MIB,
 		  64 * GIB, "memory for blocks under repair"),
+	CONF_STRING("janitor", "threads", struct janitor_conf, threads, JANITOR_THREADS, 1, 4,
+		    "threads that move the bytes of repair and rebalancing; auto: the processors "
+		    "that the process may use"),
 	CONF_DURATION("janitor", "lease", struct janitor_conf, lease_ns, "1m", NS_PER_S, DAY_NS,
 		      "another janitor takes over its work after so long without a renewal"),
 	CONF_DURATION("janitor", "round", struct janitor_conf, round_ns, "30s", 100 * NS_PER_MS,

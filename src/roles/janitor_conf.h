@@ -13,6 +13,7 @@ struct janitor_conf {
 	char *metrics;
 	char *rack;
 	uint64_t memory_bytes;
+	char *threads; /* number of loops, or "auto" */
 	uint64_t lease_ns;
 	uint64_t round_ns;
 	uint64_t grace_ns;

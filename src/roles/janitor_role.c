@@ -11,17 +11,25 @@
 #include "janitor/janitor.h"
 #include "meta_client/meta_client.h"
 #include "ops/http.h"
+#include "ops/prom.h"
+#include "rt/call.h"
+#include "rt/real.h"
 #include "rt/rt.h"
 
 int janitor_role_load(struct janitor_role *r, const char *config, struct strbuf *err)
 {
 	*r = (struct janitor_role){0};
 	int rc = conf_load(config, janitor_conf_schema, janitor_conf_count, &r->conf, err);
-	if (rc == 0 && r->conf.credentials[0] != 0) {
+	if (rc < 0)
+		return rc;
+	rc = rt_real_threads(r->conf.threads, &r->threads);
+	if (rc < 0)
+		strbuf_printf(err, "[janitor] threads = %s: must be a number from 1 to %d, or auto",
+			      r->conf.threads, RT_TEAM_MAX);
+	else if (r->conf.credentials[0] != 0)
 		rc = secure_self_load(&r->self, r->conf.credentials, err);
-		if (rc < 0)
-			janitor_role_free(r);
-	}
+	if (rc < 0)
+		janitor_role_free(r);
 	return rc;
 }
 
@@ -64,6 +72,7 @@ static int open_janitor(struct janitor_role *r)
 		.method = (enum janitor_method)c->method,
 		.rack = c->rack,
 		.deletes_per_s = (unsigned)c->deletes_per_s,
+		.team = r->team,
 		.fabric = {.memory_bytes = c->memory_bytes,
 			   .self = r->self.credentials != NULL ? &r->self : NULL},
 	};
@@ -73,7 +82,13 @@ static int open_janitor(struct janitor_role *r)
 static int serve_metrics(void *ctx, struct strbuf *out)
 {
 	const struct janitor_role *r = ctx;
-	return janitor_metrics(r->janitor, out);
+	struct rt_loop *loops[RT_TEAM_MAX] = {rt_loop_self()};
+	unsigned count = r->team != NULL ? r->team->count : 1;
+	assert(count > 0 && count <= RT_TEAM_MAX);
+	for (unsigned i = 0; i < count && r->team != NULL; i++)
+		loops[i] = r->team->ports[i].loop;
+	int rc = janitor_metrics(r->janitor, out);
+	return rc == 0 ? prom_loops(out, loops, count) : rc;
 }
 
 static void work(void *arg)
@@ -111,6 +126,13 @@ static int work_until_stopped(struct janitor_role *r)
 void janitor_role_main(void *role)
 {
 	struct janitor_role *r = role;
+	struct rt_team own = {0};
+	bool alone = r->team == NULL && r->threads > 1;
+	r->rc = alone ? rt_team_open(&own, r->threads) : 0;
+	if (r->rc < 0)
+		return;
+	if (alone)
+		r->team = &own;
 	r->rc = open_janitor(r);
 	if (r->rc == 0)
 		r->rc = work_until_stopped(r);
@@ -118,6 +140,10 @@ void janitor_role_main(void *role)
 	r->http = NULL;
 	janitor_close(r->janitor);
 	r->janitor = NULL;
+	if (alone) {
+		r->team = NULL;
+		rt_team_close(&own);
+	}
 }
 
 void janitor_role_why(const struct janitor_role *r, struct strbuf *out)

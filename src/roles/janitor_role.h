@@ -10,10 +10,15 @@
 
 struct janitor;
 struct ops_http;
+struct rt_team;
 
 struct janitor_role {
 	struct janitor_conf conf;
 	struct secure_self self; /* its credentials; empty: none */
+	unsigned threads;        /* number of loops of a team of its own */
+	/* Loops that several roles of the process share, set after janitor_role_load. NULL: one loop, or while
+	 * janitor_role_main runs a team of its own. */
+	struct rt_team *team;
 	struct janitor *janitor; /* the services; NULL unless they run */
 	struct ops_http *http;   /* server of the metrics; NULL unless it runs */
 	/* Called once when the services run, with the address of the metrics or ""; may be NULL. */

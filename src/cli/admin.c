@@ -22,7 +22,7 @@ struct running {
 	int status;
 };
 
-static int open_client(struct admin *a)
+int admin_connect(struct admin *a)
 {
 	const char *addrs[META_CLIENT_SERVERS_MAX];
 	size_t n = 0;
@@ -70,7 +70,7 @@ static void running_main(void *arg)
 	struct running *r = arg;
 	struct admin *a = &r->admin;
 	rt_pool_init(&a->pool, POOL_BYTES);
-	int rc = open_client(a);
+	int rc = admin_connect(a);
 	if (rc < 0)
 		r->status = cli_fail("cannot use the metadata addresses \"%s\": %s",
 				     a->file.metadata, err_text(rc));

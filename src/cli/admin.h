@@ -31,6 +31,9 @@ struct admin_where {
  * start. */
 int admin_run(const struct admin_where *where, int (*body)(struct admin *a), void *ctx);
 
+/* Opens a->client by a->file, a->self and a->pool, in a fiber; the caller closes it. Errors of meta_client_open. */
+int admin_connect(struct admin *a);
+
 /* Returns the cluster map with the used bytes of disks. NULL after it printed an error. */
 struct cluster *admin_map(struct admin *a);
 

@@ -52,7 +52,7 @@ static int piece_of(struct node_session *s, size_t at, struct slice *out)
 	size_t len = (size_t)min_u64(s->data_len - at, NODE_BYTES_MAX);
 	if (len == 0)
 		return 0;
-	int rc = rt_pool_get(&s->pool, len, &out->buf);
+	int rc = rt_pool_get(&s->admin.pool, len, &out->buf);
 	if (rc != 0)
 		return rc;
 	out->len = len;

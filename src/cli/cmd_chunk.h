@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/admin.h"
 #include "node/node_client.h"
 #include "rt/pool.h"
 
@@ -28,7 +29,7 @@ struct node_session {
 	uint8_t *data;      /* input of a command with takes_data */
 	size_t data_len;
 	struct node_call call;
-	struct rt_pool pool;
+	struct admin admin; /* file, self and pool; client only in find_node */
 	const struct node_command *command;
 	int rc;
 };

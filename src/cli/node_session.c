@@ -133,26 +133,75 @@ static int read_data(struct node_session *s)
 
 /* --- running ---------------------------------------------------------------------------------- */
 
+/* Finds the number of the node with the address s->addr, which the node must prove to have. */
+static int find_node(struct node_session *s, uint64_t *id)
+{
+	struct cluster *map = NULL;
+	struct meta_call c = {.client = NULL};
+	int rc = admin_connect(&s->admin);
+	c.client = s->admin.client;
+	if (rc == 0)
+		rc = meta_client_map(&c, 0, &map);
+	*id = 0;
+	if (rc == 0)
+		map_for_each(&map->nodes, it)
+			if (strcmp(((const struct cluster_node *)it.value)->addr, s->addr) == 0)
+				*id = it.key;
+	meta_client_close(s->admin.client);
+	s->admin.client = NULL;
+	if (rc < 0)
+		snprintf(s->call.error, sizeof(s->call.error), "cannot get the cluster map: %s",
+			 err_text(rc));
+	else if (*id == 0)
+		snprintf(s->call.error, sizeof(s->call.error),
+			 "no node of the cluster in the cluster file has this address; see "
+			 "\"terrane node list\"");
+	return rc == 0 && *id == 0 ? -ENOENT : rc;
+}
+
 static void session_main(void *arg)
 {
 	struct node_session *s = arg;
-	rt_pool_init(&s->pool, POOL_BYTES);
+	struct rpc_channel_options o = {.pool = &s->admin.pool,
+					.self = cluster_file_channel(&s->admin.self)};
+	rt_pool_init(&s->admin.pool, POOL_BYTES);
 	s->call.timeout_ns = s->timeout_ns;
-	s->rc = rpc_channel_open(&s->call.channel, s->addr,
-				 &(struct rpc_channel_options){.pool = &s->pool});
+	s->rc = o.self != NULL ? find_node(s, &o.server) : 0;
+	if (s->rc == 0)
+		s->rc = rpc_channel_open(&s->call.channel, s->addr, &o);
 	if (s->rc == 0) {
 		s->rc = s->command->call(s);
 		rpc_channel_close(s->call.channel);
 	}
-	rt_pool_fini(&s->pool);
+	rt_pool_fini(&s->admin.pool);
+}
+
+/* Loads the credentials that the cluster file names; without a cluster file there are none. */
+static int load_self(struct node_session *s)
+{
+	AUTO_STRBUF struct strbuf err;
+	strbuf_init(&err, 4096);
+	int rc = cluster_file_load(&s->admin.file, NULL, &err);
+	if (rc == -ENOENT)
+		return CLI_OK;
+	if (rc == 0) {
+		rc = cluster_file_self(&s->admin.file, &s->admin.self, &err);
+		if (rc < 0)
+			cluster_file_free(&s->admin.file);
+	}
+	return rc < 0 ? cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc)) : CLI_OK;
 }
 
 static int session_run(struct node_session *s)
 {
 	int status = s->command->takes_data ? read_data(s) : CLI_OK;
+	if (status == CLI_OK)
+		status = load_self(s);
 	if (status != CLI_OK)
 		return status;
 	int rc = rt_real_run(NULL, session_main, s);
+	secure_self_close(&s->admin.self);
+	cluster_file_free(&s->admin.file);
 	if (rc < 0)
 		return cli_fail("cannot start the runtime: %s", err_text(rc));
 	if (s->rc == 0)

@@ -183,6 +183,21 @@ def test_lost_credentials_of_the_operator_are_replaced(box, tmp_path):
     assert done.returncode == 1 and "permission denied" in done.stderr
 
 
+def test_commands_to_one_node_use_the_credentials(box, tmp_path):
+    node = dict(addresses(box))["node-1"]
+    disk = box.json("disk", "list")[0]["id"]
+    chunk = box("chunk", "list", "--node", node, "--disk", disk).stdout.split()[0]
+    box("chunk", "stat", chunk, "--node", node, "--disk", disk)
+    # without credentials, and with those of a user, the node gives nothing
+    key = tmp_path / "carol.key"
+    box("user", "add", "carol", "--role", "read-only", "--key", key)
+    for env in (as_client(box, tmp_path, None), as_client(box, tmp_path, key)):
+        done = run("chunk", "list", "--node", node, "--disk", disk, "--timeout", "5s", env=env)
+        assert done.returncode == 1 and done.stdout == "", done
+    done = run("chunk", "list", "--node", "127.0.0.1:1", "--disk", disk, env=box.env)
+    assert done.returncode == 1 and "terrane node list" in done.stderr, done.stderr
+
+
 def test_a_tenant_sees_nothing_of_another(box, tmp_path):
     key = tmp_path / "bob.key"
     box("tenant", "create", "other")

@@ -42,6 +42,13 @@ int credentials_parse(struct credentials **out, const char *text, size_t len, co
 		      struct strbuf *err);
 
 /*
+ * Reads the bytes of a file that may hold secrets into memory of secret_alloc; returns their number. Errors are those of
+ * credentials_load but for the format.
+ */
+int64_t credentials_read(const char *path, char text[CREDENTIALS_BYTES_MAX + 1],
+			 struct strbuf *err);
+
+/*
  * Reads a file. Besides the errors of credentials_parse: -EACCES: other users may read or write it, or it belongs to
  * another user; -EINVAL: it is no regular file; -EFBIG; the errors of opening and reading; each with one line in err.
  * Calls the system directly because credentials are read before rt starts.

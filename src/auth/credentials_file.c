@@ -62,36 +62,41 @@ static int64_t read_all(int fd, char *text)
 	return (int64_t)len;
 }
 
-static int load_open(struct credentials **out, int fd, const char *path, struct strbuf *err)
+static int64_t read_open(int fd, const char *path, char *text, struct strbuf *err)
 {
 	int rc = check_owner(fd, path, err);
 	if (rc < 0)
 		return rc;
-	char *text = secret_alloc(CREDENTIALS_BYTES_MAX + 1);
-	if (text == NULL)
-		return refuse(err, path, -ENOMEM, "out of memory");
 	int64_t len = read_all(fd, text);
 	if (len < 0) {
 		errno = (int)-len;
-		rc = refuse_errno(err, path, "cannot read");
-	} else if (len > (int64_t)CREDENTIALS_BYTES_MAX) {
-		rc = refuse(err, path, -EFBIG, "too large for credentials");
-	} else {
-		rc = credentials_parse(out, text, (size_t)len, path, err);
+		return refuse_errno(err, path, "cannot read");
 	}
-	secret_free(text, CREDENTIALS_BYTES_MAX + 1);
-	return rc;
+	if (len > (int64_t)CREDENTIALS_BYTES_MAX)
+		return refuse(err, path, -EFBIG, "too large for credentials");
+	return len;
+}
+
+int64_t credentials_read(const char *path, char text[CREDENTIALS_BYTES_MAX + 1], struct strbuf *err)
+{
+	/* O_NONBLOCK: a FIFO at this place does not hang the program */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return refuse_errno(err, path, "cannot open the credentials");
+	int64_t len = read_open(fd, path, text, err);
+	close(fd);
+	return len;
 }
 
 int credentials_load(struct credentials **out, const char *path, struct strbuf *err)
 {
 	*out = NULL;
-	/* O_NONBLOCK: a FIFO at this place does not hang the program */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return refuse_errno(err, path, "cannot open the credentials");
-	int rc = load_open(out, fd, path, err);
-	close(fd);
+	char *text = secret_alloc(CREDENTIALS_BYTES_MAX + 1);
+	if (text == NULL)
+		return refuse(err, path, -ENOMEM, "out of memory");
+	int64_t len = credentials_read(path, text, err);
+	int rc = len < 0 ? (int)len : credentials_parse(out, text, (size_t)len, path, err);
+	secret_free(text, CREDENTIALS_BYTES_MAX + 1);
 	return rc;
 }
 

@@ -37,7 +37,7 @@ static void head(uint8_t *out, enum hello_kind kind, uint8_t a, uint8_t b, uint8
 
 void hello_refuse(enum hello_refusal reason, uint8_t out[HELLO_HEAD_BYTES])
 {
-	assert(reason >= HELLO_NOT_HERE && reason <= HELLO_USE_TLS);
+	assert(reason >= HELLO_NOT_HERE && reason <= HELLO_NO_TLS);
 	head(out, HELLO_REFUSE, (uint8_t)reason, 0, 0);
 }
 
@@ -46,7 +46,7 @@ enum hello_kind hello_kind_of(const uint8_t in[HELLO_HEAD_BYTES], enum hello_ref
 	if (memcmp(in, magic, sizeof(magic)) != 0 || in[4] < HELLO_HELLO || in[4] > HELLO_REFUSE)
 		return 0;
 	if (in[4] == HELLO_REFUSE) {
-		if (in[5] < HELLO_NOT_HERE || in[5] > HELLO_USE_TLS)
+		if (in[5] < HELLO_NOT_HERE || in[5] > HELLO_NO_TLS)
 			return 0;
 		*refusal = (enum hello_refusal)in[5];
 	}

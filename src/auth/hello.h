@@ -53,7 +53,8 @@ enum hello_refusal {
 	HELLO_BAD_VERSION,
 	HELLO_DENIED,
 	HELLO_BUSY,
-	HELLO_USE_TLS
+	HELLO_USE_TLS,
+	HELLO_NO_TLS /* the client began TLS, which this server does not speak */
 };
 
 /* What both ends must agree on. */

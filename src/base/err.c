@@ -45,6 +45,9 @@ static const struct err_entry err_table[] = {
 	ERR(ENODATA, "too few chunks are left to rebuild the data"),
 	ERR(ETIME, "the deadline passed"),
 	ERR(EPROTO, "the peer violated the protocol"),
+	ERR(EPROTONOSUPPORT,
+	    "one end of the connection uses TLS and the other does not: compare the "
+	    "setting tls and the certificates in the credentials of both"),
 	ERR(EBADMSG, "checksum or format mismatch: the bytes are not those that were written"),
 	ERR(EOVERFLOW, "a size or count overflows"),
 	ERR(EILSEQ, "malformed text"),

@@ -324,7 +324,8 @@ int rpc_call(struct rpc_channel *ch, const struct rpc_call *args, struct rpc_rep
 		ch->counters.failures++;
 		reply->message = NULL;
 		if (reply->error[0] == 0)
-			reply->error = !reply->maybe_executed && client_refused(ch, rc)
+			reply->error = rc != -EPROTONOSUPPORT && !reply->maybe_executed &&
+						       client_refused(ch, rc)
 					       ? "the server refuses the credentials, or does not "
 						 "prove that it is "
 						 "the server of this address"

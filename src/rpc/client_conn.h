@@ -84,7 +84,7 @@ void client_conn_unref(struct client_conn *c);
 /* Returns whether connecting failed because one end does not accept the other, so that another try cannot succeed. */
 static inline bool client_refused(const struct rpc_channel *ch, int rc)
 {
-	return ch->opts.self != NULL && (rc == -EACCES || rc == -EPROTO);
+	return ch->opts.self != NULL && (rc == -EACCES || rc == -EPROTO || rc == -EPROTONOSUPPORT);
 }
 
 #endif

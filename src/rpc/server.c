@@ -12,6 +12,7 @@
 #include "rpc/server_conn.h"
 #include "rpc/type.h"
 #include "rt/net.h"
+#include "secure/secure.h"
 
 #define CONNECTIONS_DEFAULT 1024
 #define IN_FLIGHT_DEFAULT 256
@@ -32,6 +33,13 @@
  * needs no fiber. */
 static void refuse_connection(struct rpc_server *s, struct rt_sock *sock)
 {
+	s->counters.refused_connections++;
+	if (s->opts.guard != NULL) {
+		/* no frame may come before the handshake */
+		struct secure_link link = {.sock = sock};
+		secure_refuse_busy(&link);
+		return;
+	}
 	Terrane__Rpc__ErrorBody body;
 	terrane__rpc__error_body__init(&body);
 	body.message = (char *)"too many connections";
@@ -49,7 +57,6 @@ static void refuse_connection(struct rpc_server *s, struct rt_sock *sock)
 	(void)rt_sock_sendv(sock, &iov, 1);
 	rt_deadline_set(before);
 	rt_sock_close(sock);
-	s->counters.refused_connections++;
 }
 
 /* --- spreading ------------------------------------------------------------------------------- */

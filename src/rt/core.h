@@ -121,6 +121,7 @@ struct rt_loop {
 	struct rt_fiber *closer; /* fiber that is woken when the last fiber of the loop has ended */
 	bool stop_asked;         /* the process was asked to stop: rt_shutdown_wait returns */
 	struct list stop_waiters;
+	struct list hangup_waiters;
 };
 
 /*
@@ -235,6 +236,8 @@ void loop_cancel(struct rt_loop *l);
 void loop_kill(struct rt_loop *l);
 /* Asks the loop to stop: wakes its fibers in rt_shutdown_wait. */
 void loop_stop(struct rt_loop *l);
+/* Wakes the loop's fibers in rt_hangup_wait. */
+void loop_hangup(struct rt_loop *l);
 
 /* Returns 0 if the calling fiber may start a wait, else -ECANCELED or -ETIME. */
 int fiber_check(void);

@@ -135,6 +135,11 @@ void rt_recv_interrupt(struct rt_fiber *f)
 	fiber_abort(f, -EINTR);
 }
 
+bool rt_recv_interrupted(void)
+{
+	return rt_self()->interrupted;
+}
+
 int rt_sock_sendv(struct rt_sock *s, const struct iovec *iov, int n)
 {
 	struct iovec part[IOV_PART_MAX];

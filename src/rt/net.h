@@ -9,6 +9,7 @@
 #ifndef RT_NET_H
 #define RT_NET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
@@ -50,6 +51,8 @@ int64_t rt_sock_recvv(struct rt_sock *s, const struct iovec *iov, int n);
  * already. The socket stays usable. Does nothing if the fiber is in neither. The fiber is one of this loop.
  */
 void rt_recv_interrupt(struct rt_fiber *f);
+/* Returns whether the last receive of this fiber was interrupted. */
+bool rt_recv_interrupted(void);
 
 /*
  * Waits until the transport has taken all bytes. The list may have any number of elements and is

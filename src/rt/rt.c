@@ -263,6 +263,15 @@ int rt_shutdown_wait(void)
 	return (int)fiber_park(PARK_INTERRUPTIBLE, fiber_abort_unlink, NULL);
 }
 
+int rt_hangup_wait(void)
+{
+	int rc = fiber_check();
+	if (rc != 0)
+		return rc;
+	list_push_back(&rt_loop_self()->hangup_waiters, &rt_self()->wait_link);
+	return (int)fiber_park(PARK_INTERRUPTIBLE, fiber_abort_unlink, NULL);
+}
+
 void rt_note(const char *fmt, ...)
 {
 	if (rt_loop_self()->world->note == NULL)

@@ -209,6 +209,12 @@ int rt_offload(void (*fn)(void *), void *arg);
  */
 int rt_shutdown_wait(void);
 
+/*
+ * Waits until the process gets SIGHUP, which asks it to load its certificates again. In the real world only with
+ * rt_real_options.signals; in the simulator it waits until it is ended. Only fibers of the first loop may call it.
+ */
+int rt_hangup_wait(void);
+
 /* Adds a line to the simulator's trace; does nothing in the real world. */
 void rt_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

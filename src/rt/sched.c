@@ -314,6 +314,7 @@ void loop_init(struct rt_loop *l, const struct rt_world *w, struct sched *s, uin
 	list_init(&l->fibers);
 	list_init(&l->held);
 	list_init(&l->stop_waiters);
+	list_init(&l->hangup_waiters);
 	rng_init(&l->rng, seed);
 }
 
@@ -378,12 +379,22 @@ void loop_kill(struct rt_loop *l)
 	}
 }
 
+static void wake_all(struct list *waiters)
+{
+	struct list *node;
+	while ((node = list_pop_front(waiters)) != NULL)
+		fiber_wake(list_entry(node, struct rt_fiber, wait_link), 0);
+}
+
 void loop_stop(struct rt_loop *l)
 {
 	l->stop_asked = true;
-	struct list *node;
-	while ((node = list_pop_front(&l->stop_waiters)) != NULL)
-		fiber_wake(list_entry(node, struct rt_fiber, wait_link), 0);
+	wake_all(&l->stop_waiters);
+}
+
+void loop_hangup(struct rt_loop *l)
+{
+	wake_all(&l->hangup_waiters);
 }
 
 /* --- waiting --------------------------------------------------------------------------------- */

@@ -11,30 +11,47 @@
 #include "base/le.h"
 #include "rt/net.h"
 #include "rt/rt.h"
+#include "secure/tls.h"
 
 /* Longest time in which a refusal must leave. */
 #define REFUSE_NS (100 * NS_PER_MS)
+#define TLS_HANDSHAKE_RECORD 22
+/* Longest record of a client that begins TLS where there is none; a ClientHello is shorter. */
+#define RECORD_DROP_MAX ((size_t)4096)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
 int64_t secure_recv(struct secure_link *l, void *buf, size_t len, size_t min)
 {
+	if (l->tls != NULL)
+		return tls_link_recv(l->tls, buf, len, min);
 	return rt_sock_recv(l->sock, buf, len, min);
 }
 
 int64_t secure_recvv(struct secure_link *l, const struct iovec *iov, int n)
 {
+	if (l->tls != NULL)
+		return tls_link_recvv(l->tls, iov, n);
 	return rt_sock_recvv(l->sock, iov, n);
 }
 
 int secure_sendv(struct secure_link *l, const struct iovec *iov, int n)
 {
+	if (l->tls != NULL)
+		return tls_link_sendv(l->tls, iov, n);
 	return rt_sock_sendv(l->sock, iov, n);
+}
+
+static void end_tls(struct secure_link *l)
+{
+	tls_link_close(l->tls);
+	l->tls = NULL;
 }
 
 void secure_close(struct secure_link *l)
 {
 	assert(l->sock != NULL);
+	end_tls(l);
 	rt_sock_close(l->sock);
 	l->sock = NULL;
 }
@@ -86,8 +103,10 @@ static int refused(enum hello_refusal reason)
 		return -EACCES;
 	case HELLO_BUSY:
 		return -ECONNREFUSED;
-	case HELLO_BAD_VERSION:
 	case HELLO_USE_TLS:
+	case HELLO_NO_TLS:
+		return -EPROTONOSUPPORT;
+	case HELLO_BAD_VERSION:
 		break;
 	}
 	return -EPROTO;
@@ -126,6 +145,18 @@ static int client_talk(struct secure_link *l, struct hello *h, const struct hell
 	return rc;
 }
 
+static int connect_tls(struct secure_link *l, const struct secure_self *self)
+{
+	uint8_t refusal[HELLO_HEAD_BYTES] = {0};
+	enum hello_refusal reason = HELLO_DENIED;
+	if (self->tls == NULL)
+		return 0;
+	int rc = tls_link_open(&l->tls, self->tls, l->sock, false, refusal);
+	if (rc != -ECONNREFUSED || refusal[0] == 0)
+		return rc;
+	return hello_kind_of(refusal, &reason) == HELLO_REFUSE ? refused(reason) : -EPROTO;
+}
+
 int secure_connect(struct secure_link *l, const struct secure_self *self, uint64_t server)
 {
 	const struct credentials *c = self->credentials;
@@ -140,7 +171,11 @@ int secure_connect(struct secure_link *l, const struct secure_self *self, uint64
 	};
 	assert(offer.peer_len > 0 && offer.peer_len <= IDENTITY_NAME_MAX);
 	rt_random_secret(offer.nonce, sizeof(offer.nonce));
-	int rc = secure_key(c->secret, server, offer.key);
+	int rc = connect_tls(l, self);
+	if (rc == 0)
+		rc = secure_key(c->secret, server, offer.key);
+	if (rc == 0 && l->tls != NULL)
+		rc = tls_link_bind(l->tls, offer.key);
 	if (rc == 0)
 		rc = client_talk(l, &h, &offer);
 	secret_wipe(&offer, sizeof(offer));
@@ -182,6 +217,20 @@ static int look_up(const struct secure_guard *g, const struct hello_claim *claim
 	return c->rc == -ENOENT || c->rc == -ECANCELED ? 0 : -EAGAIN;
 }
 
+/* Reads the rest of a TLS record: a socket that is closed with unread bytes would lose the refusal that follows. */
+static int drop_record(struct secure_link *l, const uint8_t *begin)
+{
+	uint8_t bytes[256];
+	size_t have = HELLO_FIXED_BYTES, len = 5 + ((size_t)begin[3] << 8 | begin[4]);
+	int rc = 0;
+	while (rc == 0 && have < len && have < RECORD_DROP_MAX) {
+		size_t n = min_u64(sizeof(bytes), len - have);
+		rc = take(l, bytes, n);
+		have += n;
+	}
+	return rc < 0 ? rc : -EPROTONOSUPPORT;
+}
+
 static int server_talk(struct secure_link *l, const struct secure_guard *g, struct hello *h,
 		       struct claimed *c, struct session *out)
 {
@@ -191,6 +240,8 @@ static int server_talk(struct secure_link *l, const struct secure_guard *g, stru
 	if (rc < 0)
 		return rc;
 	int64_t rest = hello_server_rest(message);
+	if (rest < 0 && l->tls == NULL && message[0] == TLS_HANDSHAKE_RECORD)
+		return drop_record(l, message);
 	if (rest < 0)
 		return (int)rest;
 	assert((size_t)rest <= HELLO_PEER_MAX);
@@ -200,6 +251,8 @@ static int server_talk(struct secure_link *l, const struct secure_guard *g, stru
 	size_t len = HELLO_FIXED_BYTES + (size_t)rest;
 	struct hello_claim claim = hello_server_claim(message, len);
 	rc = look_up(g, &claim, out, c);
+	if (rc == 0 && l->tls != NULL)
+		rc = tls_link_bind(l->tls, c->key);
 	if (rc < 0)
 		return rc;
 	struct hello_server s = {.place = g->place, .key_of = claimed_key, .ctx = c};
@@ -220,7 +273,7 @@ static int server_talk(struct secure_link *l, const struct secure_guard *g, stru
 }
 
 /* Tells the client the reason of a refusal, if it is one that helps and gives nothing away. */
-static void tell(struct secure_link *l, int rc)
+static void tell(struct secure_link *l, int rc, bool tls)
 {
 	uint8_t bytes[HELLO_HEAD_BYTES];
 	enum hello_refusal reason = HELLO_DENIED;
@@ -230,6 +283,8 @@ static void tell(struct secure_link *l, int rc)
 		reason = HELLO_BAD_VERSION;
 	else if (rc == -EAGAIN)
 		reason = HELLO_BUSY;
+	else if (rc == -EPROTONOSUPPORT)
+		reason = tls ? HELLO_USE_TLS : HELLO_NO_TLS;
 	else if (rc != -EACCES)
 		return;
 	hello_refuse(reason, bytes);
@@ -238,17 +293,30 @@ static void tell(struct secure_link *l, int rc)
 	rt_deadline_set(before);
 }
 
+void secure_refuse_busy(struct secure_link *l)
+{
+	tell(l, -EAGAIN, false);
+	secure_close(l);
+}
+
 int secure_accept(struct secure_link *l, const struct secure_guard *g, struct session *out)
 {
 	struct hello h = {0};
 	struct claimed c = {.rc = -ENOENT};
 	*out = (struct session){0};
-	int rc = server_talk(l, g, &h, &c, out);
+	int rc = g->tls == NULL ? 0 : tls_link_open(&l->tls, g->tls, l->sock, true, NULL);
+	if (rc < 0)
+		end_tls(l); /* a refusal goes out without TLS, or not at all */
+	else
+		rc = server_talk(l, g, &h, &c, out);
 	secret_wipe(&c, sizeof(c));
 	hello_wipe(&h);
 	if (rc < 0) {
+		if (out->identity != 0 && g->unproved != NULL)
+			g->unproved(g->ctx, out->name);
 		*out = (struct session){0};
-		tell(l, rc);
+		if (rc == -EPROTONOSUPPORT || g->tls == NULL || l->tls != NULL)
+			tell(l, rc, g->tls != NULL);
 	}
 	return rc;
 }

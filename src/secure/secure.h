@@ -14,6 +14,7 @@
 #ifndef SECURE_SECURE_H
 #define SECURE_SECURE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
@@ -23,7 +24,9 @@
 
 struct credentials;
 struct rt_sock;
+struct secure_tls;
 struct strbuf;
+struct tls_link;
 
 /* Number in place of a node's id for all metadata servers. */
 #define SECURE_METADATA ((uint64_t)0)
@@ -31,6 +34,7 @@ struct strbuf;
 /* The identity of this process towards servers. Constant while channels use it; any loop may read it. */
 struct secure_self {
 	struct credentials *credentials; /* NULL: it has none */
+	struct secure_tls *tls;          /* NULL: without TLS */
 };
 
 /* What a server demands of its clients. Constant while servers use it. */
@@ -43,12 +47,20 @@ struct secure_guard {
 	 * the client should try again.
 	 */
 	int (*find)(void *ctx, const char *name, struct session *out, uint8_t key[MAC_KEY_BYTES]);
+	/*
+	 * A client with this name, which find knows, did not prove its key: its credentials may have been replaced, so that a key
+	 * kept in memory is old. May wait. NULL: find keeps none.
+	 */
+	void (*unproved)(void *ctx, const char *name);
 	void *ctx;
+	struct secure_tls *tls; /* NULL: without TLS. Clients must do the same. */
 };
 
 /* A socket after the handshake. */
 struct secure_link {
 	struct rt_sock *sock;
+	struct tls_link
+		*tls; /* NULL: the bytes go through the socket as they are, without a copy */
 };
 
 /* Closes the socket. No fiber may be waiting on the link. */
@@ -65,15 +77,19 @@ int secure_sendv(struct secure_link *l, const struct iovec *iov, int n);
  *
  * secure_connect authenticates this process and the server with this id. -EACCES: the server refuses the credentials, or
  * does not prove that it is this server; -EHOSTUNREACH: it is another server, or of another cluster; -ECONNREFUSED: it is
- * busy; -EPROTO: it does not authenticate, or wants TLS, or has another version; -ECONNRESET; errors of the socket; -EIO,
+ * busy; -EPROTO: it does not authenticate, or has another version; -EPROTONOSUPPORT: one end uses TLS and the other does not;
+ * with TLS also those of tls_link_open; -ECONNRESET; errors of the socket; -EIO,
  * -ENOMEM.
  *
  * secure_accept authenticates the client. -EACCES: it does not know the key of its name; -EPROTO: its bytes are no
- * handshake; -EHOSTUNREACH: it looks for another server; -EOPNOTSUPP: no common version; -EAGAIN: the identity could not
+ * handshake; -EPROTONOSUPPORT as above; -EHOSTUNREACH: it looks for another server; -EOPNOTSUPP: no common version; -EAGAIN: the identity could not
  * be looked up; -ECONNRESET; errors of the socket; -EIO, -ENOMEM.
  */
 int secure_connect(struct secure_link *l, const struct secure_self *self, uint64_t server);
 int secure_accept(struct secure_link *l, const struct secure_guard *guard, struct session *out);
+
+/* Tells the client of a new connection that the server is busy, and closes the link. Waits a moment at most. */
+void secure_refuse_busy(struct secure_link *l);
 
 #define SECURE_WRAP_BYTES ((size_t)80)
 
@@ -90,6 +106,18 @@ int secure_unwrap(const uint8_t secret[MAC_KEY_BYTES], const char *purpose,
 /* Loads the identity of this process from a credentials file; secure_self_close releases it. Errors of credentials_load,
  * with one line in err. */
 int secure_self_load(struct secure_self *out, const char *path, struct strbuf *err);
+/* How a process uses TLS, from its settings. */
+struct secure_settings {
+	int tls;                  /* enum tls_mode */
+	const char *credentials;  /* path of the credentials that self has */
+	const char *certificates; /* path of other certificates; "": those in the credentials */
+	bool server;
+};
+/* Opens TLS for an identity, as its settings say; self->tls stays NULL if they say none. Errors of tls_open, with one line
+ * in err. */
+int secure_self_tls(struct secure_self *self, const struct secure_settings *s, struct strbuf *err);
+/* Logs, at the start of a server, what is not protected; nothing if all is. */
+void secure_log_gaps(const struct secure_self *self, const char *role);
 /* No channel may use it. Ignores an empty identity. */
 void secure_self_close(struct secure_self *self);
 

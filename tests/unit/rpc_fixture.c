@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "rpc/client_conn.h"
 #include "rpc/type.h"
+#include "rpc_tls.h"
 #include "rt/pool.h"
 #include "rt/real.h"
 #include "secure/session.h"
@@ -208,7 +209,7 @@ void fixture_await(const uint64_t *counter, uint64_t at_least)
 
 bool fixture_is_simulated(const struct fixture *f)
 {
-	return strcmp(f->world, "sim") == 0;
+	return strncmp(f->world, "sim", 3) == 0;
 }
 
 struct fixture_run {
@@ -216,6 +217,18 @@ struct fixture_run {
 	const char *addr;
 	bool ended;
 };
+
+/* Gives server and channels credentials and certificates. */
+static struct tls_world *secure_all(struct fixture *f)
+{
+	struct tls_world *w = calloc(1, sizeof(*w));
+	CHECK(w != NULL);
+	tls_world_open(w);
+	f->guard = &w->guard;
+	f->self = &w->self;
+	f->server_id = TLS_WORLD_NODE;
+	return w;
+}
 
 static void fixture_main(void *arg)
 {
@@ -228,6 +241,7 @@ static void fixture_main(void *arg)
 	snprintf(f->addr, sizeof(f->addr), "%s", run->addr);
 	rt_pool_init(&f->pool, 64 * MIB);
 	rt_pool_init(&f->server_pool, 16 * MIB);
+	struct tls_world *tls = strstr(f->world, "tls") != NULL ? secure_all(f) : NULL;
 	fixture_start_server(f);
 	fixture_open_channel(f);
 	run->test->fn(f);
@@ -235,6 +249,9 @@ static void fixture_main(void *arg)
 		fixture_close_channel(f);
 	if (f->server != NULL)
 		fixture_stop_server(f, 0);
+	if (tls != NULL)
+		tls_world_close(tls);
+	free(tls);
 	rt_pool_fini(&f->server_pool);
 	rt_pool_fini(&f->pool);
 	free(f);
@@ -245,7 +262,7 @@ void fixture_run(void **state)
 {
 	struct fixture_run run = {.test = *state};
 	char path[64];
-	if (strcmp(run.test->world, "sim") == 0) {
+	if (strncmp(run.test->world, "sim", 3) == 0) {
 		run.addr = "n1:7000";
 		sim_test_run(fixture_main, &run);
 	} else if (strcmp(run.test->world, "unix") == 0) {

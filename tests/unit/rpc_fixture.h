@@ -91,7 +91,8 @@ Terrane__Rpc__Tags tags_of(uint64_t job_id, const char *path);
 
 struct fixture_test {
 	void (*fn)(struct fixture *f);
-	const char *world; /* world in which the test runs: "tcp", "unix" or "sim" */
+	const char *
+		world; /* world in which the test runs: "tcp", "unix" or "sim", with "-tls" at its end for TLS */
 };
 
 /* A cmocka test whose initial state is a struct fixture_test. */
@@ -103,5 +104,7 @@ void fixture_run(void **state);
 		.initial_state = &(struct fixture_test){.fn = (test), .world = where}, \
 	}
 #define IN_EVERY_WORLD(test) IN_WORLD(test, "tcp"), IN_WORLD(test, "unix"), IN_WORLD(test, "sim")
+/* The same, and over TLS, where server and channels have credentials. */
+#define IN_TLS_TOO(test) IN_EVERY_WORLD(test), IN_WORLD(test, "tcp-tls"), IN_WORLD(test, "sim-tls")
 
 #endif

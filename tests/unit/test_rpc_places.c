@@ -184,6 +184,46 @@ static void memory_is_free_when_a_cancelled_call_returns(struct fixture *f)
 	peer_end(&p);
 }
 
+struct cancelled_call {
+	struct fixture *f;
+	struct memory memory;
+	int rc;
+};
+
+static void cancelled_fiber(void *arg)
+{
+	struct cancelled_call *c = arg;
+	Terrane__Rpc__Tags q = tags_of(LEN, "");
+	struct rpc_call call = fixture_call(&type_blob, &q);
+	call.into = &c->memory.places;
+	AUTO_REPLY struct rpc_reply reply;
+	c->rc = rpc_call(c->f->channel, &call, &reply);
+}
+
+static void a_call_with_memory_is_cancelled_at_any_moment(struct fixture *f)
+{
+	struct cancelled_call c = {.f = f};
+	unsigned ended = 0, cancelled = 0;
+	CHECK_RC(fixture_ping(f), 0);
+	for (unsigned i = 0; i < 40; i++) {
+		struct rt_fiber *caller = NULL;
+		memory_init(&c.memory, LEN, 200);
+		CHECK_RC(rt_spawn(&caller, "caller", cancelled_fiber, &c), 0);
+		CHECK_RC(rt_sleep_ns(i * 50 * NS_PER_US), 0);
+		rt_cancel(caller);
+		rt_join(caller);
+		CHECK(c.rc == 0 || c.rc == -ECANCELED);
+		CHECK(c.rc != 0 || memory_has_blob(&c.memory, LEN));
+		ended += c.rc == 0;
+		cancelled += c.rc != 0;
+		/* a receive into the memory would be an access to freed memory from now on */
+		free(c.memory.bytes);
+		CHECK_RC(fixture_ping(f), 0);
+	}
+	CHECK(cancelled > 0 && (ended > 0 || !fixture_is_simulated(f)));
+	CHECK(rpc_channel_counters(f->channel)->connections == 1);
+}
+
 static void a_lost_connection_ends_a_call_with_memory(struct fixture *f)
 {
 	struct peer p;
@@ -216,9 +256,10 @@ int main(void)
 {
 	log_set_level(LOG_ERROR);
 	const struct CMUnitTest tests[] = {
-		IN_EVERY_WORLD(a_payload_lands_in_the_memory_of_the_caller),
-		IN_EVERY_WORLD(a_payload_of_another_length_fails_only_its_call),
+		IN_TLS_TOO(a_payload_lands_in_the_memory_of_the_caller),
+		IN_TLS_TOO(a_payload_of_another_length_fails_only_its_call),
 		IN_EVERY_WORLD(memory_is_free_when_a_cancelled_call_returns),
+		IN_TLS_TOO(a_call_with_memory_is_cancelled_at_any_moment),
 		IN_EVERY_WORLD(a_lost_connection_ends_a_call_with_memory),
 		IN_EVERY_WORLD(changed_bytes_end_a_call_with_memory),
 	};

@@ -258,10 +258,29 @@ static sigset_t stop_signals(void)
 	return set;
 }
 
+/* The signals that the loop receives. */
+static sigset_t loop_signals(void)
+{
+	sigset_t set = stop_signals();
+	sigaddset(&set, SIGHUP);
+	return set;
+}
+
+static void signal_read(struct real_loop *l)
+{
+	struct io_uring_sqe *sqe = ring_sqe(l);
+	io_uring_prep_read(sqe, l->signal_fd, &l->signal_info, sizeof(l->signal_info), 0);
+	io_uring_sqe_set_data(sqe, &l->signal_op);
+}
+
 static void signal_done(struct io_op *op, int result)
 {
 	struct real_loop *l = container_of(op, struct real_loop, signal_op);
-	(void)result;
+	if (result == (int)sizeof(l->signal_info) && l->signal_info.ssi_signo == SIGHUP) {
+		loop_hangup(&l->base);
+		signal_read(l);
+		return;
+	}
 	sigset_t set = stop_signals();
 	pthread_sigmask(SIG_UNBLOCK, &set,
 			/*
@@ -274,14 +293,12 @@ static void signal_done(struct io_op *op, int result)
 
 static int signal_open(struct real_loop *l)
 {
-	sigset_t set = stop_signals();
+	sigset_t set = loop_signals();
 	l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
 	if (l->signal_fd < 0)
 		return -errno;
 	l->signal_op.done = signal_done;
-	struct io_uring_sqe *sqe = ring_sqe(l);
-	io_uring_prep_read(sqe, l->signal_fd, &l->signal_info, sizeof(l->signal_info), 0);
-	io_uring_sqe_set_data(sqe, &l->signal_op);
+	signal_read(l);
 	return 0;
 }
 
@@ -497,7 +514,7 @@ int rt_real_run(const struct rt_real_options *options, void (*main)(void *), voi
 	 * signalfd receives the signals.
 	 */
 	sigset_t before;
-	sigset_t blocked = stop_signals();
+	sigset_t blocked = loop_signals();
 	if (o.signals)
 		pthread_sigmask(SIG_BLOCK, &blocked, &before);
 	struct offload *offload =

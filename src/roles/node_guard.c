@@ -32,6 +32,7 @@ struct known {
 	uint8_t key[MAC_KEY_BYTES];
 	uint64_t asked_ns; /* time of the answer */
 	bool asking;
+	bool ask_again; /* a client did not prove the key: it may be old */
 };
 
 struct node_guard {
@@ -69,6 +70,7 @@ static int ask(struct node_guard *g, struct known *k)
 	struct meta_call call = {.client = g->client, .timeout_ns = CALL_NS};
 	assert(!k->asking);
 	k->asking = true;
+	k->ask_again = false;
 	int rc = meta_client_identity_key(&call, k->name, &answer);
 	k->asking = false;
 	if (rc == 0)
@@ -87,7 +89,7 @@ static int ask(struct node_guard *g, struct known *k)
 
 static bool fresh(const struct known *k)
 {
-	return k->asked_ns != 0 &&
+	return k->asked_ns != 0 && !k->ask_again &&
 	       rt_elapsed_ns(k->asked_ns) < (k->there ? GUARD_FRESH_NS : UNKNOWN_NS);
 }
 
@@ -206,6 +208,23 @@ static int find(void *ctx, const char *name, struct session *out, uint8_t key[MA
 	return rc != 0 ? rc : l.rc;
 }
 
+static void unproved_here(void *arg)
+{
+	const struct lookup *l = arg;
+	struct known *k = map_get(&l->g->names, hash64(l->name, strlen(l->name), l->g->seed));
+	/* The age bounds the questions that refused clients cause. */
+	if (k == NULL || k->asking || strcmp(k->name, l->name) != 0 || !k->there ||
+	    rt_elapsed_ns(k->asked_ns) < UNKNOWN_NS)
+		return;
+	k->ask_again = true;
+}
+
+static void unproved(void *ctx, const char *name)
+{
+	struct lookup l = {.g = ctx, .name = name};
+	(void)rt_call(&l.g->port, "guard", unproved_here, &l);
+}
+
 /* --- open, close --------------------------------------------------------------------------------------- */
 
 static int connect_metadata(struct node_guard *g)
@@ -242,6 +261,7 @@ int node_guard_open(struct node_guard **out, const struct node_guard_options *o)
 						  .cluster_low = c->cluster_low,
 						  .server = o->node},
 					.find = find,
+					.unproved = unproved,
 					.ctx = g};
 	rt_random_secret(g->base.decoy, sizeof(g->base.decoy));
 	rt_random_secret(&g->seed, sizeof(g->seed));

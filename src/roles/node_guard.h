@@ -2,7 +2,8 @@
 /*
  * The guard of a storage node: finds the keys of its clients. The node's own key follows from its credentials; the metadata
  * servers give those of other identities, for this node alone. They stay in memory for GUARD_FRESH_NS; while no metadata
- * server answers, for GUARD_STALE_NS, so that clients that the node knows are served on.
+ * server answers, for GUARD_STALE_NS, so that clients that the node knows are served on. A client that does not prove the key makes the node ask again, at most
+ * once a second for each name, so that replaced credentials are known at their second try.
  *
  * Memory and requests are bounded: GUARD_NAMES_MAX names, unknown ones included, and one request for a name at a time.
  */

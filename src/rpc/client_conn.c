@@ -367,17 +367,26 @@ static int conn_start_take(struct rpc_channel *ch, struct secure_link link,
 
 /* --- the channel's fiber --------------------------------------------------------------------- */
 
+static int link_open(struct rpc_channel *ch, struct secure_link *link)
+{
+	int rc = rt_connect(&link->sock, ch->addr);
+	if (rc < 0 || ch->opts.self == NULL)
+		return rc;
+	rc = secure_connect(link, ch->opts.self, ch->opts.server);
+	if (rc < 0)
+		secure_close(link);
+	ch->counters.refused_handshakes += rc < 0;
+	return rc;
+}
+
 static int channel_connect(struct rpc_channel *ch, struct client_conn **out)
 {
 	struct secure_link link = {0};
 	rt_deadline_set(rt_now_ns() + ch->opts.connect_timeout_ns);
-	int rc = rt_connect(&link.sock, ch->addr);
-	if (rc == 0 && ch->opts.self != NULL) {
-		rc = secure_connect(&link, ch->opts.self, ch->opts.server);
-		if (rc < 0)
-			secure_close(&link);
-		ch->counters.refused_handshakes += rc < 0;
-	}
+	int rc = link_open(ch, &link);
+	/* A node that knows the key of replaced credentials asks for the new one after the first refusal. */
+	if (rc == -EACCES && ch->opts.server != SECURE_METADATA)
+		rc = rt_sleep_ns(ch->opts.backoff_min_ns) < 0 ? rc : link_open(ch, &link);
 	rt_deadline_set(RT_NEVER);
 	if (rc == 0)
 		rc = conn_start_take(ch, link, out);

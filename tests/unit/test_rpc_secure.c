@@ -20,6 +20,7 @@ struct world {
 	int find_rc;      /* error of every lookup; 0: none */
 	uint8_t extra;    /* added to the key: the server does not know the right one */
 	uint64_t find_ns; /* duration of a lookup */
+	uint64_t unproved;
 };
 
 static int find(void *ctx, const char *name, struct session *out, uint8_t key[MAC_KEY_BYTES])
@@ -39,6 +40,15 @@ static int find(void *ctx, const char *name, struct session *out, uint8_t key[MA
 		.identity = 11, .key_version = 3, .cluster_ops = 1u << OP_CLUSTER_READ};
 	snprintf(out->name, sizeof(out->name), "%s", name);
 	return 0;
+}
+
+/* The key that the server kept was old; now it asks for the right one. */
+static void unproved(void *ctx, const char *name)
+{
+	struct world *w = ctx;
+	CHECK(strcmp(name, "alice") == 0);
+	w->unproved++;
+	w->extra = 0;
 }
 
 /* Restarts the server with a guard, and opens a channel with the credentials of alice, version 3. */
@@ -133,6 +143,22 @@ static void a_server_that_does_not_know_the_key_gets_no_request(struct fixture *
 	w.extra = 1;
 	CHECK_RC(fixture_ping(f), -EACCES);
 	CHECK(requests(f) == 0);
+	end(f, &w);
+}
+
+static void replaced_credentials_are_accepted_at_the_second_try(struct fixture *f)
+{
+	struct world w;
+	begin(f, &w);
+	w.extra = 1;
+	w.guard.unproved = unproved;
+	CHECK_RC(fixture_ping(f), 0);
+	CHECK(w.unproved == 1 && w.finds == 2);
+	/* wrong ones are not, and are not tried for ever */
+	w.credentials->secret[0] ^= 1;
+	CHECK_RC(fixture_ping_apart(f), -EACCES);
+	fixture_await(&w.unproved, 3);
+	CHECK(w.finds == 4);
 	end(f, &w);
 }
 
@@ -374,6 +400,7 @@ int main(void)
 		IN_EVERY_WORLD(wrong_credentials_run_nothing),
 		IN_EVERY_WORLD(a_refused_call_with_retry_ends_at_once),
 		IN_EVERY_WORLD(a_server_that_does_not_know_the_key_gets_no_request),
+		IN_EVERY_WORLD(replaced_credentials_are_accepted_at_the_second_try),
 		IN_EVERY_WORLD(a_node_cannot_pass_for_another),
 		IN_EVERY_WORLD(a_lookup_that_fails_is_tried_again),
 		IN_EVERY_WORLD(a_client_without_credentials_gets_nothing),

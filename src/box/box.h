@@ -54,8 +54,10 @@ struct box_shape {
 	char *threads;  /* threads of each process: a number, or "auto" */
 	int64_t racks, nodes, disks; /* nodes in all, disks of each node */
 	int64_t flash; /* number of flash disks of each node; these are its last disks */
-	int emulate;   /* enum box_speed */
-	int security;  /* enum box_security: whether all connections are authenticated */
+	uint64_t
+		node_flash; /* bytes of flash of each node that caches hot chunks of its disks; 0: none */
+	int emulate;        /* enum box_speed */
+	int security;       /* enum box_security: whether all connections are authenticated */
 	int64_t port; /* of the metadata server; then those of the nodes, then one per role for metrics */
 };
 

@@ -19,6 +19,7 @@
 #include "rt/real.h"
 
 #define BOX_THREADS "1"
+#define BOX_CACHE_MIN (16 * MIB)
 
 const char *const box_speeds[] = {"none", "hdd", "sata", "nvme", NULL};
 
@@ -33,6 +34,8 @@ const struct conf_key box_schema[] = {
 		 "disks of each node"),
 	CONF_INT("box", "flash", struct box_shape, flash, "0", 0, BOX_DISKS_MAX,
 		 "of them flash: the last ones"),
+	CONF_SIZE("box", "node_flash", struct box_shape, node_flash, "0", 0, CONF_MAX,
+		  "bytes of flash of each node that cache hot chunks of its disks; 0: none"),
 	CONF_CHOICE("box", "emulate", struct box_shape, emulate, "none", box_speeds,
 		    "the emulated speed of the disks"),
 	CONF_CHOICE("box", "security", struct box_shape, security, "off", box_securities,
@@ -368,6 +371,10 @@ int box_settle(struct box_shape *s, struct strbuf *err)
 	if (s->flash < 0 || s->flash >= s->disks)
 		return refuse(err, "--flash %ld: must be less than --disks %ld", s->flash,
 			      s->disks);
+	int64_t caches = box_pool_count(s) > 0 ? box_pool_count(s) : s->disks - s->flash;
+	if (s->node_flash > 0 && s->node_flash < (uint64_t)caches * BOX_CACHE_MIN)
+		return refuse(err, "--node-flash: each of the %ld caches of a node needs 16 MiB",
+			      caches);
 	if (!given(s->metadata) && set_text(&s->metadata, "rocksdb") < 0)
 		return -ENOMEM;
 	if (strcmp(s->metadata, "rocksdb") != 0 && strncmp(s->metadata, "rados:", 6) != 0)

@@ -22,8 +22,10 @@
 #define PORT_FIRST 10000
 #define PORT_LAST 32000 /* the system gives higher ports to clients */
 #define PORT_TRIES 200
-#define DISK_NUMBERS 1000 /* disk 2 of node 3 is 3002 */
-#define POOL_NUMBERS 900  /* pool 1 of node 3 is 3901 */
+#define DISK_NUMBERS 1000  /* disk 2 of node 3 is 3002 */
+#define POOL_NUMBERS 900   /* pool 1 of node 3 is 3901 */
+#define CACHE_NUMBERS 800  /* the cache of its first disk or pool is 3801 */
+#define CACHE_RATE "64MiB" /* bytes per second that a cache may write */
 #define FILE_LIMIT (4 * MIB)
 #define CLAIM_MS 30000   /* time in which the lock of the folder must come */
 #define CLAIM_STEP_MS 20 /* time between two tries */
@@ -151,6 +153,17 @@ static void add_disks(const struct box_shape *s, int64_t node, struct strbuf *t)
 	}
 }
 
+/* Adds a cache for each disk or pool that is not flash. */
+static void add_caches(const struct box_shape *s, int64_t node, struct strbuf *t)
+{
+	int64_t pools = box_pool_count(s), base = node * DISK_NUMBERS;
+	int64_t n = pools > 0 ? pools : s->disks - s->flash;
+	for (int64_t i = 1; s->node_flash > 0 && i <= n; i++)
+		strbuf_printf(t, "flash = %ld %ld %lu %s flash/node-%ld/%ld\n",
+			      base + (pools > 0 ? POOL_NUMBERS : 0) + i, base + CACHE_NUMBERS + i,
+			      s->node_flash / (uint64_t)n, CACHE_RATE, node, i);
+}
+
 static int write_node(const struct box *b, int64_t node)
 {
 	const struct box_shape *s = &b->shape;
@@ -171,6 +184,7 @@ static int write_node(const struct box *b, int64_t node)
 	    (strcmp(s->repair, "r_all") == 0 || strcmp(s->repair, "r_fco") == 0))
 		strbuf_printf(&t, "repair = outside\n");
 	add_disks(s, node, &t);
+	add_caches(s, node, &t);
 	snprintf(name, sizeof(name), "node-%ld", node);
 	add_credentials(s, name, &t);
 	int rc = strbuf_puts(&t, "");
@@ -210,6 +224,16 @@ static int make_disks(const struct box *b, int64_t node)
 	for (int64_t d = 1; rc == 0 && d <= b->shape.disks; d++) {
 		snprintf(name, sizeof(name), "disks/node-%ld/%ld", node, d);
 		rc = make_dir(b, name);
+	}
+	for (int64_t d = 1; rc == 0 && b->shape.node_flash > 0 && d <= b->shape.disks; d++) {
+		if (d == 1)
+			rc = make_dir(b, "flash");
+		snprintf(name, sizeof(name), "flash/node-%ld", node);
+		if (rc == 0 && d == 1)
+			rc = make_dir(b, name);
+		snprintf(name, sizeof(name), "flash/node-%ld/%ld", node, d);
+		if (rc == 0)
+			rc = make_dir(b, name);
 	}
 	return rc;
 }

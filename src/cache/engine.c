@@ -13,6 +13,8 @@
 #define SEGMENT_BYTES (256 * KIB)
 #define REGION_BYTES (16 * MIB)
 #define REGIONS_WANTED 128u /* smaller regions rather than fewer ones */
+#define REGION_SEGMENTS_MIN 8ull
+#define REGIONS_MIN 8u
 #define REGIONS_PER_GROUP 16u
 #define GROUPS_WANTED 64u
 #define DRAM_SEGMENTS_MIN 16u
@@ -103,6 +105,9 @@ static int shape_init(struct cache_engine *e, const struct cache_engine_options 
 	    region > CACHE_REGION_BYTES_MAX || o->flash_bytes < CACHE_PAGE_BYTES)
 		return -EINVAL;
 	uint64_t n = min_u64(max_u64(region / segment, 1), CACHE_REGION_SEGMENTS_MAX);
+	/* Footers of regions with fewer segments would be more than a few percent. */
+	if (o->region_bytes == 0 && o->flash_bytes >= REGION_SEGMENTS_MIN * REGIONS_MIN * segment)
+		n = max_u64(n, REGION_SEGMENTS_MIN);
 	e->volume = (struct cache_volume){.segment_bytes = (uint32_t)segment,
 					  .region_segments = (uint32_t)n,
 					  .owner = {o->owner[0], o->owner[1]}};
@@ -275,6 +280,7 @@ void cache_engine_stats(const struct cache_engine *e, struct cache_engine_stats 
 	out->segments_max = e->core.flash_n;
 	out->regions = e->volume.regions;
 	out->regions_free = e->core.free_n;
+	out->freed = e->core.counts.freed;
 	out->buckets = e->buckets_n;
 	out->suspended = engine_suspended(e);
 }

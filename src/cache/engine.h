@@ -78,6 +78,7 @@ struct cache_engine_stats {
 	uint64_t hits, misses;               /* gets that were served without a fetch; not served */
 	uint64_t device_bytes, device_reads; /* bytes written to the device, with footers; read */
 	uint64_t segment_bytes;              /* of device_bytes: segments */
+	uint64_t freed;                      /* regions that were freed to make room */
 	uint64_t reinserted;                 /* segments */
 	uint64_t rotten;                     /* segments whose bytes did not match */
 	uint64_t failures;                   /* calls of the device that failed */
@@ -108,7 +109,8 @@ void cache_engine_close(struct cache_engine *e);
  */
 int cache_engine_get(struct cache_engine *e, const struct cache_get *g, cache_fetch_fn *fetch,
 		     void *arg, void *buf, uint32_t *crc);
-/* As cache_engine_get, but what is missing is fetched whatever the policy says: the caller decides on admission. */
+/* As cache_engine_get, but what is missing is fetched whatever the policy says: the caller decides on admission. buf may
+ * be NULL: the bytes are not wanted. */
 int cache_engine_fill(struct cache_engine *e, const struct cache_get *g, cache_fetch_fn *fetch,
 		      void *arg, void *buf, uint32_t *crc);
 /* Drops the segments of the range that are there. */

@@ -41,6 +41,8 @@ static void get_init(struct get *t, struct cache_engine *e, const struct cache_g
 	t->g = g;
 	t->buf = buf;
 	memset(t->have, 0, sizeof(t->have));
+	memset(t->crcs, 0, sizeof(t->crcs));
+	memset(t->at, 0xff, sizeof(t->at)); /* CACHE_NONE */
 	t->r = (struct cache_request){
 		.now_ms = rt_now_ns() / NS_PER_MS,
 		.block = cache_name_hash(&g->name),
@@ -81,11 +83,14 @@ static int take(struct get *t, uint32_t i, const uint8_t *data, uint64_t len, ui
 	crc = crc32c_combine(crc, crc32c(0, data + to, len - to), len - to);
 	if (crc != sum)
 		return -EBADMSG;
-	uint8_t *dest = t->buf + ((t->r.first + i) * t->e->volume.segment_bytes + from - t->g->off);
-	if (dest != data + from)
-		memcpy(dest, data + from, to - from);
 	t->crcs[i] = wanted;
 	t->have[i] = true;
+	if (t->buf == NULL)
+		return 0;
+	uint64_t start = (uint64_t)(t->r.first + i) * t->e->volume.segment_bytes;
+	uint8_t *dest = t->buf + (start + from - t->g->off);
+	if (dest != data + from)
+		memcpy(dest, data + from, to - from);
 	return 0;
 }
 
@@ -144,7 +149,8 @@ static int take_run(struct get *t, uint32_t i, uint32_t n)
 	uint64_t size = e->volume.segment_bytes, start = (t->r.first + i) * size;
 	uint32_t region = t->at[i] / e->volume.region_segments;
 	uint32_t sums[CACHE_ENGINE_SEGMENTS_MAX];
-	bool direct = start >= t->g->off && start + n * size <= t->g->off + t->g->len &&
+	bool direct = t->buf != NULL && start >= t->g->off &&
+		      start + n * size <= t->g->off + t->g->len &&
 		      (uintptr_t)(t->buf + (start - t->g->off)) % RT_DIRECT_ALIGN == 0;
 	uint8_t *to = direct ? t->buf + (start - t->g->off) : NULL;
 	AUTO_BUF struct buf *bounce = NULL;

@@ -13,7 +13,7 @@
 #define HISTORY_STEP_BYTES 4096u
 #define HISTORY_HASH_SALT 0x5851f42d4c957f2dULL
 
-int history_init(struct history *h, const struct cache_params *params)
+int cache_history_init(struct history *h, const struct cache_params *params)
 {
 	uint64_t bytes = params->history_bytes != 0 ? params->history_bytes : HISTORY_BYTES_DEFAULT;
 	uint64_t ms = params->history_ms != 0 ? params->history_ms : HISTORY_MS_DEFAULT;
@@ -31,7 +31,7 @@ int history_init(struct history *h, const struct cache_params *params)
 	return h->table != NULL ? 0 : -ENOMEM;
 }
 
-void history_fini(struct history *h)
+void cache_history_fini(struct history *h)
 {
 	for (uint32_t b = 0; b < h->buckets_n; b++)
 		free(h->buckets[b]);
@@ -164,9 +164,9 @@ static void add_segment(struct history *h, struct history_bucket *b, uint64_t ke
 	b->total[h->slice % HISTORY_SLICES] += (uint64_t)(to - from) * h->step_bytes;
 }
 
-int history_add(struct history *h, const struct cache_request *r)
+int cache_history_add(struct history *h, const struct cache_request *r)
 {
-	history_advance(h, r->now_ms);
+	cache_history_advance(h, r->now_ms);
 	uint64_t end = r->skip + r->bytes;
 	for (uint32_t i = 0; i < r->segments; i++) {
 		uint64_t key = cache_key(r->block, r->first + i);
@@ -191,7 +191,7 @@ int history_add(struct history *h, const struct cache_request *r)
 	return 0;
 }
 
-void history_advance(struct history *h, uint64_t now_ms)
+void cache_history_advance(struct history *h, uint64_t now_ms)
 {
 	uint64_t slice = 1 + now_ms / h->slice_ms;
 	if (slice <= h->slice)
@@ -212,7 +212,7 @@ void history_advance(struct history *h, uint64_t now_ms)
 	sweep(h);
 }
 
-double history_reads(const struct history *h, uint16_t bucket)
+double cache_history_reads(const struct history *h, uint16_t bucket)
 {
 	const struct history_bucket *b = find_bucket(h, bucket);
 	uint64_t total = 0, unique = 0;
@@ -223,7 +223,7 @@ double history_reads(const struct history *h, uint16_t bucket)
 	return unique > 0 ? (double)total / (double)unique : 0;
 }
 
-double history_error(const struct history *h, uint16_t bucket, double reads_max)
+double cache_history_error(const struct history *h, uint16_t bucket, double reads_max)
 {
 	const struct history_bucket *b = find_bucket(h, bucket);
 	if (h->limit == UINT64_MAX || reads_max <= 1)

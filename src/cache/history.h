@@ -13,7 +13,7 @@
  *
  * Error: total / unique is the mean number of reads of n sampled segments, so its standard error is s / sqrt(n), where s
  * is the standard deviation of the number of reads in the bucket. For a scan s is 0 apart from the part that is being
- * read, and the result is exact; with reads from 1 to 3 times (s = 0.8) and 1000 samples it is 0.025. history_error()
+ * read, and the result is exact; with reads from 1 to 3 times (s = 0.8) and 1000 samples it is 0.025. cache_history_error()
  * returns the bound that follows from the largest possible s. A sampled segment that was first read less than one slice
  * before the window's start may still count.
  */
@@ -53,20 +53,20 @@ struct history {
 };
 
 /* -ENOMEM */
-int history_init(struct history *h, const struct cache_params *params);
-void history_fini(struct history *h);
+int cache_history_init(struct history *h, const struct cache_params *params);
+void cache_history_fini(struct history *h);
 
 /* Adds a request; -ENOMEM loses only the request. */
-int history_add(struct history *h, const struct cache_request *r);
+int cache_history_add(struct history *h, const struct cache_request *r);
 
 /* Moves the window to the time, which must not go back. */
-void history_advance(struct history *h, uint64_t now_ms);
+void cache_history_advance(struct history *h, uint64_t now_ms);
 
 /* Returns total bytes / unique bytes of a bucket in the window; 0 if it has no samples. */
-double history_reads(const struct history *h, uint16_t bucket);
+double cache_history_reads(const struct history *h, uint16_t bucket);
 
-/* Returns the largest standard error of history_reads() that the number of samples allows if no segment was read more
+/* Returns the largest standard error of cache_history_reads() that the number of samples allows if no segment was read more
  * than `reads_max` times; 0 if everything is sampled. */
-double history_error(const struct history *h, uint16_t bucket, double reads_max);
+double cache_history_error(const struct history *h, uint16_t bucket, double reads_max);
 
 #endif

@@ -33,7 +33,7 @@ struct shift {
 static double shift_priority(void *arg, uint16_t bucket)
 {
 	const struct shift *s = arg;
-	double past = s->historic ? history_reads(&s->history, bucket) : 0;
+	double past = s->historic ? cache_history_reads(&s->history, bucket) : 0;
 	double coming = s->future && s->jobs != NULL ? cache_jobs_readers(s->jobs, bucket) : 0;
 	return fmax(past, coming);
 }
@@ -43,7 +43,7 @@ static void shift_request(struct cache_policy *p, const struct cache_request *r)
 {
 	struct shift *s = container_of(p, struct shift, base);
 	if (s->historic)
-		(void)history_add(&s->history, r);
+		(void)cache_history_add(&s->history, r);
 	(void)control_see(&s->control, r->bucket);
 	if (s->control.fresh)
 		control_refresh(&s->control, r->now_ms, shift_priority, s);
@@ -71,7 +71,7 @@ static void shift_tick(struct cache_policy *p, uint64_t now_ms)
 {
 	struct shift *s = container_of(p, struct shift, base);
 	if (s->historic)
-		history_advance(&s->history, now_ms);
+		cache_history_advance(&s->history, now_ms);
 	control_refresh(&s->control, now_ms, shift_priority, s);
 	cache_below_tick(p, now_ms);
 }
@@ -79,7 +79,7 @@ static void shift_tick(struct cache_policy *p, uint64_t now_ms)
 static void shift_close(struct cache_policy *p)
 {
 	struct shift *s = container_of(p, struct shift, base);
-	history_fini(&s->history);
+	cache_history_fini(&s->history);
 	control_fini(&s->control);
 	free(s);
 }
@@ -110,7 +110,7 @@ static int shift_open(struct cache_policy **out, const struct cache_params *para
 			    .jobs = params->jobs,
 			    .segment_bytes = params->segment_bytes};
 	control_init(&s->control, params);
-	int rc = historic ? history_init(&s->history, params) : 0;
+	int rc = historic ? cache_history_init(&s->history, params) : 0;
 	if (rc == 0)
 		rc = cache_lru_open(&s->base.below, params);
 	if (rc != 0) {

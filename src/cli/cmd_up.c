@@ -29,6 +29,8 @@ static const char up_usage[] =
 	"  --disks D            number of disks of each node (default 2, or as many as pools\n"
 	"                       need)\n"
 	"  --flash F            number of flash disks among the disks of each node (default 0)\n"
+	"  --node-flash SIZE    flash of each node that caches hot chunks of its disks (default "
+	"0)\n"
 	"  --emulate KIND       speed of the disks: hdd, sata, nvme, none (default none)\n"
 	"  --pools K+P          combine the disks of each node to erasure-coded pools (MLEC)\n"
 	"  --scheme S           layout of the network and of the pools, clustered, declustered\n"
@@ -59,6 +61,7 @@ enum {
 	OPT_NODES,
 	OPT_DISKS,
 	OPT_FLASH,
+	OPT_NODE_FLASH,
 	OPT_EMULATE,
 	OPT_POOLS,
 	OPT_SCHEME,
@@ -77,6 +80,7 @@ static const struct option options[] = {
 	{"nodes", required_argument, NULL, OPT_NODES},
 	{"disks", required_argument, NULL, OPT_DISKS},
 	{"flash", required_argument, NULL, OPT_FLASH},
+	{"node-flash", required_argument, NULL, OPT_NODE_FLASH},
 	{"emulate", required_argument, NULL, OPT_EMULATE},
 	{"pools", required_argument, NULL, OPT_POOLS},
 	{"scheme", required_argument, NULL, OPT_SCHEME},
@@ -162,6 +166,9 @@ static int take_option(struct asked *a, int c)
 		return take_count(&s->disks, BOX_DISKS_MAX);
 	case OPT_FLASH:
 		return take_count(&s->flash, BOX_DISKS_MAX);
+	case OPT_NODE_FLASH:
+		return units_parse_size(optarg, &s->node_flash) == 0 && s->node_flash > 0 ? 0
+											  : -EINVAL;
 	case OPT_EMULATE:
 		return take_emulate(a);
 	case OPT_POOLS:
@@ -204,7 +211,8 @@ static int compare_shape(const struct asked *a, const struct box_shape *is)
 	} numbers[] = {{"racks", s->racks, is->racks},
 		       {"nodes", s->nodes, is->nodes},
 		       {"disks", s->disks, is->disks},
-		       {"flash", s->flash, is->flash}};
+		       {"flash", s->flash, is->flash},
+		       {"node-flash", (int64_t)s->node_flash, (int64_t)is->node_flash}};
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
 		char x[24], y[24];
 		snprintf(x, sizeof(x), "%ld", numbers[i].asked);
@@ -281,6 +289,9 @@ static void tell_shape(const struct box *b)
 	       s->emulate != BOX_NONE ? box_speeds[s->emulate] : "");
 	if (s->flash > 0)
 		printf("  %ld of the disks are flash\n", s->nodes * s->flash);
+	if (s->node_flash > 0)
+		printf("  %llu MiB of flash in each node cache hot chunks of its disks\n",
+		       s->node_flash / MIB);
 	if (box_pool_count(s) > 0)
 		printf("  %ld local pools of %s, scheme %s\n", s->nodes * box_pool_count(s),
 		       s->pools, s->scheme);
@@ -322,13 +333,13 @@ static int tell_json(const struct box *b, const struct box_started *u, double se
 	char file[BOX_PATH_MAX + 16];
 	snprintf(file, sizeof(file), "%s/cluster.ini", b->dir);
 	AUTO_JSON json_t *root = json_pack(
-		"{s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:I, s:b, s:f}", "cluster", s->cluster,
-		"dir", json_text(b->dir, strlen(b->dir)), "cluster_file",
+		"{s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:b, s:f}", "cluster",
+		s->cluster, "dir", json_text(b->dir, strlen(b->dir)), "cluster_file",
 		json_text(file, strlen(file)), "racks", (json_int_t)s->racks, "nodes",
 		(json_int_t)s->nodes, "disks", (json_int_t)s->nodes * (json_int_t)s->disks,
-		"flash_disks", (json_int_t)s->nodes * (json_int_t)s->flash, "encoding", s->encoding,
-		"started", (json_int_t)u->count, "one_process", (int)u->together, "seconds",
-		seconds);
+		"flash_disks", (json_int_t)s->nodes * (json_int_t)s->flash, "node_flash_bytes",
+		(json_int_t)s->node_flash, "encoding", s->encoding, "started", (json_int_t)u->count,
+		"one_process", (int)u->together, "seconds", seconds);
 	return json_emit(stdout, root) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 }
 

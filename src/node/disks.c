@@ -138,6 +138,7 @@ void disk_shut(struct node_disk *d)
 	assert(d->users == 0 && !d->closing && !d->rebuild.running);
 	assert(list_empty(&d->changes) && d->read_bytes == 0 && d->write_bytes == 0);
 	store_close(d->store);
+	slot_close(&d->flash);
 	d->store = d->pool = d->cache = NULL;
 }
 
@@ -216,6 +217,7 @@ int disk_reopen(struct node_disk *d)
 		assert(!d->rebuild.running && d->closing && d->users == 0);
 		assert(list_empty(&d->changes));
 		store_close(d->store);
+		slot_close(&d->flash);
 		d->store = d->pool = d->cache = NULL;
 		/* The store that held the reserved space is closed. */
 		sched_reservations_drop(d->sched);

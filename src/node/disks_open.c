@@ -16,6 +16,7 @@
 
 #define FAN_BITS_DEFAULT 8
 #define OPEN_FIBERS 16
+#define CACHE_FILE "cache" /* in the folder of a cache */
 
 static const char *open_trouble(int rc)
 {
@@ -392,10 +393,33 @@ static int fill_pace(void *ctx, uint64_t bytes, void (*work)(void *arg), void *a
 	return 0;
 }
 
-/* Opens the cache in front of the disk. On error the disk works without it. */
+static const char *cache_trouble(int rc)
+{
+	switch (rc) {
+	case -EPERM:
+		return "the file is the cache of another disk or cluster; remove it";
+	case -ENOTEMPTY:
+		return "the file is no cache; remove it";
+	case -EINVAL:
+		return "the size of the cache is too small: it needs at least 4 MiB";
+	case -ENOSPC:
+		return "the flash has less free space than the size of the cache";
+	default:
+		return err_text(rc);
+	}
+}
+
+/*
+ * Opens the cache in front of the disk. On error the disk works without it. The folder of the cache has a superblock, so
+ * that the file is never made where a flash device is not mounted; its store is open as long as the cache, and unused.
+ */
 static void cache_open(struct node_disk *d)
 {
-	struct store_flash_options o = {.capacity_bytes = d->spec->flash_bytes,
+	const struct node_disks_options *n = &d->owner->options;
+	char path[NODE_PATH_MAX + sizeof(CACHE_FILE) + 1];
+	struct store_flash_options o = {.path = path,
+					.owner = {n->cluster[0] ^ n->cluster[1], d->spec->disk},
+					.capacity_bytes = d->spec->flash_bytes,
 					.write_bytes_per_s = d->spec->flash_write_bytes_per_s,
 					.pace = fill_pace,
 					.pace_ctx = d};
@@ -407,13 +431,14 @@ static void cache_open(struct node_disk *d)
 		return;
 	if ((format ? slot_open_or_format(d, &d->flash, true) : slot_open(d, &d->flash)) != 0)
 		return;
-	int rc = store_flash_open_take(d->store, d->flash.store, &o, &cache);
+	snprintf(path, sizeof(path), "%s/%s", d->spec->flash->path, CACHE_FILE);
+	int rc = store_flash_open_take(d->store, &o, &cache);
 	if (rc != 0) {
-		log_warn("cache_not_open", "disk=%" PRIu64 " err=%s", d->spec->disk, err_name(rc));
+		log_warn("cache_not_open", "disk=%" PRIu64 " path=%s err=%s why=%s", d->spec->disk,
+			 LOG_QUOTE(path), err_name(rc), LOG_QUOTE(cache_trouble(rc)));
 		slot_close(&d->flash);
 		return;
 	}
-	d->flash.store = NULL;
 	d->store = cache;
 	d->cache = cache;
 }

@@ -155,12 +155,16 @@ static int print_caches(const struct node_disks *set, struct strbuf *out)
 		{"terrane_flash_hit_bytes_total", "counter", "bytes served by the flash cache"},
 		{"terrane_flash_misses_total", "counter",
 		 "reads served by the disk behind the cache"},
-		{"terrane_flash_filled_bytes_total", "counter", "bytes written to flash"},
-		{"terrane_flash_evicted_total", "counter", "chunks evicted to make room"},
+		{"terrane_flash_filled_bytes_total", "counter",
+		 "bytes of segments read from the disk into the cache"},
+		{"terrane_flash_written_bytes_total", "counter",
+		 "bytes written to the flash device, with footers"},
+		{"terrane_flash_evicted_total", "counter", "regions of flash freed to make room"},
 		{"terrane_flash_over_budget_total", "counter",
-		 "hot chunks not cached because of the flash write budget"},
+		 "reads not cached because of the flash write budget"},
 		{"terrane_flash_failures_total", "counter",
-		 "calls that failed with an I/O error of the flash device"},
+		 "failed calls of the flash device, and segments with other bytes than were "
+		 "written"},
 		{"terrane_flash_used_bytes", "gauge", "bytes in the flash cache"},
 	};
 	int rc = 0;
@@ -173,9 +177,9 @@ static int print_caches(const struct node_disks *set, struct strbuf *out)
 				continue;
 			assert(d->cache == d->store);
 			store_flash_stats(d->cache, &st);
-			uint64_t values[] = {st.hits,       st.hit_bytes, st.misses,
-					     st.fill_bytes, st.evicted,   st.over_budget,
-					     st.failures,   st.used_bytes};
+			uint64_t values[] = {st.hits,        st.hit_bytes,     st.misses,
+					     st.fill_bytes,  st.written_bytes, st.evicted,
+					     st.over_budget, st.failures,      st.used_bytes};
 			rc = strbuf_printf(out, "%s{disk=\"%" PRIu64 "\"} %" PRIu64 "\n",
 					   names[k].name, d->spec->disk, values[k]);
 		}

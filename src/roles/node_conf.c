@@ -60,7 +60,7 @@ const struct conf_key node_conf_schema[] = {
 	CONF_LIST("disks", "spare", struct node_conf, spares, FOLDERS_MAX,
 		  "a disk that replaces a failed member of a pool: POOL NUMBER FOLDER"),
 	CONF_LIST("disks", "flash", struct node_conf, flash, NODE_DISKS_MAX,
-		  "a cache for hot chunks of DISK: DISK NUMBER SIZE WRITTEN-PER-SECOND FOLDER"),
+		  "a cache for hot chunks of DISK: DISK NUMBER SIZE FILLED-PER-SECOND FOLDER"),
 	CONF_CHOICE("disks", "kind", struct node_conf, kind, "hdd", kinds,
 		    "kind of the disks, for their scheduler; kind=KIND of a disk overrides it"),
 	CONF_CHOICE("disks", "media", struct node_conf, media, "disk", medias,

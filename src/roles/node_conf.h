@@ -9,7 +9,7 @@
  *     pool = 900 4+1 declustered               id, code, layout
  *     member = 900 201 /data/p1                pool, id, folder; the order must never change
  *     spare = 900 299 /data/s1                 pool, id, folder
- *     flash = 101 301 64GiB 20MiB /flash/f1    cached disk, id, size, bytes written per second, folder
+ *     flash = 101 301 64GiB 20MiB /flash/f1    cached disk, id, size, bytes filled per second, folder
  */
 #ifndef ROLES_NODE_CONF_H
 #define ROLES_NODE_CONF_H

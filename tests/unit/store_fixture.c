@@ -129,12 +129,13 @@ static struct store *open_pool_dir(const char *path)
 
 static struct store *open_flash(void)
 {
-	struct store_flash_options options = {
-		.capacity_bytes = 64 * MIB, .write_bytes_per_s = 1000 * MIB, .visits = 1};
-	struct store *slow, *fast, *s;
+	struct store_flash_options options = {.path = "/d0/cache",
+					      .capacity_bytes = 64 * MIB,
+					      .write_bytes_per_s = 1000 * MIB,
+					      .visits = 1};
+	struct store *slow, *s;
 	CHECK_EQ(store_mem_open(MEM_BYTES, &slow), 0);
-	CHECK_EQ(store_mem_open(MEM_BYTES, &fast), 0);
-	CHECK_EQ(store_flash_open_take(slow, fast, &options, &s), 0);
+	CHECK_EQ(store_flash_open_take(slow, &options, &s), 0);
 	return s;
 }
 

@@ -174,7 +174,7 @@ static void read_at(struct history *h, uint64_t now_ms, uint16_t bucket, uint32_
 				  .segments = 1,
 				  .bucket = bucket,
 				  .bytes = SEG};
-	assert_int_equal(history_add(h, &r), 0);
+	assert_int_equal(cache_history_add(h, &r), 0);
 }
 
 static void a_window_that_fits_its_memory_is_exact(void **state)
@@ -183,19 +183,19 @@ static void a_window_that_fits_its_memory_is_exact(void **state)
 	struct cache_params params = {
 		.segment_bytes = SEG, .history_bytes = 1 << 20, .history_ms = 36000};
 	(void)state;
-	assert_int_equal(history_init(&h, &params), 0);
+	assert_int_equal(cache_history_init(&h, &params), 0);
 	for (uint32_t pass = 0; pass < 3; pass++)
 		for (uint32_t s = 0; s < 1000; s++)
 			read_at(&h, 1000 * pass + s / 2, 5, pass < 2 ? s : s % 500);
-	assert_true(fabs(history_reads(&h, 5) - 3.0) < 1e-9);
-	assert_true(history_error(&h, 5, 3) == 0);
-	assert_true(history_reads(&h, 4) == 0 && history_reads(&h, 6) == 0);
+	assert_true(fabs(cache_history_reads(&h, 5) - 3.0) < 1e-9);
+	assert_true(cache_history_error(&h, 5, 3) == 0);
+	assert_true(cache_history_reads(&h, 4) == 0 && cache_history_reads(&h, 6) == 0);
 	/* Ten slices on, the window still has all; after its length it has nothing. */
-	history_advance(&h, 12000);
-	assert_true(fabs(history_reads(&h, 5) - 3.0) < 1e-9);
-	history_advance(&h, 40000);
-	assert_true(history_reads(&h, 5) == 0);
-	history_fini(&h);
+	cache_history_advance(&h, 12000);
+	assert_true(fabs(cache_history_reads(&h, 5) - 3.0) < 1e-9);
+	cache_history_advance(&h, 40000);
+	assert_true(cache_history_reads(&h, 5) == 0);
+	cache_history_fini(&h);
 }
 
 static void a_segment_counts_once_when_its_parts_are_read(void **state)
@@ -203,7 +203,7 @@ static void a_segment_counts_once_when_its_parts_are_read(void **state)
 	struct history h;
 	struct cache_params params = {.segment_bytes = SEG, .history_bytes = 1 << 20};
 	(void)state;
-	assert_int_equal(history_init(&h, &params), 0);
+	assert_int_equal(cache_history_init(&h, &params), 0);
 	for (uint32_t s = 0; s < 300; s++) {
 		struct cache_request r = {.block = 9,
 					  .first = s,
@@ -211,10 +211,10 @@ static void a_segment_counts_once_when_its_parts_are_read(void **state)
 					  .skip = SEG / 2,
 					  .bucket = 1,
 					  .bytes = SEG};
-		assert_int_equal(history_add(&h, &r), 0);
+		assert_int_equal(cache_history_add(&h, &r), 0);
 	}
-	assert_true(fabs(history_reads(&h, 1) - 1.0) < 0.01);
-	history_fini(&h);
+	assert_true(fabs(cache_history_reads(&h, 1) - 1.0) < 0.01);
+	cache_history_fini(&h);
 }
 
 /* The reference counts every segment. Buckets are read once, three times, and 1 to 5 times at random. */
@@ -225,7 +225,7 @@ static void a_sampled_window_keeps_its_error(void **state)
 	struct rng rng;
 	struct cache_params params = {.segment_bytes = SEG, .history_bytes = 64 << 10};
 	(void)state;
-	assert_int_equal(history_init(&h, &params), 0);
+	assert_int_equal(cache_history_init(&h, &params), 0);
 	rng_init(&rng, 3);
 	uint64_t reads = 0;
 	for (uint32_t s = 0; s < SEGMENTS; s++) {
@@ -238,12 +238,12 @@ static void a_sampled_window_keeps_its_error(void **state)
 			read_at(&h, 0, 3, s);
 	}
 	assert_true(h.count * HISTORY_SAMPLE_BYTES <= 64 << 10);
-	assert_true(fabs(history_reads(&h, 1) - 1) < 1e-3);
-	assert_true(fabs(history_reads(&h, 2) - 3) < 0.02);
-	double error = history_error(&h, 3, 5);
+	assert_true(fabs(cache_history_reads(&h, 1) - 1) < 1e-3);
+	assert_true(fabs(cache_history_reads(&h, 2) - 3) < 0.02);
+	double error = cache_history_error(&h, 3, 5);
 	assert_true(error > 0.01 && error < 0.2);
-	assert_true(fabs(history_reads(&h, 3) - (double)reads / SEGMENTS) < 4 * error);
-	history_fini(&h);
+	assert_true(fabs(cache_history_reads(&h, 3) - (double)reads / SEGMENTS) < 4 * error);
+	cache_history_fini(&h);
 }
 
 /* ---- ghosts ---- */

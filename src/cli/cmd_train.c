@@ -39,8 +39,12 @@ static const char usage_text[] =
 	"  --plot FILE.svg      draw the utilization of a sweep\n"
 	"  --profile FILE       profiles of accelerators (terrane emu); several are\n"
 	"                       allowed. Default: the profiles in the program\n"
+	"  --clock virtual      simulate the cluster and the jobs, by train.seed: the\n"
+	"                       section [virtual] of a job file, or --set virtual.KEY=V,\n"
+	"                       says how many racks, drives and links there are. The data\n"
+	"                       is made up: data.samples of data.sample bytes\n"
 	"  --keys               print all keys of a job file with their defaults and\n"
-	"                       documentation\n"
+	"                       documentation; with --clock virtual those of [virtual]\n"
 	"  --json               print a JSON object\n"
 	"  -q, --quiet          show no progress\n"
 	"\n"
@@ -51,7 +55,11 @@ static const char usage_text[] =
 	"  terrane train --mlperf resnet50:h100 --set data.path=/imagenet \\\n"
 	"                --sweep device.count=1,2,4,8 --plot imagenet.svg\n"
 	"  terrane train --set data.from=folder --set data.path=images \\\n"
-	"                --set model.step=100ms\n";
+	"                --set model.step=100ms\n"
+	"  terrane train --clock virtual --set data.path=/in --set data.samples=4096 \\\n"
+	"                --set data.sample=110KiB --set model.name=resnet50 \\\n"
+	"                --set model.precision=bf16 --set virtual.drive=hdd \\\n"
+	"                --sweep virtual.racks=6,12,24\n";
 
 /* --- the command line --------------------------------------------------------------------------- */
 
@@ -93,7 +101,12 @@ static int take_option(struct train_line *line, int c, bool *files)
 		*files = true;
 		return emu_files_add(&line->profile, optarg) == 0 ? CLI_GO_ON : CLI_FAILED;
 	} else if (c == 'k') {
-		return print_keys();
+		line->keys = true;
+	} else if (c == 'C') {
+		line->virtual_ = strcmp(optarg, "virtual") == 0;
+		if (!line->virtual_ && strcmp(optarg, "real") != 0)
+			return cli_usage("train: --clock \"%s\" is neither real nor virtual",
+					 optarg);
 	} else if (c == 'j') {
 		line->json = true;
 	} else if (c == 'q') {
@@ -116,6 +129,7 @@ static int parse(int argc, char **argv, struct train_line *line)
 						{"plot", required_argument, NULL, 'P'},
 						{"profile", required_argument, NULL, 'p'},
 						{"keys", no_argument, NULL, 'k'},
+						{"clock", required_argument, NULL, 'C'},
 						{"json", no_argument, NULL, 'j'},
 						{"quiet", no_argument, NULL, 'q'},
 						{"help", no_argument, NULL, 'h'},
@@ -125,6 +139,8 @@ static int parse(int argc, char **argv, struct train_line *line)
 	optind = 1;
 	while (rc == CLI_GO_ON && (c = getopt_long(argc, argv, "c:qh", options, NULL)) != -1)
 		rc = take_option(line, c, &files);
+	if (rc == CLI_GO_ON && line->keys)
+		return line->virtual_ ? train_virtual_keys(line) : print_keys();
 	for (int i = optind; rc == CLI_GO_ON && i < argc; i++) {
 		if (line->file_count == TRAIN_JOBS_MAX)
 			return cli_usage("train: more than %d jobs", TRAIN_JOBS_MAX);
@@ -288,7 +304,8 @@ static int run_jobs(struct train_line *line, size_t at)
 		train_run_job_init(&jobs[count++]);
 	}
 	if (status == CLI_GO_ON)
-		status = run_real(line, jobs, count, at);
+		status = line->virtual_ ? train_virtual(line, jobs, count, at)
+					: run_real(line, jobs, count, at);
 	for (size_t i = 0; i < count; i++) {
 		train_run_job_fini(&jobs[i]);
 		train_job_free(&jobs[i].job);
@@ -314,7 +331,7 @@ static int run_sweep(struct train_line *line)
 
 int cmd_train(int argc, char **argv)
 {
-	struct train_line line = {0};
+	struct train_line line = {.argc = argc, .argv = argv};
 	int rc = parse(argc, argv, &line);
 	if (rc == CLI_HELP_SHOWN)
 		rc = CLI_OK;

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "cli/cli.h"
+#include "cli/train.h"
 
 #define PROGRAM "terraned"
 #define ARGS_MAX 256
@@ -43,4 +44,17 @@ int cmd_meta(int argc, char **argv)
 int cmd_box(int argc, char **argv)
 {
 	return exec_engines(argc, argv);
+}
+
+int train_virtual(struct train_line *line, struct train_run_job *jobs, size_t count, size_t at)
+{
+	(void)jobs;
+	(void)count;
+	(void)at;
+	return exec_engines(line->argc, line->argv);
+}
+
+int train_virtual_keys(const struct train_line *line)
+{
+	return exec_engines(line->argc, line->argv);
 }

@@ -40,6 +40,10 @@ struct train_line {
 	const char *files[TRAIN_JOBS_MAX];
 	size_t file_count;
 	bool json, quiet;
+	bool keys;     /* print the keys of a job file */
+	bool virtual_; /* the clock is virtual: a simulated cluster */
+	int argc;      /* the command line as it came */
+	char **argv;
 	struct emu_profile profile;
 	struct train_sweep sweep;
 };
@@ -50,6 +54,19 @@ struct train_line {
  */
 int train_line_job(const struct train_line *line, const char *name, struct train_job *out);
 
+/*
+ * Appends the section [virtual] of all job files, with the values of --set in place of their own. Returns CLI_GO_ON, or
+ * the exit status after it printed why.
+ */
+int train_line_virtual(const struct train_line *line, struct strbuf *out);
+
+/* --- cmd_train_virtual.c, only in terraned: terrane executes that ------------------------------------ */
+
+/* Runs the jobs in a simulated cluster; `at` as in train_sweep_add. Returns the exit status. */
+int train_virtual(struct train_line *line, struct train_run_job *jobs, size_t count, size_t at);
+/* Prints the keys of the section [virtual]. Returns the exit status. */
+int train_virtual_keys(const struct train_line *line);
+
 /* --- train_report.c ------------------------------------------------------------------------------- */
 
 struct train_report {
@@ -58,6 +75,7 @@ struct train_report {
 	struct train_sweep *sweep; /* NULL: there is none; else it takes the results */
 	size_t sweep_at;
 	json_t *epochs[TRAIN_JOBS_MAX];
+	json_t *simulated; /* what virtual time adds to the JSON; the report takes it; NULL: nothing */
 	const struct train_run *run;
 };
 

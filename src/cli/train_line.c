@@ -52,8 +52,19 @@ static bool replaced(const struct train_line *line, const char *section, size_t 
 	return false;
 }
 
-/* Copies a job file; lines that --set replaces become empty, so that messages have the right numbers. */
-static int copy_lines(const struct train_line *line, const char *text, size_t len,
+#define VIRTUAL "virtual" /* the section of the simulated cluster */
+
+/* With a virtual clock the section [virtual] is not the job's. */
+static bool wanted(const struct train_line *line, const char *section, size_t len, bool simulated)
+{
+	return !line->virtual_ || named(section, len, VIRTUAL, strlen(VIRTUAL)) == simulated;
+}
+
+/*
+ * Copies the lines of a job file, or with `simulated` those of its section [virtual]; others, and lines that --set
+ * replaces, become empty, so that messages have the right numbers.
+ */
+static int copy_lines(const struct train_line *line, const char *text, size_t len, bool simulated,
 		      struct strbuf *out)
 {
 	const char *section = "";
@@ -67,7 +78,8 @@ static int copy_lines(const struct train_line *line, const char *text, size_t le
 			section = at + 1;
 			section_len = (size_t)(close - at - 1);
 		}
-		if (!replaced(line, section, section_len, at, n))
+		if (wanted(line, section, section_len, simulated) &&
+		    !replaced(line, section, section_len, at, n))
 			rc = strbuf_add(out, at, n);
 		if (rc == 0)
 			rc = strbuf_puts(out, "\n");
@@ -87,26 +99,60 @@ static int read_file(const char *path, char *text, size_t *len)
 	return rc;
 }
 
-int train_line_job(const struct train_line *line, const char *name, struct train_job *out)
+static int read_job(const char *name, char *text, size_t *len)
 {
-	AUTO_STRBUF struct strbuf whole, err;
-	AUTO_FREE char *text = malloc(CONF_FILE_MAX + 1);
-	size_t len = 0;
-	strbuf_init(&whole, 2 * CONF_FILE_MAX);
-	strbuf_init(&err, 4096);
 	int rc = text == NULL ? -ENOMEM : 0;
+	*len = 0;
 	if (rc == 0 && name != NULL)
-		rc = read_file(name, text, &len);
-	if (rc < 0)
-		return cli_fail("cannot read the job file %s: %s", name, err_text(rc));
-	rc = copy_lines(line, text, len, &whole);
+		rc = read_file(name, text, len);
+	return rc < 0 ? cli_fail("cannot read the job file %s: %s", name, err_text(rc)) : CLI_GO_ON;
+}
+
+/* Appends the values of --set. Returns CLI_GO_ON, or the exit status after it printed why. */
+static int add_sets(const struct train_line *line, bool simulated, struct strbuf *out)
+{
+	int rc = 0;
 	for (size_t i = 0; rc == 0 && i < line->set_count; i++) {
 		struct set s;
 		if (!set_parse(line->set[i], &s))
 			return cli_usage("train: \"%s\" is not SECTION.KEY=VALUE", line->set[i]);
-		rc = strbuf_printf(&whole, "[%.*s]\n%.*s = %s\n", (int)s.section_len, s.section,
-				   (int)s.key_len, s.key, s.value);
+		if (wanted(line, s.section, s.section_len, simulated))
+			rc = strbuf_printf(out, "[%.*s]\n%.*s = %s\n", (int)s.section_len,
+					   s.section, (int)s.key_len, s.key, s.value);
 	}
+	return rc < 0 ? cli_fail("cannot read the values of --set: %s", err_text(rc)) : CLI_GO_ON;
+}
+
+int train_line_virtual(const struct train_line *line, struct strbuf *out)
+{
+	AUTO_FREE char *text = malloc(CONF_FILE_MAX + 1);
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < line->file_count; i++) {
+		size_t len;
+		int status = read_job(line->files[i], text, &len);
+		if (status != CLI_GO_ON)
+			return status;
+		rc = copy_lines(line, text, len, true, out);
+	}
+	if (rc < 0)
+		return cli_fail("cannot read [virtual]: %s", err_text(rc));
+	return add_sets(line, true, out);
+}
+
+int train_line_job(const struct train_line *line, const char *name, struct train_job *out)
+{
+	AUTO_STRBUF struct strbuf whole, err;
+	AUTO_FREE char *text = malloc(CONF_FILE_MAX + 1);
+	size_t len;
+	strbuf_init(&whole, 2 * CONF_FILE_MAX);
+	strbuf_init(&err, 4096);
+	int status = read_job(name, text, &len);
+	if (status != CLI_GO_ON)
+		return status;
+	int rc = copy_lines(line, text, len, false, &whole);
+	status = add_sets(line, false, &whole);
+	if (status != CLI_GO_ON)
+		return status;
 	const char *shown = name != NULL ? name : "--set";
 	if (rc == 0)
 		rc = conf_parse(strbuf_text(&whole), whole.len, shown, train_job_schema,

@@ -216,6 +216,8 @@ int train_report_end(struct train_report *r, double cpu_s)
 	if (r->json) {
 		json_object_set_new(root, "process_cpu_s", json_real(cpu_s));
 		json_object_set_new(root, "process_cpu_ms_per_sample", json_real(each));
+		if (r->simulated != NULL)
+			json_object_set_new(root, "virtual", r->simulated);
 	}
 	if (r->sweep != NULL) {
 		if (r->json) {

@@ -141,6 +141,8 @@ struct sim_link;
 enum sim_way { SIM_UP, SIM_DOWN }; /* from the nodes behind the link, and to them */
 /* above: the link that this one is behind; NULL: none. */
 struct sim_link *sim_link_add(struct sim *s, struct sim_link *above, uint64_t bytes_per_s);
+/* Changes the cap for packets that reach the link from now on. */
+void sim_link_limit(struct sim_link *l, uint64_t bytes_per_s);
 /* Puts the node behind a link, before its first start. */
 void sim_node_behind(struct sim_node *n, struct sim_link *l);
 /* Returns the bytes of data that the link has carried. */

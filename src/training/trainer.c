@@ -287,6 +287,7 @@ static int steps_run(struct trainer *t, uint64_t begin_ns, struct strbuf *err)
 		emu_hist_add(&t->epoch.step, rt_elapsed_ns(from));
 		t->epoch.steps++;
 		t->epoch.samples += (uint64_t)j->batch * t->devices->count;
+		t->trained += (uint64_t)j->batch * t->devices->count;
 		uint64_t step = t->epochs_done * t->epoch_steps + n + 1;
 		if (j->checkpoint_steps != 0 && step % (uint64_t)j->checkpoint_steps == 0)
 			rc = checkpoint(t, err);

@@ -63,6 +63,7 @@ struct trainer {
 	/* Results: */
 	struct train_span all, epoch; /* of all epochs; of the present or last one */
 	uint64_t epochs_done, epoch_steps;
+	uint64_t trained; /* samples, those of steps that do not count too */
 	struct emu_waiter waiter;
 	/* Called at the end of each epoch; may be NULL. */
 	void (*epoch_ended)(void *ctx, const struct trainer *t);

@@ -50,6 +50,12 @@ struct sim_link *sim_link_add(struct sim *s, struct sim_link *above, uint64_t by
 	return l;
 }
 
+void sim_link_limit(struct sim_link *l, uint64_t bytes_per_s)
+{
+	assert(bytes_per_s > 0);
+	l->bytes_per_s = bytes_per_s;
+}
+
 void sim_node_behind(struct sim_node *n, struct sim_link *l)
 {
 	assert(l->sim == n->sim && n->lives == 0);

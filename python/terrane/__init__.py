@@ -16,7 +16,8 @@ from ._terrane import crc32c, version
 
 __version__ = version()
 # what needs numpy is imported when it is used first
-_LAZY = {"Batch": "_dataset", "Dataset": "_dataset", "Sample": "_dataset", "Loader": "_loader"}
+_LAZY = {"Batch": "_dataset", "Dataset": "_dataset", "Sample": "_dataset", "Loader": "_loader",
+         "Mix": "_sources", "Subset": "_sources"}
 
 
 def __getattr__(name):
@@ -29,8 +30,8 @@ def __getattr__(name):
 
 
 __all__ = ["Batch", "Busy", "ChecksumError", "Cluster", "DataLost", "Dataset", "DirEntry", "Error", "Exists",
-           "Forbidden", "IsADirectory", "Loader", "LogWriter", "NoSpace", "NotADirectory", "NotFound", "Packed",
-           "RawReader", "RawWriter", "Reader", "Sample", "Stale", "Stat", "TimedOut", "Unreachable", "Writer",
+           "Forbidden", "IsADirectory", "Loader", "LogWriter", "Mix", "NoSpace", "NotADirectory", "NotFound", "Packed",
+           "RawReader", "RawWriter", "Reader", "Sample", "Stale", "Stat", "Subset", "TimedOut", "Unreachable", "Writer",
            "connect", "crc32c", "version"]
 
 for _class in __all__:  # in messages and pickles the classes have their public names

@@ -168,6 +168,25 @@ class Dataset:
             raise IndexError(f"sample {i} does not exist: {self.path} has {n}")
         return self.read([i % n])[0]
 
+    def select(self, samples):
+        """Some samples of the data set, for a `Loader`: a `Subset`."""
+        from ._sources import Subset
+        return Subset(self, samples)
+
+    def filter(self, keep):
+        """The samples that `keep` chooses, for a `Loader`: a `Subset`. keep(entries) gets an array of records as
+        `Batch.entries` and returns an array of bool. It is called for all records, page by page.
+
+        >>> import terrane
+        >>> cluster = getfixture()
+        >>> birds = terrane.Dataset("/doc/birds", cluster=cluster)
+        >>> wrens = birds.filter(lambda entries: entries["label"] == birds.labels.index("wren"))
+        >>> len(wrens), {birds.labels[sample.label] for sample in wrens.read(range(6))}
+        (6, {'wren'})
+        """
+        from ._sources import Subset, filtered
+        return Subset(self, filtered(self, keep))
+
     def lookup(self, samples):
         """The records of samples in the index, without their bytes: an array as `Batch.entries`."""
         samples = _numbers(samples)
@@ -200,6 +219,24 @@ class Dataset:
         entries = self.lookup(samples)
         data = allocate(int(entries["size"].sum(dtype=numpy.uint64)))
         return Reading(Batch(self, entries, data), self._handle.read(entries, data, self._options))
+
+
+    # --- as a source of a loader: _sources.py
+
+    @property
+    def _span(self):
+        return len(self)
+
+    def _order(self, kind, window, seed, epoch, position, count):
+        out = numpy.empty(count, numpy.uint64)
+        _terrane.order_samples(kind, len(self), window, seed, epoch, position, out)
+        return out
+
+    def _lookup(self, samples):
+        return self.lookup(samples)
+
+    def _start(self, samples, allocate):
+        return self.read_start(samples, allocate=allocate)
 
 
 def _numbers(samples):

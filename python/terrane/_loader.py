@@ -2,16 +2,26 @@
 """The loader: batches of a data set in the order of epochs, read ahead, with a state that resumes anywhere."""
 import concurrent.futures
 import contextlib
+import logging
+import threading
+import time
 from collections import deque
 
 import numpy
 
-from . import _terrane
+from . import _errors, _terrane
 from ._dataset import Dataset, Sample, _room
+from ._sources import GLOBAL, Mix, Subset, _positions
 
-ORDERS = {"sequential": 0, "window": 1, "global": 2}
+ORDERS = {"sequential": 0, "window": 1, "global": GLOBAL}
 STATE_VERSION = 1
 PREFETCH_BYTES = 512 << 20
+RETRY_S, SAY_S = 1, 60  # between tries of a read of a cluster that is away, and between messages of that
+_log = logging.getLogger("terrane")
+
+
+def _size(entries):
+    return entries["size"]
 
 
 def _decode_many(decode, samples):
@@ -30,14 +40,21 @@ class Loader:
     >>> sorted(number for batch in loader for number in batch.samples.tolist()) == list(range(12))
     True
 
+    dataset is a `Dataset`, some samples of one (`Dataset.filter`), or several (`Mix`).
+
     Order. Which sample comes at which position follows from seed, epoch, rank and world alone, on every run, whatever the
     number of workers. Each sample is in one batch of one rank per epoch. order="window" shuffles within windows of samples
     that are stored together; "global" shuffles all; "sequential" does not shuffle. The last batches of an epoch are smaller
     where the samples do not divide evenly, and a rank may have none; drop_last leaves such a step out for all ranks.
 
+    Buckets. With bucket=N the samples of N consecutive positions are sorted by length, cut into steps and the steps shuffled,
+    so that the samples of a batch have about the same length, for sequences that are padded. bucket_key(entries) returns
+    another length of each record than its bytes. The order depends on world * batch_size then, which the state has.
+
     Reading. `prefetch` batches are read ahead, within prefetch_bytes. Without decode each item is a `terrane.Batch`.
     decode(sample) gets a `terrane.Sample`; it runs in `threads` threads or `processes` processes, and each item is the list
-    of its results, or collate(list).
+    of its results, or collate(list). If the cluster does not answer, reads are tried again for `patience` seconds, with a
+    message to the logger "terrane".
 
     State. `state_dict` describes the position after the batch that was returned last. `load_state_dict` continues there,
     in a loader with any other world, rank, batch_size or workers.
@@ -48,8 +65,8 @@ class Loader:
 
     def __init__(self, dataset, batch_size, *, seed=0, order="window", window=0, rank=0, world=1, drop_last=False,
                  prefetch=4, prefetch_bytes=PREFETCH_BYTES, decode=None, collate=None, threads=0, processes=0,
-                 repeat=False, allocate=_room):
-        if not isinstance(dataset, Dataset):
+                 repeat=False, allocate=_room, bucket=0, bucket_key=None, patience=3600.0):
+        if not isinstance(dataset, (Dataset, Subset, Mix)):
             raise TypeError(f"dataset must be a terrane.Dataset, not {type(dataset).__name__}")
         if order not in ORDERS:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
@@ -61,6 +78,8 @@ class Loader:
             raise ValueError("batch_size and prefetch must be at least 1; give threads or processes, not both")
         if decode is None and (collate or threads or processes):
             raise ValueError("collate, threads and processes need decode")
+        if not isinstance(bucket, int) or bucket < 0 or (bucket_key is not None and not bucket):
+            raise ValueError("bucket must be a number of samples; bucket_key needs it")
         self.dataset, self.batch_size, self.drop_last, self.repeat = dataset, batch_size, drop_last, repeat
         self.rank, self.world = rank, world
         self._order, self._window, self._seed = ORDERS[order], window, seed
@@ -68,16 +87,42 @@ class Loader:
         self._decode, self._collate = decode, collate
         self._threads, self._processes, self._pool = threads, processes, None
         self._epoch, self._from, self._step = 0, 0, 0
+        self._run = world * batch_size if bucket else 0  # samples that stay together
+        self._bucket, self._key = max(bucket // self._run, 1) * self._run if bucket else 0, bucket_key or _size
+        self._sorted = (None, None)  # the last bucket, and which
+        self._patience, self._stopping = patience, threading.Event()
         self._running = 0  # number of the iteration that has the state
-        self._numbers(0, 0, 0)  # refuses a window that is not possible
+        dataset._order(self._order, window, seed, 0, 0, 0)  # refuses a window that is not possible
         _terrane.order_step(len(dataset), 0, 0, world, rank, batch_size)
 
     # --- order
 
     def _numbers(self, epoch, position, count):
-        out = numpy.empty(count, numpy.uint64)
-        _terrane.order_samples(self._order, len(self.dataset), self._window, self._seed, epoch, position, out)
-        return out
+        if not self._bucket:
+            return self.dataset._order(self._order, self._window, self._seed, epoch, position, count)
+        parts = []
+        while count > 0:
+            number, skip = divmod(position, self._bucket)
+            parts.append(self._in_bucket(epoch, number)[skip:skip + count])
+            position, count = position + len(parts[-1]), count - len(parts[-1])
+        return numpy.concatenate(parts) if parts else numpy.empty(0, numpy.uint64)
+
+    def _in_bucket(self, epoch, number):
+        """The samples of a bucket: sorted by length, and its full runs shuffled."""
+        which = (self._seed, epoch, number)
+        if self._sorted[0] != which:
+            begin = number * self._bucket
+            numbers = self.dataset._order(self._order, self._window, self._seed, epoch, begin,
+                                          min(self._bucket, len(self.dataset) - begin))
+            keys = numpy.asarray(self._key(self._patiently(lambda: self.dataset._lookup(numbers))))
+            if keys.shape != numbers.shape:
+                raise TypeError("bucket_key returns an array with an element for each record")
+            numbers = numbers[numpy.argsort(keys, kind="stable")]
+            runs = len(numbers) // self._run
+            shuffled = _positions(runs, GLOBAL, 0, self._seed, (epoch << 24) + number, 0, runs) if runs else []
+            full = numbers[:runs * self._run].reshape(runs, self._run)[shuffled].reshape(-1)
+            self._sorted = (which, numpy.concatenate((full, numbers[len(full):])))
+        return self._sorted[1]
 
     def _share(self, begin, step):
         """The positions (first, count) of this rank in a step, None behind the last step of the epoch."""
@@ -122,7 +167,8 @@ class Loader:
         """The position of the job after the batch that was returned last: a few integers, the same on every rank."""
         epoch, position = self._place()
         return {"version": STATE_VERSION, "dataset": self.dataset.fingerprint, "samples": len(self.dataset),
-                "order": self._order, "window": self._window, "seed": self._seed, "epoch": epoch, "position": position}
+                "order": self._order, "window": self._window, "seed": self._seed, "epoch": epoch, "position": position,
+                "bucket": self._bucket, "run": self._run}
 
     def load_state_dict(self, state):
         """Makes the next iteration continue at a state. Raises ValueError for the state of another data set, version or
@@ -130,6 +176,7 @@ class Loader:
         mine = self.state_dict()
         if not isinstance(state, dict):
             raise TypeError(f"a state is a dict, not {type(state).__name__}")
+        state = {"bucket": 0, "run": 0, **state}
         wrong = [key for key in mine if not isinstance(state.get(key), int) or state[key] < 0]
         if wrong or set(state) != set(mine):
             raise ValueError(f"this is no state of a loader: {', '.join(wrong) or 'it has other keys'}")
@@ -140,6 +187,11 @@ class Loader:
                 raise ValueError(f"the state is of {what}: its {key} is {state[key]}, this loader has {mine[key]}")
         if state["position"] > len(self.dataset) or state["epoch"] >= 1 << 62 or state["seed"] >= 1 << 63:
             raise ValueError("the state has impossible numbers")
+        if (state["bucket"] > 0) != (self._bucket > 0):
+            raise ValueError("the state is of a loader with buckets, or this one has them")
+        if state["bucket"] and (state["run"] == 0 or state["bucket"] % state["run"] or state["bucket"] >= 1 << 40):
+            raise ValueError("the state has impossible numbers")
+        self._bucket, self._run = state["bucket"], state["run"]
         self._seed, self._epoch, self._from, self._step = state["seed"], state["epoch"], state["position"], 0
         self._epoch, self._from = self._place()
         self._running += 1
@@ -157,12 +209,39 @@ class Loader:
                 raise ValueError("the data set has fewer samples than one step, and drop_last leaves it out")
             epoch, begin = epoch + 1, 0
 
-    def _start(self, numbers, pool):
-        reading = self.dataset.read_start(numbers, allocate=self._allocate)
-        return reading, pool.submit(self._finish, reading) if pool is not None else None
+    def _patiently(self, call):
+        """Calls, again and again while the cluster does not answer."""
+        began = said = None
+        while True:
+            try:
+                return call()
+            except (_errors.Unreachable, _errors.TimedOut, _errors.DataLost, _errors.Busy) as error:
+                now = time.monotonic()
+                began = now if began is None else began
+                if self._stopping.is_set() or now - began >= self._patience:
+                    raise
+                if said is None or now - said >= SAY_S:
+                    said = now
+                    _log.warning("%s cannot be read: %s. Trying again for %.0f s", self.dataset.path, error.strerror,
+                                 self._patience - (now - began))
+            self._stopping.wait(RETRY_S)
 
-    def _finish(self, reading):
-        batch = reading.wait()
+    def _start(self, numbers, pool):
+        reading = self._patiently(lambda: self.dataset._start(numbers, self._allocate))
+        return reading, pool.submit(self._finish, reading, numbers) if pool is not None else None
+
+    def _read(self, reading, numbers):
+        """The batch of a read that was started; starts it again if the cluster does not answer."""
+        tried = False
+
+        def attempt():
+            nonlocal tried
+            again, tried = tried, True
+            return (self.dataset._start(numbers, self._allocate) if again else reading).wait()
+        return self._patiently(attempt)
+
+    def _finish(self, reading, numbers):
+        batch = self._read(reading, numbers)
         if self._decode is None:
             return batch
         if self._pool is None:
@@ -191,6 +270,7 @@ class Loader:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def __iter__(self):
+        self._stopping = threading.Event()
         if self._step > 0:  # the last iteration was left before its end, or ended
             self._epoch, self._from = self._epoch + 1, 0
         self._step = 0
@@ -201,22 +281,23 @@ class Loader:
         pending = deque()
         with contextlib.ExitStack() as stack:
             pool = self._open_pools(stack)
-            stack.callback(lambda: [reading.cancel() for _, _, _, (reading, _) in pending])
+            stack.callback(lambda: [reading.cancel() for *_, (reading, _) in pending])
+            stack.callback(self._stopping.set)
             steps = self._steps(self._epoch, self._from)
             more = True
             while True:
                 while more and len(pending) < self._prefetch and (not pending or sum(
-                        reading.bytes for _, _, _, (reading, _) in pending) < self._prefetch_bytes):
+                        reading.bytes for *_, (reading, _) in pending) < self._prefetch_bytes):
                     try:
                         epoch, begin, step, numbers = next(steps)
                     except StopIteration:
                         more = False
                         break
-                    pending.append((epoch, begin, step, self._start(numbers, pool)))
+                    pending.append((epoch, begin, step, numbers, self._start(numbers, pool)))
                 if not pending:
                     break
-                epoch, begin, step, (reading, future) = pending[0]
-                item = future.result() if future is not None else self._finish(reading)
+                epoch, begin, step, numbers, (reading, future) = pending[0]
+                item = future.result() if future is not None else self._finish(reading, numbers)
                 pending.popleft()
                 if self._running != running:
                     raise RuntimeError("another iteration of this loader has begun, or its state was loaded")

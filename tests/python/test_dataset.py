@@ -15,7 +15,7 @@ import child
 import numpy
 import pytest
 import terrane
-from box import Box, some_bytes
+from box import Box, await_true, some_bytes
 
 LABELS = ["ant", "bee", "cat"]
 EACH = 400  # samples are in two pages of the index
@@ -460,6 +460,32 @@ def test_a_cluster_that_goes_away_and_comes_back_is_waited_for(tmp_path, files):
             for batch in batches:
                 seen += batch.samples.tolist()
         assert sorted(seen) == list(range(TOTAL))
+
+
+@pytest.mark.parametrize("options", [{}, {"decode": len, "threads": 2}])
+def test_a_cluster_that_is_down_and_up_again_is_waited_for_with_a_message(tmp_path, files, caplog, options):
+    with Box(tmp_path / "b") as box, terrane.connect(box.env["TERRANE_CLUSTER"]) as cluster:
+        box("dataset", "build", files["folder"], "/set")
+        with terrane.Dataset("/set", cluster=cluster, timeout=1) as dataset:
+            batches = iter(terrane.Loader(dataset, 100, prefetch=1, **options))
+            seen = len(next(batches))
+            box.down()
+            starter = threading.Thread(target=lambda: (await_true("a message", lambda: caplog.records), box.up()))
+            starter.start()
+            seen += sum(len(batch) for batch in batches)
+            starter.join()
+        assert seen == TOTAL and "/set cannot be read: " in caplog.text and "Trying again" in caplog.text
+
+
+def test_patience_ends(tmp_path, files):
+    with Box(tmp_path / "b") as box, terrane.connect(box.env["TERRANE_CLUSTER"]) as cluster:
+        box("dataset", "build", files["folder"], "/set")
+        with terrane.Dataset("/set", cluster=cluster, timeout=0.5) as dataset:
+            batches = iter(terrane.Loader(dataset, 100, prefetch=1, patience=0))
+            next(batches)
+            box.down()
+            with pytest.raises(terrane.Error):
+                list(batches)
 
 
 def test_no_reference_is_lost_by_reads_and_errors(dataset):

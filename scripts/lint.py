@@ -39,7 +39,7 @@ ARROWS = {
     "placement": ["base"],
     "cache": ["rt", "base"],
     "analysis": ["cache", "placement", "code", "base"],
-    "client": ["meta_client", "meta_api", "node", "stripe", "cluster", "code", "secure", "auth", "rt", "base"],
+    "client": ["meta_client", "meta_api", "node", "prep", "stripe", "cluster", "code", "secure", "auth", "rt", "base"],
     "training": ["client", "emu", "rt", "base"],
     "janitor": ["client", "meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],
     "dataset": ["client", "base"],

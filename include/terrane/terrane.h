@@ -424,6 +424,43 @@ int64_t terrane_pread(struct terrane_file *f, void *buf, size_t len, uint64_t of
 int64_t terrane_preadv(struct terrane_file *f, const struct iovec *iov, int n, uint64_t offset,
 		       const struct terrane_options *o);
 
+/* --- operations on images, done by the storage node that has them ----------------------------- */
+
+enum {
+	TERRANE_PREP_RAW,    /* the file as it is stored */
+	TERRANE_PREP_CUT,    /* a JPEG file with what the crop needs of it */
+	TERRANE_PREP_PIXELS, /* the resized crop: R, G, B of each pixel */
+};
+
+/* An operation on a range that is a whole JPEG file: a crop of the image, resized. The library asks the node that has the
+ * bytes for the form; the result may always be TERRANE_PREP_RAW, and terrane_prep_finish makes the same pixels of every
+ * form. docs/prep.md says when this pays. */
+struct terrane_prep {
+	uint32_t form;
+	uint32_t x, y, width, height;   /* the crop, in pixels of the image */
+	uint32_t out_width, out_height; /* the size after resizing, 1 to 4096 */
+	/* Results: */
+	uint32_t got;           /* form of the bytes in the buffer */
+	uint32_t reason;        /* why they are as stored: see terrane_prep_reason */
+	uint32_t source_crc32c; /* CRC-32C of the file, as the node read it */
+	uint32_t crc32c;        /* CRC-32C of the bytes in the buffer */
+	uint32_t got_x, got_y;  /* the crop in the file of TERRANE_PREP_CUT */
+	uint32_t reserved;
+	uint64_t bytes;   /* in the buffer */
+	uint64_t node;    /* number of the node that has the file; 0: several or not known */
+	uint64_t node_ns; /* processor time that the operation took there */
+};
+
+/* Makes the resized crop of the bytes of a range that was read with an operation. `pixels` gets out_width * out_height * 3
+ * bytes. -EBADMSG: not a JPEG file, or a damaged one; -ENOTSUP: a kind of JPEG file that the library does not take, such
+ * as CMYK or one that EXIF rotates; -EFBIG: over a limit of pixels or memory; -EINVAL: the crop is outside the image;
+ * -ENOMEM. */
+int terrane_prep_finish(const struct terrane_prep *p, const void *bytes, size_t len, void *pixels);
+/* Returns the text of a reason, such as "busy". */
+const char *terrane_prep_reason(uint32_t reason);
+
+/* --- batches of ranges ------------------------------------------------------------------------ */
+
 /* One range of a batch. The file is `file` if that is not NULL, else the file with the id `id`
  * if that is not 0, else the file at `path`. */
 struct terrane_range {
@@ -437,6 +474,8 @@ struct terrane_range {
 	uint32_t crc32c; /* CRC-32C of the bytes that were read */
 	void *user;
 	uint64_t private_[2];
+	/* An operation on the range, which is a whole file; NULL: none. `result` are the bytes of its result. */
+	struct terrane_prep *prep;
 };
 
 /* Reads all ranges, in any order and many at once. Returns 0, or the first error of any range. */

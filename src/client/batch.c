@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "client/batch.h"
+#include "client/near.h"
 
 #define RANGES_AT_ONCE 64
 #define RANGE_BYTES BLOCK_RANGE_SMALL /* larger ranges are read one by one */
@@ -79,6 +80,8 @@ static void range_end(struct batch *b, struct engine_range *r, int64_t result, c
 	r->result = result;
 	if (result < 0)
 		batch_note(b, (int)result, why);
+	else if (r->prep != NULL && r->prep->got == TERRANE_PREP_RAW)
+		near_read(r->prep, (uint64_t)result, r->crc);
 	if (b->done != NULL)
 		b->done(b->ctx, r);
 }
@@ -138,6 +141,8 @@ static int range_parts(struct batch *b, size_t i, const struct efile_extents *x)
 	}
 	s->count = b->part_count - s->first;
 	s->batched = true;
+	if (s->count == 1)
+		b->parts[s->first].range.prep = r->prep;
 	return 0;
 }
 
@@ -316,8 +321,8 @@ static void part_done(void *ctx, struct block_range *range, const char *why)
 	r->crc = 0;
 	for (size_t i = s->first; i < s->first + s->count; i++) {
 		const struct block_range *part = &b->parts[i].range;
-		r->crc = crc32c_combine(r->crc, part->crc, part->len);
-		got += part->len;
+		r->crc = crc32c_combine(r->crc, part->crc, near_bytes(part));
+		got += near_bytes(part);
 	}
 	b->call->fabric->shared->stats.read_bytes += s->rc < 0 ? 0 : got;
 	s->batched = false;
@@ -349,12 +354,28 @@ static int parts_read(struct batch *b)
 
 /* --- the batch -------------------------------------------------------------------------------- */
 
+/* Prepares the ranges with an operation, and ends those whose operation is invalid. */
+static void preps_begin(struct batch *b)
+{
+	for (size_t i = 0; i < b->count; i++) {
+		struct engine_range *r = &b->ranges[i];
+		if (r->prep == NULL)
+			continue;
+		near_clear(r->prep);
+		if (near_valid(r->prep))
+			continue;
+		b->states[i].resolved = true;
+		range_end(b, r, -EINVAL, "the operation of a range has values out of range");
+	}
+}
+
 static void ranges_resolve(struct batch *b)
 {
 	struct rt_group g;
 	size_t waiting = 0;
 	for (size_t i = 0; i < b->count; i++) {
-		range_quick(b, i);
+		if (!b->states[i].resolved)
+			range_quick(b, i);
 		waiting += !b->states[i].resolved;
 	}
 	if (waiting == 0)
@@ -377,6 +398,7 @@ static int window_run(struct batch *b)
 			range_end(b, &b->ranges[i], -ENOMEM, err_text(-ENOMEM));
 		return -ENOMEM;
 	}
+	preps_begin(b);
 	int rc = files_open(b);
 	if (rc == 0)
 		ranges_resolve(b);

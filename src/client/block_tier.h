@@ -29,6 +29,9 @@ struct block_range {
 	 * initializes it with 0, or with an error: then the range is not read. */
 	int rc;
 	uint32_t crc; /* CRC-32C of the bytes in the sink; valid if rc is 0 */
+	/* An operation on the bytes, with the results of a range that is read as it is stored; NULL: none. A tier that
+	 * does the operation sets its results: then the sink has prep->bytes bytes. */
+	struct terrane_prep *prep;
 };
 
 struct block_read {

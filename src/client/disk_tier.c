@@ -25,6 +25,8 @@
 
 #include "base/crc.h"
 #include "client/engine_impl.h"
+#include "client/near.h"
+#include "cluster/cluster.h"
 #include "code/plan.h"
 
 #define PIECE_BYTES (4 * MIB)
@@ -165,6 +167,7 @@ static int parts_read(const struct block_read *b)
 
 struct part {
 	struct block_range *range;
+	bool near;     /* the node of the disk is asked for an operation on it (near.h) */
 	uint64_t disk; /* disk that the part is read from; 0: the part is read by itself */
 	/* block 0: several chunks have a piece of the part, or its record is invalid */
 	struct chunk_id chunk;
@@ -255,6 +258,18 @@ static void part_place(const struct fabric *f, struct placings *all, struct part
 		p->disk = 0;
 }
 
+/* Decides whether the part is asked for with its operation, and notes the node that has it. */
+static void part_near(const struct fabric *f, struct part *p)
+{
+	struct terrane_prep *prep = p->range->prep;
+	const struct cluster_node *node =
+		prep != NULL && p->disk != 0 ? cluster_node_of(f->map, p->disk) : NULL;
+	if (node == NULL)
+		return;
+	prep->node = node->id;
+	p->near = prep->form != TERRANE_PREP_RAW;
+}
+
 static void parts_place(struct independent *m)
 {
 	const struct block_read *b = m->work.read;
@@ -265,6 +280,7 @@ static void parts_place(struct independent *m)
 		assert(b->ranges[i]->len > 0 && b->ranges[i]->len <= BLOCK_RANGE_SMALL);
 		m->parts[i].range = b->ranges[i];
 		part_place(b->call->fabric, &all, &m->parts[i]);
+		part_near(b->call->fabric, &m->parts[i]);
 	}
 	map_fini(&all.by_id);
 	arena_fini(&all.arena);
@@ -275,6 +291,8 @@ static int part_order(const void *a, const void *b)
 	const struct part *x = a, *y = b;
 	if (x->disk != y->disk)
 		return x->disk < y->disk ? -1 : 1;
+	if (x->near != y->near)
+		return x->near ? 1 : -1;
 	if (x->chunk.block != y->chunk.block)
 		return x->chunk.block < y->chunk.block ? -1 : 1;
 	if (x->chunk.index != y->chunk.index)
@@ -314,7 +332,8 @@ static int jobs_make(struct independent *m)
 		if (same && p->disk == 0)
 			same = p->chunk.block != 0 && p[-1].chunk.block == p->chunk.block &&
 			       p[-1].chunk.index == p->chunk.index;
-		if (same && j->count < JOB_PARTS && bytes + p->range->len <= JOB_BYTES) {
+		if (same && !p->near && j->count < JOB_PARTS &&
+		    bytes + p->range->len <= JOB_BYTES) {
 			j->count++;
 			bytes += p->range->len;
 			continue;
@@ -463,6 +482,21 @@ static void runs_read(struct work *w, struct part *parts, size_t n)
 
 /* --- jobs ------------------------------------------------------------------------------------- */
 
+/* Asks the node of the part's disk for the operation. After any error the part is read as it is stored. */
+static void part_ask(struct work *w, struct part *p)
+{
+	struct call c = *w->read->call;
+	struct near_work near = {
+		.range = p->range, .disk = p->disk, .chunk = p->chunk, .off = p->chunk_off};
+	int rc = p->range->rc;
+	if (rc == 0)
+		rc = fabric_run(&c, p->range->len, near_work, &near);
+	if (rc == 0 && near.rc == 0)
+		part_end(w, p, 0, "");
+	else
+		part_read_single(w, p);
+}
+
 /* The work of a job on the loop that fetches it. The bytes are received into the user's memory. */
 struct job_work {
 	struct part *parts;
@@ -560,6 +594,10 @@ static void job_one(struct work *w, size_t number)
 	struct part *parts = m->parts + j->first;
 	struct call c = *w->read->call;
 	struct job_work work;
+	if (parts[0].near) {
+		part_ask(w, &parts[0]);
+		return;
+	}
 	bool asked = job_work_init(&work, parts, j->count) == 0 && parts[0].disk != 0 &&
 		     fabric_run(&c, work.bytes, job_work, &work) == 0;
 	assert(work.bytes <= JOB_BYTES);

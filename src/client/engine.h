@@ -108,6 +108,7 @@ struct engine_range {
 	int64_t result;
 	uint32_t crc;
 	void *user;
+	struct terrane_prep *prep; /* as in struct terrane_range */
 };
 
 /* Reads all ranges. done is called in a fiber for each range when it has ended; may be NULL.

@@ -92,6 +92,7 @@ struct fabric_options {
 	uint64_t log_degraded_ns;
 	/* work in bytes that the home loop does itself before other loops get any (parts.c); 0: 256 KiB */
 	uint64_t home_bytes;
+	uint64_t decoder; /* for tests: fingerprint of this client's decoder; 0: it is computed */
 	/* For tests: called with each buffer before it is passed on. */
 	void (*tamper)(void *ctx, enum tamper_at at, void *bytes, size_t len);
 	void *tamper_ctx;

@@ -363,13 +363,13 @@ static bool is_result(const struct prep_result *got, const struct node_range *ra
 }
 
 int node_transform(struct node_call *c, uint64_t disk, const struct node_range *range,
-		   const struct prep_op *op, struct prep_result *result, struct slice *out)
+		   const struct prep_op *op, struct node_transformed *out)
 {
 	Terrane__Node__TransformRequest q = TERRANE__NODE__TRANSFORM_REQUEST__INIT;
 	Terrane__Node__ReadRange m = TERRANE__NODE__READ_RANGE__INIT;
 	Terrane__Node__ChunkName name;
 	uint8_t text[PREP_OP_BYTES];
-	*out = (struct slice){0};
+	*out = (struct node_transformed){0};
 	node_chunk_to(&name, range->id);
 	prep_op_put(op, text);
 	m.chunk = &name;
@@ -387,11 +387,12 @@ int node_transform(struct node_call *c, uint64_t disk, const struct node_range *
 	if (rc < 0)
 		return rc;
 	const Terrane__Node__TransformResponse *a = reply.message;
-	if (prep_result_get(result, (struct prep_bytes){.data = a->result.data,
-							.len = a->result.len}) < 0 ||
-	    !is_result(result, range, op, &reply.payload))
+	if (prep_result_get(&out->result, (struct prep_bytes){.data = a->result.data,
+							      .len = a->result.len}) < 0 ||
+	    !is_result(&out->result, range, op, &reply.payload))
 		return node_bad_response(c);
-	*out = reply.payload;
+	out->data = reply.payload;
+	out->cpu_ns = a->cpu_ns;
 	reply.payload.buf = NULL;
 	return 0;
 }

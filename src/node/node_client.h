@@ -84,13 +84,18 @@ int node_get(struct node_call *c, uint64_t disk, struct node_range *ranges, size
 int node_get_one(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t off, uint64_t len,
 		 uint8_t *into, struct slice *out);
 
-/*
- * Reads a range that is an image file, and has the node do an operation on it (prep/op.h). *result says what *out holds:
- * the result, or for any reason the file itself. The caller owns out->buf and passes the bytes to prep_finish; the CRC of
- * *out was checked against that of *result.
- */
+/* The answer to a read with an operation. */
+struct node_transformed {
+	struct prep_result
+		result;    /* what data holds: the result, or for any reason the file itself */
+	struct slice data; /* its CRC was checked against that of the result */
+	uint64_t cpu_ns;   /* processor time of the operation at the node */
+};
+
+/* Reads a range that is an image file, and has the node do an operation on it (prep/op.h). The caller owns out->data.buf
+ * and passes the bytes to prep_finish. */
 int node_transform(struct node_call *c, uint64_t disk, const struct node_range *range,
-		   const struct prep_op *op, struct prep_result *result, struct slice *out);
+		   const struct prep_op *op, struct node_transformed *out);
 
 /* Seals a chunk at len bytes. *after is the state of the sealed chunk; after may be NULL. */
 int node_seal(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t epoch, uint64_t len,

@@ -163,6 +163,7 @@ static int answer(struct transform *t)
 		return -ENOMEM;
 	prep_result_put(&t->result, head);
 	reply->result = (ProtobufCBinaryData){.len = PREP_RESULT_BYTES, .data = head};
+	reply->cpu_ns = t->cpu_ns;
 	if (t->result.data != NULL) {
 		assert(t->result.len < t->len);
 		memcpy(t->buf->data + t->skew, t->result.data, t->result.len);

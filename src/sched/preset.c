@@ -100,7 +100,7 @@ struct sched_config sched_for_cores(unsigned cores)
 		.run_bytes = 64 * MIB,
 		.quota_ns = 10 * NS_PER_MS,
 		.groups_max = 64,
-		.queue_max = 8 * cores,
+		.queue_max = 32 * cores,
 		.reservations_max = 1,
 		.reserve_ahead_ns = NS_PER_S,
 		.reserve_ttl_ns = NS_PER_S,

@@ -97,12 +97,11 @@ static void compare(const struct input *in, const struct prep_result *got, const
 static void ask(struct node_call *call, const struct input *in)
 {
 	struct node_range range = {.id = chunk, .len = in->file.len};
-	struct prep_result result;
-	struct slice got;
-	int rc = node_transform(call, 1, &range, &in->op, &result, &got);
+	struct node_transformed got;
+	int rc = node_transform(call, 1, &range, &in->op, &got);
 	assert(rc == 0);
-	compare(in, &result, &got);
-	buf_unref(got.buf);
+	compare(in, &got.result, &got.data);
+	buf_unref(got.data.buf);
 }
 
 static void process_main(void *arg)

@@ -165,6 +165,7 @@ static void node_main(void *arg)
 			  .repair_outside = n->fx->outside,
 			  .format = true},
 		.pool_bytes = 256 * MIB,
+		.prep_cores = n->fx->prep_cores,
 	};
 	(void)node_serve(&o);
 	if (beat != NULL) {
@@ -200,6 +201,7 @@ struct cluster_plan {
 	unsigned rack_nodes; /* nodes of each rack; 0: one */
 	uint64_t disk_bytes; /* size of each disk in bytes; 0: DISK_BYTES */
 	unsigned flash_nodes;
+	unsigned prep_cores;
 	uint64_t storm; /* seed of the faults; 0: no faults */
 	bool steady;
 	uint64_t disk_ns_per_mib; /* 0: as in every simulation */
@@ -237,6 +239,7 @@ static void run(const struct cluster_plan *plan, void (*body)(struct client_fixt
 	fx->disk_bytes = plan->disk_bytes > 0 ? plan->disk_bytes : DISK_BYTES;
 	fx->flash_nodes = plan->flash_nodes;
 	fx->pools = plan->pools;
+	fx->prep_cores = plan->prep_cores;
 	fx->wide = plan->wide;
 	fx->outside = plan->outside;
 	fx->body = body;
@@ -363,6 +366,18 @@ void fixture_run_steady(unsigned nodes, void (*body)(struct client_fixture *fx))
 void fixture_run_storm(unsigned nodes, uint64_t seed, void (*body)(struct client_fixture *fx))
 {
 	run(&(struct cluster_plan){.nodes = nodes, .disks = 1, .meta = true, .storm = seed}, body);
+}
+
+void fixture_run_prep(unsigned nodes, bool pools, uint64_t seed,
+		      void (*body)(struct client_fixture *fx))
+{
+	run(&(struct cluster_plan){.nodes = nodes,
+				   .disks = 1,
+				   .meta = true,
+				   .pools = pools,
+				   .prep_cores = 2,
+				   .storm = seed},
+	    body);
 }
 
 void fixture_quiet(struct client_fixture *fx, uint64_t unused)

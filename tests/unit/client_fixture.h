@@ -41,6 +41,7 @@ struct client_fixture {
 	struct sim_node *client;
 	struct sim_node *meta;  /* machine of the metadata server; NULL: the cluster has none */
 	struct sim_node *other; /* machine of an additional process that a test may start */
+	unsigned prep_cores;    /* of each node, for operations on images */
 	bool pools;             /* the first disk of each node is a 2+1 pool of three folders */
 	bool wide;              /* the pools are declustered over six folders */
 	/* a pool that lost more than its code tolerates leaves all repair to the janitor */
@@ -112,6 +113,12 @@ void fixture_run_paced(unsigned nodes, uint64_t disk_ns_per_mib,
 void fixture_run_storm(unsigned nodes, uint64_t seed, void (*body)(struct client_fixture *fx));
 /* Ends all faults. A function for fixture_do. */
 void fixture_quiet(struct client_fixture *fx, uint64_t unused);
+/*
+ * Like fixture_run_all, or with pools as fixture_run_pools, with nodes that do operations on images; a
+ * seed other than 0 injects faults as fixture_run_storm does.
+ */
+void fixture_run_prep(unsigned nodes, bool pools, uint64_t seed,
+		      void (*body)(struct client_fixture *fx));
 /* Like fixture_run_all, with a pool in place of each node's disk. */
 void fixture_run_pools(unsigned nodes, void (*body)(struct client_fixture *fx));
 /* Like fixture_run_all, with a declustered 2+1 pool of six folders in place of each node's disk. */

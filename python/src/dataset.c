@@ -25,7 +25,7 @@ struct read_object {
 	PyObject_HEAD struct dataset_object *dataset;
 	PyObject *options; /* has the texts of call.o */
 	struct ext_call call;
-	Py_buffer room;
+	Py_buffer room, preps; /* preps: empty if the read has no operations */
 	struct dataset_entry *entries;
 	struct terrane_range *ranges;
 	size_t n;
@@ -298,18 +298,26 @@ static bool read_fill(struct read_object *r, const Py_buffer *entries)
 			     r->room.len, (unsigned long long)bytes);
 		return false;
 	}
+	struct terrane_prep *preps = r->preps.buf;
+	if (preps != NULL && (size_t)r->preps.len / sizeof(*preps) < r->n) {
+		PyErr_SetString(PyExc_ValueError, "there are fewer operations than samples");
+		return false;
+	}
 	dataset_ranges(r->dataset->d, r->entries, r->n, r->room.buf, r->ranges);
-	for (size_t i = 0; i < r->n; i++)
+	for (size_t i = 0; i < r->n; i++) {
+		r->ranges[i].prep = preps != NULL ? &preps[i] : NULL;
 		r->ranges[i].result = -ECANCELED; /* of a batch that fails before its ranges */
+	}
 	return true;
 }
 
-/* read(entries, buffer, options): starts to read the samples one after another into the buffer. */
+/* read(entries, buffer, options, preps): starts to read the samples into the buffer, each at the sum of the sizes before
+ * it. preps: a struct terrane_prep for each sample, with its operation and its results, or None. */
 static PyObject *dataset_read(PyObject *self, PyObject *args)
 {
 	Py_buffer entries;
-	PyObject *room, *options;
-	if (!PyArg_ParseTuple(args, "y*OO", &entries, &room, &options))
+	PyObject *room, *options, *preps = Py_None;
+	if (!PyArg_ParseTuple(args, "y*OO|O", &entries, &room, &options, &preps))
 		return NULL;
 	allocfunc alloc = (allocfunc)PyType_GetSlot(read_type, Py_tp_alloc);
 	PyObject *out = alloc(read_type, 0);
@@ -319,6 +327,8 @@ static PyObject *dataset_read(PyObject *self, PyObject *args)
 		r->dataset = dataset_of(Py_NewRef(self));
 		r->options = options != Py_None ? PyDict_Copy(options) : Py_NewRef(Py_None);
 		ok = r->options != NULL && PyObject_GetBuffer(room, &r->room, PyBUF_WRITABLE) == 0;
+		if (ok && preps != Py_None)
+			ok = PyObject_GetBuffer(preps, &r->preps, PyBUF_WRITABLE) == 0;
 	}
 	struct terrane *t = ok ? dataset_use(r->dataset) : NULL;
 	if (t != NULL && read_fill(r, &entries) && py_call_init(&r->call, r->options)) {
@@ -364,6 +374,7 @@ static PyObject *read_wait(PyObject *self, PyObject *none)
 		  read_check(r, result);
 	r->in_progress = false;
 	PyBuffer_Release(&r->room);
+	PyBuffer_Release(&r->preps);
 	dataset_drop(r->dataset);
 	return ok ? Py_NewRef(Py_None) : NULL;
 }
@@ -404,6 +415,7 @@ static void read_dealloc(PyObject *self)
 	if (r->in_progress)
 		read_abandon(r);
 	PyBuffer_Release(&r->room);
+	PyBuffer_Release(&r->preps);
 	free(r->entries);
 	free(r->ranges);
 	Py_XDECREF(r->options);

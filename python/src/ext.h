@@ -99,6 +99,14 @@ PyObject *py_cluster_read_batch(PyObject *self, PyObject *args);
 /* Functions of the module: the order of epochs. */
 PyObject *py_order_samples(PyObject *module, PyObject *args);
 PyObject *py_order_step(PyObject *module, PyObject *args);
+/* Of images that may be worked on near the data (prep.c). */
+PyObject *py_prep_cost(PyObject *module, PyObject *args);
+PyObject *py_prep_draw(PyObject *module, PyObject *args);
+PyObject *py_prep_draw_one(PyObject *module, PyObject *args);
+PyObject *py_prep_finish(PyObject *module, PyObject *args);
+PyObject *py_prep_plan(PyObject *module, PyObject *args);
+PyObject *py_prep_reason(PyObject *module, PyObject *number);
+PyObject *py_prep_tensor(PyObject *module, PyObject *args);
 
 bool py_cluster_add(PyObject *module);
 bool py_dataset_add(PyObject *module);

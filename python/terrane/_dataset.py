@@ -216,9 +216,12 @@ class Dataset:
 
     def read_start(self, samples, *, allocate=_room):
         """Starts to read samples. Returns an object with `wait`, which returns the `Batch`, and `cancel`."""
-        entries = self.lookup(samples)
+        return self._read_start(self.lookup(samples), allocate)
+
+    def _read_start(self, entries, allocate=_room, preps=None):
+        """Starts to read samples by their entries; preps: operations on them, and room for their results (_near.py)."""
         data = allocate(int(entries["size"].sum(dtype=numpy.uint64)))
-        return Reading(Batch(self, entries, data), self._handle.read(entries, data, self._options))
+        return Reading(Batch(self, entries, data), self._handle.read(entries, data, self._options, preps))
 
 
     # --- as a source of a loader: _sources.py

@@ -10,12 +10,15 @@
 `decode(sample)` gets a `terrane.Sample` and returns what the model needs of it; the results of a batch are put together by
 `collate`, which is PyTorch's own default. Without decode the samples of an item are their bytes, as tensors.
 """
+import time
+
+import numpy
 import torch
 from torch.utils import data as _data
 
-from . import _loader
+from . import _loader, _near
 
-__all__ = ["IterableDataset", "Loader", "MapDataset", "place"]
+__all__ = ["ImageLoader", "IterableDataset", "Loader", "MapDataset", "place"]
 
 
 def place():
@@ -138,3 +141,118 @@ class Loader(_loader.Loader):
 
 def _pinned(size):
     return torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
+
+
+class ImageLoader(_loader.Loader):
+    """Batches (images, labels) of a data set of images for training: a random crop of each image, resized to size × size
+    pixels, mirrored or not, as a normalized tensor. It is what torchvision's RandomResizedCrop, RandomHorizontalFlip,
+    ToTensor and Normalize make, with crops drawn from (seed, epoch, sample).
+
+    >>> import terrane
+    >>> cluster = getfixture()
+    >>> loader = ImageLoader(terrane.Dataset("/doc/photos", cluster=cluster), 4, transform="resnet-train", near_data="auto")
+    >>> images, labels = next(iter(loader))
+    >>> images.shape, labels.dtype
+    (torch.Size([4, 3, 224, 224]), torch.int64)
+
+    near_data says where images are worked on. "auto": the first epoch measures; if the network is the slowest part of
+    training, storage nodes send only what crops need of their files, for the samples where that saves most per second of
+    their processors, and the plan is made anew for each epoch. "off": at the client. "cut", "pixels": at the nodes for
+    every sample, as files that are cut to the crop, or as pixels. The tensors are the same, bit for bit.
+
+    node_cores is a first guess of the processors that each node has for this job; what nodes answer corrects it. bandwidth
+    is the rate of the network between storage and training in bytes per second, where it is known; 0: it is measured.
+
+    `traffic` has what the current epoch read so far, and `traffic_before` a list of the epochs before it. threads decode.
+    Other options are those of `terrane.Loader`; rank and world are those of torch.distributed unless given.
+    """
+
+    def __init__(self, dataset, batch_size, *, transform="resnet-train", near_data="auto", size=224, threads=4,
+                 node_cores=1, bandwidth=0, rank=None, world=None, **options):
+        if transform != "resnet-train":
+            raise ValueError(f"transform must be resnet-train, not {transform!r}")
+        if near_data not in _near.MODES:
+            raise ValueError(f"near_data must be one of {', '.join(_near.MODES)}, not {near_data!r}")
+        if not 1 <= size <= 4096 or threads < 1 or not node_cores >= 0 or not bandwidth >= 0:
+            raise ValueError("size must be 1 to 4096, threads at least 1, node_cores and bandwidth not negative")
+        if set(options) & {"decode", "collate", "processes", "allocate"}:
+            raise ValueError("an ImageLoader decodes by itself: decode, collate, processes and allocate are of Loader")
+        if not isinstance(dataset, _loader.Dataset):
+            raise TypeError(f"dataset must be a terrane.Dataset, not {type(dataset).__name__}")
+        here = place()
+        super().__init__(dataset, batch_size, rank=here[0] if rank is None else rank,
+                         world=here[1] if world is None else world, **options)
+        self._decoders, self._starting = threads, 0
+        self._near = _near.Near(dataset, self._seed, size, near_data, threads, node_cores, bandwidth)
+        self.near_data, self.traffic, self.traffic_before = near_data, _near.Traffic(None), []
+        self.profiled = None  # (seconds of reading, seconds of decoding a batch, bytes) before the first epoch
+        self._times, self._modelled_node_s = _near.Times(), 0.0
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        if hasattr(self, "_near"):
+            self._near.seed, self._near.epoch = self._seed, None
+
+    def _open_pools(self, stack):
+        self._threads = self._decoders
+        return super()._open_pools(stack)
+
+    def _begin_epoch(self, epoch):
+        near = self._near
+        if near.mode == "auto" and self.profiled is None:
+            self.profiled = _near.profile(near, epoch, self.samples_of(epoch), self._prefetch, self._decoders)
+        batches = list(self.samples_of(epoch)) if near.mode == "auto" else []
+        near.begin(epoch, numpy.concatenate(batches) if batches else numpy.empty(0, numpy.uint64))
+
+    def _steps(self, epoch, begin):
+        for step in super()._steps(epoch, begin):
+            self._starting = step[0]  # the epoch of the next _start
+            yield step
+
+    def _start(self, numbers, pool):
+        epoch = self._starting
+        if self._near.epoch != epoch:
+            self._begin_epoch(epoch)
+        entries = self.dataset.lookup(numbers)
+        preps, flips = self._near.requests(epoch, entries)
+        reading = self.dataset._read_start(entries, self._allocate, preps)
+        return reading, pool.submit(self._tensors, epoch, reading, preps, flips)
+
+    def _tensors(self, epoch, reading, preps, flips):
+        begun = time.monotonic()
+        batch = reading.wait()
+        read = time.monotonic()
+        self._near.learn(batch.entries, preps)
+        images = torch.from_numpy(_near.tensors(self._near, epoch, batch, preps, flips))
+        labels = torch.from_numpy(batch.entries["label"].astype(numpy.int64))
+        return epoch, batch.entries, preps, (read - begun, time.monotonic() - read), images, labels
+
+    def _count(self, epoch, entries, preps, seconds):
+        if self.traffic.epoch != epoch:
+            self._end_epoch()
+            self.traffic, self._times, self._modelled_node_s = _near.Traffic(epoch), _near.Times(), 0.0
+        self.traffic.add(preps, entries)
+        self._times.read_s += seconds[0]
+        self._times.decode_s += seconds[1]
+        self._modelled_node_s += _near.modelled_node_s(entries, preps)
+
+    def _end_epoch(self):
+        if self.traffic.epoch is None:
+            return
+        self._times.epoch_s = time.monotonic() - self._times.begun
+        self.traffic_before.append(self.traffic)
+        self._near.end(self.traffic, self._times, self._modelled_node_s)
+        self.traffic = _near.Traffic(None)
+
+    def _iterate(self, running):
+        items = super()._iterate(running)
+        while True:
+            asked = time.monotonic()
+            item = next(items, None)
+            if item is None:
+                break
+            epoch, entries, preps, seconds, images, labels = item
+            self._times.waited_s += time.monotonic() - asked
+            self._count(epoch, entries, preps, seconds)
+            yield images, labels
+        self._end_epoch()

@@ -476,6 +476,15 @@ uint64_t dataset_ranges(struct dataset *d, const struct dataset_entry *entries, 
 	return at;
 }
 
+/* Returns whether a range has the bytes of the index, or was made of them by an operation. */
+static bool is_sample(const struct dataset_entry *e, const struct terrane_range *r)
+{
+	const struct terrane_prep *p = r->prep;
+	if (p != NULL && p->got != TERRANE_PREP_RAW)
+		return (uint64_t)r->result == p->bytes && p->source_crc32c == e->crc;
+	return (uint64_t)r->result == e->size && (e->size == 0 || r->crc32c == e->crc);
+}
+
 int dataset_check(const struct dataset *d, const struct dataset_entry *entries,
 		  const struct terrane_range *ranges, size_t n, struct terrane_error *e)
 {
@@ -485,8 +494,7 @@ int dataset_check(const struct dataset *d, const struct dataset_entry *entries,
 					    "cannot read sample %" PRIu64 " of %s: %s",
 					    entries[i].sample, d->path,
 					    terrane_error_text((int)ranges[i].result));
-		if ((uint64_t)ranges[i].result != entries[i].size ||
-		    (entries[i].size > 0 && ranges[i].crc32c != entries[i].crc))
+		if (!is_sample(&entries[i], &ranges[i]))
 			return dataset_fail(e, -EBADMSG,
 					    "sample %" PRIu64 " of %s does not match the index: "
 					    "run `terrane dataset verify`",

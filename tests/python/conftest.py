@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the package `terrane` on a cluster of real processes: `./dev test python`."""
 import os
+import random
 import sys
 from pathlib import Path
 
@@ -51,5 +52,23 @@ def birds(box, cluster, tmp_path_factory):
             (source / label / f"{i}.txt").write_text(f"{label} {i}")
     path = "/doc/birds"
     if not cluster.exists(f"{path}/v1.json"):  # a test run inside a test uses that of the outer one
+        box("dataset", "build", source, path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def photos(box, cluster, tmp_path_factory):
+    """A data set of JPEG files, for examples in docstrings and for training on crops."""
+    image = pytest.importorskip("PIL.Image")
+    source = tmp_path_factory.mktemp("photos")
+    for i in range(24):
+        tiles = image.frombytes("RGB", (9, 7), random.Random(i).randbytes(3 * 63))
+        noise = image.frombytes("RGB", (40, 30), random.Random(-i).randbytes(3 * 1200))
+        size = (240, 180) if i % 3 else (180, 240)
+        file = source / ("ash", "elm")[i % 2] / f"{i}.jpg"
+        file.parent.mkdir(exist_ok=True)
+        image.blend(tiles.resize(size), noise.resize(size, image.NEAREST), 0.3).save(file, quality=92)
+    path = "/doc/photos"
+    if not cluster.exists(f"{path}/v1.json"):
         box("dataset", "build", source, path)
     return path

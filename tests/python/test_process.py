@@ -140,7 +140,7 @@ def modules():
 
 
 @pytest.mark.parametrize("name", modules())
-def test_examples_in_docstrings(cluster, birds, name):
+def test_examples_in_docstrings(cluster, birds, photos, name):
     try:
         module = importlib.import_module(name)
     except ImportError as missing:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preprocessing near the data: ./dev bench prep [--files N] [--epochs N]
+"""Preprocessing near the data: ./dev bench prep [--files N] [--epochs N] [--rate RATE]
 
 Makes two sets of real JPEG files whose sizes follow published data sets, measures the operations on them beside
 Pillow, and prints what an epoch costs under each policy (terrane prep plan). The setup is that of the MLEC
 dissertation, section 5.3: AlexNet, 48 client cores, 500 Mbit/s, 25 disks of 200 Mbit/s of which 16 hold data.
+
+Then it reads the same files in epochs of terrane.torch.ImageLoader from a cluster of processes in a network namespace,
+over a link of RATE whose every byte is counted (prep_wire.py); it needs root, `ip` and `tc` for that.
 """
 import argparse
 import io
@@ -79,7 +82,7 @@ def make(job):
 
 def make_set(name, count):
     folder = DATA / f"{name}-{count}"
-    done = folder / "done"
+    done = DATA / f"{folder.name}.done"
     if not done.exists():
         folder.mkdir(parents=True, exist_ok=True)
         jobs = [(name, i, folder / f"{i:05}.jpg") for i in range(count)]
@@ -170,16 +173,31 @@ def print_plans(samples):
     print(f"  terrane beside no-off, worst of these settings: {slower:.3f} of the time\n")
 
 
+def train(rate, folders):
+    """Runs epochs over a real link. A namespace of its own, so that nothing else uses the link."""
+    if subprocess.run(["unshare", "-n", "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+        print("epochs over a link: not measured, a network namespace needs root")
+        return
+    wire = Path(__file__).with_name("prep_wire.py")
+    sys.stdout.flush()
+    done = subprocess.run(["unshare", "-n", sys.executable, wire, "--rate", rate, *folders], check=False)
+    if done.returncode != 0:
+        sys.exit(done.returncode)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=400, help="files of each set (400)")
     parser.add_argument("--epochs", type=int, default=5, help="epochs, each with crops of its own (5)")
+    parser.add_argument("--rate", default="500mbit", help="of the link, as tc takes it; none: do not train (500mbit)")
     args = parser.parse_args()
-    for name in SETS:
-        folder = make_set(name, args.files)
+    folders = [make_set(name, args.files) for name in SETS]
+    for name, folder in zip(SETS, folders):
         head, rows = rows_of(folder, args.epochs)
         print_costs(name, folder, rows)
         print_plans("\n".join([head, *rows]) + "\n")
+    if args.rate != "none":
+        train(args.rate, folders)
 
 
 if __name__ == "__main__":

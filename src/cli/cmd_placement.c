@@ -12,6 +12,7 @@ struct subcommand {
 
 static const struct subcommand subcommands[] = {
 	{"generate", "generate the trace of a cluster", placement_generate},
+	{"train", "train a model on a trace", placement_train},
 	{"study", "compare what methods save on a trace", placement_study},
 };
 

@@ -52,6 +52,14 @@ static void print_help(const struct flag_command *c)
 	printf("  %-25s %s\n\nEXAMPLES\n%s", "--help", "print this help", c->examples);
 }
 
+static bool has_output(const struct flag_command *c)
+{
+	for (const struct flag *f = c->flags; f->name != NULL; f++)
+		if (strcmp(f->name, "output") == 0)
+			return true;
+	return false;
+}
+
 int flags_read(const struct flag_command *c, void *mine, int argc, char **argv)
 {
 	struct option all[OPTIONS_MAX];
@@ -66,7 +74,9 @@ int flags_read(const struct flag_command *c, void *mine, int argc, char **argv)
 	snprintf(called, sizeof(called), "terrane %s", c->command);
 	argv[0] = called; /* getopt's messages begin with it */
 	optind = 0;
-	while (status == 0 && (which = getopt_long(argc, argv, "h", all, &at)) != -1) {
+	/* -o is --output, where that exists. */
+	const char *brief = has_output(c) ? "ho:" : "h";
+	while (status == 0 && (which = getopt_long(argc, argv, brief, all, &at)) != -1) {
 		if (which == 'h') {
 			print_help(c);
 			status = CLI_HELP_SHOWN;
@@ -74,7 +84,7 @@ int flags_read(const struct flag_command *c, void *mine, int argc, char **argv)
 			fprintf(stderr, "Try 'terrane %s --help'.\n", c->command);
 			status = CLI_USAGE; /* getopt has printed the error */
 		} else {
-			status = c->set(mine, all[at].name, optarg);
+			status = c->set(mine, which == 'o' ? "output" : all[at].name, optarg);
 		}
 	}
 	for (; status == 0 && optind < argc; optind++)

@@ -22,7 +22,7 @@ struct flag_command {
 	int (*set)(void *mine, const char *name, const char *text);
 };
 
-/* Parses the command line. Returns CLI_GO_ON or the exit status. */
+/* Parses the command line; -o stands for an option "output". Returns CLI_GO_ON or the exit status. */
 int flags_read(const struct flag_command *c, void *mine, int argc, char **argv);
 
 /* Print "terrane COMMAND: ..." on standard error; return CLI_FAILED and CLI_USAGE. */

@@ -17,7 +17,7 @@
 enum format { FORMAT_TEXT, FORMAT_CSV, FORMAT_JSON };
 
 struct order {
-	const char *train, *test;
+	const char *train, *test, *model;
 	double quota[QUOTAS_MAX];
 	const struct method *method[METHODS_MAX];
 	size_t quotas_n, methods_n;
@@ -85,26 +85,12 @@ static int set_methods(struct order *o, const char *list)
 		if (one == NULL && !all)
 			return flags_refuse("placement study",
 					    "--method %s: does not exist; see --help", word);
-		for (const struct method *m = methods; rc == 0 && m->name != NULL; m++)
-			if (all || m == one)
-				rc = add_method(o, m);
+		for (const struct method *m = methods; rc == 0 && all && m->name != NULL; m++)
+			rc = add_method(o, m);
+		if (rc == 0 && one != NULL)
+			rc = add_method(o, one);
 	}
 	return rc;
-}
-
-static int set_rate(struct order *o, const char *text)
-{
-	char name[40];
-	const char *eq = strchr(text, '=');
-	if (eq == NULL || (size_t)(eq - text) >= sizeof(name))
-		return flags_refuse("placement study", "--rate %.40s: must be NAME=VALUE", text);
-	snprintf(name, sizeof(name), "%.*s", (int)(eq - text), text);
-	int rc = cost_set(&o->rates, name, eq + 1);
-	if (rc == -ENOENT)
-		return flags_refuse("placement study", "--rate %s: no such rate; see --help", name);
-	return rc == 0 ? 0
-		       : flags_refuse("placement study", "--rate %.80s: the value is out of range",
-				      text);
 }
 
 static int set_tune(struct order *o, const char *text)
@@ -127,13 +113,15 @@ static int set_option(void *mine, const char *name, const char *text)
 	if (strcmp(name, "method") == 0)
 		return set_methods(o, text);
 	if (strcmp(name, "rate") == 0)
-		return set_rate(o, text);
+		return placement_set_rate("placement study", &o->rates, text);
 	if (strcmp(name, "tune") == 0)
 		return set_tune(o, text);
 	if (strcmp(name, "train") == 0)
 		o->train = text;
 	else if (strcmp(name, "test") == 0)
 		o->test = text;
+	else if (strcmp(name, "model") == 0)
+		o->model = text;
 	else
 		o->format = strcmp(name, "csv") == 0 ? FORMAT_CSV : FORMAT_JSON;
 	return 0;
@@ -149,11 +137,16 @@ static int add_row(struct sheet *sheet, const struct study *s, const char *name,
 }
 
 static int run_method(struct sheet *sheet, const struct order *o, const struct study *s,
-		      const struct method *m, double quota)
+		      const struct method *m)
 {
-	struct study_result result;
-	int rc = method_run(m, s, &o->options, quota * s->peak_bytes, &result);
-	return rc == 0 ? add_row(sheet, s, m->name, quota, &result) : rc;
+	struct study_result results[QUOTAS_MAX];
+	double capacities[QUOTAS_MAX];
+	for (size_t q = 0; q < o->quotas_n; q++)
+		capacities[q] = o->quota[q] * s->peak_bytes;
+	int rc = method_run_all(m, s, &o->options, capacities, o->quotas_n, results);
+	for (size_t q = 0; rc == 0 && q < o->quotas_n; q++)
+		rc = add_row(sheet, s, m->name, o->quota[q], &results[q]);
+	return rc;
 }
 
 static int run_all(struct sheet *sheet, const struct order *o, const struct study *s)
@@ -162,10 +155,12 @@ static int run_all(struct sheet *sheet, const struct order *o, const struct stud
 	int rc = 0;
 	progress_begin(&progress, "study", false);
 	for (size_t m = 0; rc == 0 && m < o->methods_n; m++) {
-		for (size_t q = 0; rc == 0 && q < o->quotas_n; q++) {
-			rc = run_method(sheet, o, s, o->method[m], o->quota[q]);
-			progress_add(&progress, 0, 1);
-		}
+		rc = run_method(sheet, o, s, o->method[m]);
+		if (rc == -ENOENT && o->method[m]->predict != NULL)
+			fprintf(stderr,
+				"terrane placement study: %s trains a model: install libxgboost0\n",
+				o->method[m]->name);
+		progress_add(&progress, 0, 1);
 	}
 	progress_end(&progress);
 	return rc;
@@ -188,17 +183,21 @@ static int study(const struct order *o)
 {
 	AUTO_JOBS struct jobs train = {0}, test = {0};
 	AUTO_STUDY struct study s = {0};
+	AUTO_MODEL struct model model = {0};
 	AUTO_SHEET struct sheet sheet;
 	sheet_init(&sheet, columns, ARRAY_LEN(columns));
 	int status = placement_load("placement study", o->train, &train);
 	if (status == 0)
 		status = placement_load("placement study", o->test, &test);
+	if (status == 0 && o->model != NULL)
+		status = placement_load_model("placement study", o->model, &model);
 	if (status != 0)
 		return status;
 	if (train.n == 0 || test.n == 0)
 		return flags_fail("placement study", "%s: the trace has no jobs",
 				  train.n == 0 ? o->train : o->test);
 	int rc = study_init(&s, &train, &test, &o->rates);
+	s.model = o->model != NULL ? &model : NULL;
 	if (rc == 0)
 		rc = run_all(&sheet, o, &s);
 	if (rc == 0)
@@ -210,6 +209,7 @@ static int study(const struct order *o)
 static const struct flag flags[] = {
 	{"train", "FILE", "trace to learn from"},
 	{"test", "FILE", "trace to replay, which follows the first"},
+	{"model", "FILE", "a model for the method \"model\""},
 	{"quota", "LIST", "flash, as shares of the peak occupancy (0.01,0.05,0.2,0.5,1)"},
 	{"method", "LIST", "methods, or all (all)"},
 	{"rate", "NAME=VALUE", "a rate of the cost model; *0.5 halves it; may be repeated"},
@@ -230,6 +230,9 @@ static void describe(char *out, size_t size)
 			      "flash saves against keeping all\nfiles on disk.\n\nMETHODS\n");
 	for (const struct method *m = methods; m->name != NULL && n < size; m++)
 		n += (size_t)snprintf(out + n, size - n, "  %-16s %s\n", m->name, m->about);
+	if (n < size)
+		n += (size_t)snprintf(out + n, size - n, "  %-16s %s\n", "model",
+				      method_find("model")->about);
 	if (n < size)
 		n += (size_t)snprintf(out + n, size - n, "\nRATES (--rate)\n");
 	for (size_t i = 0; n < size && (name = cost_rate(&cost_default, i, &value)) != NULL; i++)
@@ -266,5 +269,9 @@ int placement_study(int argc, char **argv)
 	if (o.train == NULL || o.test == NULL)
 		return flags_refuse("placement study",
 				    "--train and --test are required; see --help");
+	for (size_t i = 0; i < o.methods_n; i++)
+		if (o.model == NULL && strcmp(o.method[i]->name, "model") == 0)
+			return flags_refuse("placement study",
+					    "--method model: needs --model FILE");
 	return study(&o);
 }

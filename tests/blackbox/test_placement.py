@@ -42,7 +42,7 @@ def test_study_prints_the_same_rows_as_csv_and_json(traces):
 
 
 def test_the_bound_is_above_the_oracle_and_that_above_all_others(traces):
-    args = ["--quota", "0.02", "--method", "all", "--tune", "oracle-limit-s=0", "--json"]
+    args = ["--quota", "0.02", "--method", "all", "--tune", "oracle-limit-s=0", "--tune", "rounds=15", "--json"]
     saved = {r["method"]: r["tco_saved_pct"] for r in json.loads(study(traces, *args).stdout)}
     assert saved["lp-bound"] >= saved["oracle-tco"] > max(saved[m] for m in ONLINE)
 
@@ -87,3 +87,40 @@ def test_a_bad_trace_is_refused_with_file_line_and_rule(traces, tmp_path):
     empty.write_text(lines[0] + "\n")
     done = study((traces[0], empty))
     assert done.returncode == 1 and "the trace has no jobs" in done.stderr
+
+
+def train(trace, model, *args):
+    return placement("train", trace, "-o", model, "--rounds", "15", *args)
+
+
+def test_training_is_reproducible_and_the_study_takes_the_model(traces, tmp_path):
+    reports = []
+    for name in ("a", "b"):
+        done = train(traces[0], tmp_path / name, "--json")
+        assert done.returncode == 0, done.stderr
+        reports.append(json.loads(done.stdout))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert reports[0]["jobs"] > reports[0]["validation_jobs"] >= 50 and 0 < reports[0]["accuracy"] < 1
+    args = ["--quota", "0.02", "--tune", "rounds=15", "--tune", "ratio=1.5", "--json"]
+    saved = {r["method"]: r["tco_saved_pct"] for r in json.loads(
+        study(traces, "--method", "adaptive-hash,model", "--model", tmp_path / "a", *args).stdout)}
+    assert saved["model"] > saved["adaptive-hash"]
+
+
+def test_a_damaged_model_is_refused(traces, tmp_path):
+    bad = tmp_path / "bad"
+    bad.write_bytes(b"TrnPlace" + bytes(100))
+    done = study(traces, "--method", "model", "--model", bad)
+    assert done.returncode == 1 and str(bad) in done.stderr and "train it again" in done.stderr
+    done = study(traces, "--method", "model")
+    assert done.returncode == 2 and "--model FILE" in done.stderr
+
+
+def test_training_needs_jobs_and_a_file(traces, tmp_path):
+    few = tmp_path / "few.csv"
+    few.write_text("".join(traces[0].read_text().splitlines(True)[:50]))
+    done = train(few, tmp_path / "m")
+    assert done.returncode == 1 and str(few) in done.stderr and "too few jobs" in done.stderr
+    assert not (tmp_path / "m").exists()
+    done = placement("train", few)
+    assert done.returncode == 2 and "-o FILE" in done.stderr

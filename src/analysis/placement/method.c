@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analysis/placement/method.h"
+#include "analysis/placement/adaptive.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -21,6 +21,11 @@ const struct method_options method_default = {
 	.heuristic_by_total = 1,
 	.oracle_gap = 0.005,
 	.oracle_limit_s = 60,
+	.rounds = 300,
+	.depth = 6,
+	.rate = 0.1,
+	.seed = 1,
+	.lifetime_limit_s = 7200,
 };
 
 struct parameter {
@@ -46,6 +51,18 @@ static const struct parameter parameters[] = {
 	PARAMETER("heuristic-by-total", heuristic_by_total, 0, 1),
 	PARAMETER("oracle-gap", oracle_gap, 0, 1),
 	PARAMETER("oracle-limit-s", oracle_limit_s, 0, 1e5),
+	PARAMETER("rounds", rounds, 1, 2000),
+	PARAMETER("depth", depth, 1, 10),
+	PARAMETER("rate", rate, 0.001, 1),
+	PARAMETER("seed", seed, 0, 1e9),
+	PARAMETER("held-power", held_power, 0, 1),
+	PARAMETER("shuffled", shuffled, 0, 1),
+	PARAMETER("without", without, 0, 15),
+	PARAMETER("lifetime-limit-s", lifetime_limit_s, 1, 1e9),
+	PARAMETER("hint-wrong", hint_wrong, 0, 1),
+	PARAMETER("hint-invert", hint_invert, 0, 1),
+	PARAMETER("hint-constant", hint_constant, 0, 1),
+	PARAMETER("hint-liar", hint_liar, 0, 1),
 };
 
 static double *parameter_at(struct method_options *o, const struct parameter *p)
@@ -92,41 +109,93 @@ struct threshold_config method_threshold(const struct method_options *o)
 }
 
 const struct method methods[] = {
-	{"firstfit", "on flash what fits, in the order of arrival", method_firstfit, NULL},
+	{"firstfit", "on flash what fits, in the order of arrival", method_firstfit, NULL, NULL,
+	 false},
 	{"heuristic", "keys with the largest past savings until flash is full", method_heuristic,
-	 NULL},
-	{"adaptive-hash", "adaptive threshold, category from a hash of the key", method_hash, NULL},
-	{"table", "adaptive threshold, worth of the key in the training trace", method_table, NULL},
+	 NULL, NULL, false},
+	{"lifetime", "a model of the lifetime: on flash what is short-lived", NULL, NULL,
+	 method_lifetime, true},
+	{"adaptive-hash", "adaptive threshold, category from a hash of the key", method_hash, NULL,
+	 NULL, false},
+	{"adaptive-ranking", "adaptive threshold, a model of the class by density", NULL, NULL,
+	 method_ranking, false},
+	{"table", "adaptive threshold, worth of the key in the training trace", method_table, NULL,
+	 NULL, false},
+	{"terrane", "adaptive threshold, a model of the worth", NULL, NULL, method_terrane, false},
 	{"true-density", "adaptive threshold, the true category by density", method_true_density,
-	 NULL},
-	{"true-worth", "adaptive threshold, the true category by worth", method_true_worth, NULL},
-	{"oracle-tcio", "knows the future, saves most disk time", method_oracle_tcio, NULL},
-	{"oracle-tco", "knows the future, saves most money", method_oracle_tco, NULL},
-	{"lp-bound", "no placement saves more: the linear relaxation", NULL, method_lp_bound},
+	 NULL, NULL, false},
+	{"true-worth", "adaptive threshold, the true category by worth", method_true_worth, NULL,
+	 NULL, false},
+	{"oracle-tcio", "knows the future, saves most disk time", method_oracle_tcio, NULL, NULL,
+	 false},
+	{"oracle-tco", "knows the future, saves most money", method_oracle_tco, NULL, NULL, false},
+	{"lp-bound", "no placement saves more: the linear relaxation", NULL, method_lp_bound, NULL,
+	 false},
 	{0},
 };
+
+/* Not among all methods, because it needs a file. */
+static const struct method from_file = {
+	"model", "adaptive threshold, the model of --model", NULL, NULL, method_file, false};
 
 const struct method *method_find(const char *name)
 {
 	for (const struct method *m = methods; m->name != NULL; m++)
 		if (strcmp(m->name, name) == 0)
 			return m;
-	return NULL;
+	return strcmp(name, from_file.name) == 0 ? &from_file : NULL;
 }
 
-int method_run(const struct method *m, const struct study *s, const struct method_options *o,
-	       double capacity_bytes, struct study_result *out)
+/* Opens the policy of a method; a prediction was made if the method has one. */
+static int open_policy(const struct method *m, const struct study *s,
+		       const struct method_options *o, const struct prediction *p,
+		       double capacity_bytes, struct policy **out)
+{
+	if (m->open != NULL)
+		return m->open(s, o, capacity_bytes, out);
+	if (m->timed)
+		return method_open_timed(p->stay_s, out);
+	int *copy = malloc(s->test->n * sizeof(*copy));
+	if (copy != NULL)
+		memcpy(copy, p->category, s->test->n * sizeof(*copy));
+	return adaptive_open_take(s, o, copy, out);
+}
+
+static int run_one(const struct method *m, const struct study *s, const struct method_options *o,
+		   const struct prediction *p, double capacity_bytes, struct study_result *out)
 {
 	struct policy *policy;
-	assert((m->open == NULL) != (m->bound == NULL));
 	if (m->bound != NULL)
 		return m->bound(s, capacity_bytes, out);
-	int rc = m->open(s, o, capacity_bytes, &policy);
+	int rc = open_policy(m, s, o, p, capacity_bytes, &policy);
 	if (rc != 0)
 		return rc;
 	rc = study_run(s, policy, capacity_bytes, out);
 	policy->ops->close(policy);
 	return rc;
+}
+
+int method_run_all(const struct method *m, const struct study *s, const struct method_options *o,
+		   const double *capacities, size_t n, struct study_result *out)
+{
+	assert((m->open != NULL) + (m->bound != NULL) + (m->predict != NULL) == 1);
+	AUTO_FREE int *category = calloc(s->test->n, sizeof(*category));
+	AUTO_FREE double *stay_s = calloc(s->test->n, sizeof(*stay_s));
+	struct prediction p = {category, stay_s};
+	int rc = category == NULL || stay_s == NULL ? -ENOMEM : 0;
+	if (rc == 0 && m->predict != NULL)
+		rc = m->predict(s, o, &p);
+	if (rc == 0 && m->predict != NULL && !m->timed)
+		method_spoil(s, o, category);
+	for (size_t i = 0; rc == 0 && i < n; i++)
+		rc = run_one(m, s, o, &p, capacities[i], &out[i]);
+	return rc;
+}
+
+int method_run(const struct method *m, const struct study *s, const struct method_options *o,
+	       double capacity_bytes, struct study_result *out)
+{
+	return method_run_all(m, s, o, &capacity_bytes, 1, out);
 }
 
 struct firstfit {

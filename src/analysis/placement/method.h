@@ -16,6 +16,12 @@ struct method_options {
 	double heuristic_interval_s;            /* time between two choices of the admitted keys */
 	double heuristic_by_total; /* 1: ranks keys by savings, as the paper says; 0: by savings per byte-second */
 	double oracle_gap, oracle_limit_s; /* for oracle_solve() */
+	double rounds, depth, rate, seed;  /* of training, see train.h */
+	double held_power, shuffled, without;
+	double lifetime_limit_s; /* the lifetime method admits what it expects to end earlier */
+	/* Hints that are wrong: a share of random ones; 1: all inverted, all the same, the best class for all jobs of
+	 * the user with most jobs. */
+	double hint_wrong, hint_invert, hint_constant, hint_liar;
 };
 
 extern const struct method_options method_default;
@@ -27,6 +33,12 @@ extern const struct method_options method_default;
 int method_set(struct method_options *o, const char *text);
 const char *method_parameter(const struct method_options *o, size_t i, double *value);
 
+/* What a model says of each test job. One of the two is set. */
+struct prediction {
+	int *category;
+	double *stay_s; /* seconds on flash; 0: disk */
+};
+
 struct method {
 	const char *name, *about;
 	/* Returns 0 with a policy; -ENOMEM, or -EINVAL for parameters that do not go together. */
@@ -34,9 +46,17 @@ struct method {
 		    struct policy **out);
 	/* Instead of open(), for a bound that no placement reaches: computes it. */
 	int (*bound)(const struct study *s, double capacity_bytes, struct study_result *out);
+	/* Instead of open(): trains a model and fills the prediction. Returns 0 or the errors of train_model(). */
+	int (*predict)(const struct study *s, const struct method_options *o, struct prediction *p);
+	bool timed; /* predict() fills stay_s */
 };
 
-/* Replays the test trace with a method, or computes its bound. Returns the errors of its functions. */
+/*
+ * Replays the test trace with a method, or computes its bound, for n capacities; a model is trained once. Returns the
+ * errors of its functions.
+ */
+int method_run_all(const struct method *m, const struct study *s, const struct method_options *o,
+		   const double *capacities, size_t n, struct study_result *out);
 int method_run(const struct method *m, const struct study *s, const struct method_options *o,
 	       double capacity_bytes, struct study_result *out);
 
@@ -64,6 +84,14 @@ int method_oracle_tco(const struct study *s, const struct method_options *o, dou
 		      struct policy **out);
 int method_oracle_tcio(const struct study *s, const struct method_options *o, double capacity_bytes,
 		       struct policy **out);
+int method_terrane(const struct study *s, const struct method_options *o, struct prediction *p);
+int method_ranking(const struct study *s, const struct method_options *o, struct prediction *p);
+int method_lifetime(const struct study *s, const struct method_options *o, struct prediction *p);
+int method_file(const struct study *s, const struct method_options *o, struct prediction *p);
+/* Makes the categories wrong in the ways that the options ask for. */
+void method_spoil(const struct study *s, const struct method_options *o, int *category);
+/* Opens a policy that keeps each job on flash for its time; the times are borrowed. */
+int method_open_timed(const double *stay_s, struct policy **out);
 int method_lp_bound(const struct study *s, double capacity_bytes, struct study_result *out);
 
 #endif

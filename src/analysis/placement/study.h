@@ -20,15 +20,18 @@
 #include "analysis/placement/jobs.h"
 #include "placement/cost.h"
 
+struct model;
+
 struct study {
 	const struct jobs *train, *test;
 	struct cost_rates rates;
 	struct cost *train_cost, *test_cost;
 	uint32_t *train_key, *test_key; /* number of the job's pipeline and step, in both traces */
 	uint32_t keys_n;
-	double disk_usd, disk_s; /* cost and disk time of all test jobs on disk */
-	double peak_bytes;       /* peak occupancy of the test trace */
-	double begin_s;          /* start of the first test job */
+	double disk_usd, disk_s;   /* cost and disk time of all test jobs on disk */
+	double peak_bytes;         /* peak occupancy of the test trace */
+	double begin_s;            /* start of the first test job */
+	const struct model *model; /* for the method "model", borrowed; NULL: none */
 };
 
 struct study_result {

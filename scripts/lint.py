@@ -48,8 +48,7 @@ ARROWS = {
     "simbox": ["training", "janitor", "roles", "meta", "node", "client", "store", "kv", "code", "rt", "base"],
     "box": ["roles", "meta_client", "node", "cluster", "code", "secure", "auth", "rt", "base"],
     "cli": ["box", "simbox", "roles", "janitor", "dataset", "training", "client", "analysis", "placement", "prep", "emu",
-            "meta_client",
-            "meta_api", "node", "cluster", "code", "secure", "auth", "rt", "base"],
+            "meta_client", "meta_api", "node", "cluster", "code", "secure", "auth", "rt", "base"],
 }
 
 PARAMETERS_MAX = 7

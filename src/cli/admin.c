@@ -22,25 +22,42 @@ struct running {
 	int status;
 };
 
+struct rpc_channel_options admin_channel(struct admin *a)
+{
+	return (struct rpc_channel_options){.pool = &a->pool,
+					    .self = cluster_file_channel(&a->self)};
+}
+
+int admin_addrs(const struct admin *a, char text[ADMIN_ADDRS_MAX],
+		const char *out[META_CLIENT_SERVERS_MAX], size_t *n)
+{
+	char *rest = text, *word;
+	*n = 0;
+	if (strlen(a->file.metadata) >= ADMIN_ADDRS_MAX)
+		return -EINVAL;
+	memcpy(text, a->file.metadata, strlen(a->file.metadata) + 1);
+	while ((word = strtok_r(rest, ", \t", &rest)) != NULL && *n < META_CLIENT_SERVERS_MAX)
+		out[(*n)++] = word;
+	return 0;
+}
+
+int admin_client(struct admin *a, const char *const *addrs, size_t n, struct meta_client **out)
+{
+	return meta_client_open(out, &(struct meta_client_options){.addrs = addrs,
+								   .addr_count = n,
+								   .tenant = META_SYSTEM,
+								   .channel = admin_channel(a),
+								   .timeout_ns = CALL_NS,
+								   .impatient = true});
+}
+
 int admin_connect(struct admin *a)
 {
+	char text[ADMIN_ADDRS_MAX];
 	const char *addrs[META_CLIENT_SERVERS_MAX];
-	size_t n = 0;
-	AUTO_FREE char *text = strdup(a->file.metadata);
-	char *rest = text, *word;
-	if (text == NULL)
-		return -ENOMEM;
-	while ((word = strtok_r(rest, ", \t", &rest)) != NULL && n < META_CLIENT_SERVERS_MAX)
-		addrs[n++] = word;
-	return meta_client_open(
-		&a->client,
-		&(struct meta_client_options){
-			.addrs = addrs,
-			.addr_count = n,
-			.tenant = META_SYSTEM,
-			.channel = {.pool = &a->pool, .self = cluster_file_channel(&a->self)},
-			.timeout_ns = CALL_NS,
-			.impatient = true});
+	size_t n;
+	int rc = admin_addrs(a, text, addrs, &n);
+	return rc == 0 ? admin_client(a, addrs, n, &a->client) : rc;
 }
 
 static int compare_cluster(struct admin *a)

@@ -33,6 +33,14 @@ int admin_run(const struct admin_where *where, int (*body)(struct admin *a), voi
 
 /* Opens a->client by a->file, a->self and a->pool, in a fiber; the caller closes it. Errors of meta_client_open. */
 int admin_connect(struct admin *a);
+/* Returns the options of connections to the servers of the cluster. */
+struct rpc_channel_options admin_channel(struct admin *a);
+/* Writes the addresses of the metadata servers, which point into text, and sets *n. -EINVAL: text has no room. */
+#define ADMIN_ADDRS_MAX 4096
+int admin_addrs(const struct admin *a, char text[ADMIN_ADDRS_MAX],
+		const char *out[META_CLIENT_SERVERS_MAX], size_t *n);
+/* Opens a client of the system tenant for these servers. Errors of meta_client_open. */
+int admin_client(struct admin *a, const char *const *addrs, size_t n, struct meta_client **out);
 
 /* Returns the cluster map with the used bytes of disks. NULL after it printed an error. */
 struct cluster *admin_map(struct admin *a);

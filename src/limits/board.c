@@ -11,6 +11,8 @@
 /* steps of the integers in which demand (units per second) and weight are kept */
 #define DEMAND_STEPS 1000ULL
 #define WEIGHT_STEPS 1000000ULL
+#define EVENTS_MAX 1000000000000ULL /* most waiting or throttled requests of one report */
+#define EVENT_STEPS 1000ULL
 
 /* The report of one client, or a sum. */
 struct counter {
@@ -18,6 +20,8 @@ struct counter {
 	uint32_t reports; /* in a sum: number of reports that it contains */
 	uint64_t demand;
 	uint64_t weight;
+	uint64_t waiting;
+	uint64_t throttled;
 };
 
 struct reports {
@@ -106,6 +110,8 @@ static void sum_add(struct board *b, size_t resource, const struct counter *c)
 	sums[at].reports++;
 	sums[at].demand += c->demand;
 	sums[at].weight += c->weight;
+	sums[at].waiting += c->waiting;
+	sums[at].throttled += c->throttled;
 }
 
 static void sum_take(struct board *b, size_t resource, const struct counter *c)
@@ -114,9 +120,12 @@ static void sum_take(struct board *b, size_t resource, const struct counter *c)
 	struct counter *sums = b->sums[resource];
 	assert(has_sum(b, resource, at, c->group));
 	assert(sums[at].reports > 0 && sums[at].demand >= c->demand);
-	assert(sums[at].weight >= c->weight);
+	assert(sums[at].weight >= c->weight && sums[at].waiting >= c->waiting);
+	assert(sums[at].throttled >= c->throttled);
 	sums[at].demand -= c->demand;
 	sums[at].weight -= c->weight;
+	sums[at].waiting -= c->waiting;
+	sums[at].throttled -= c->throttled;
 	if (--sums[at].reports > 0)
 		return;
 	assert(sums[at].demand == 0 && sums[at].weight == 0);
@@ -232,7 +241,9 @@ int board_report(struct board *b, uint64_t client, size_t resource, const struct
 		list[i] = (struct counter){
 			.group = in[i].group,
 			.demand = to_steps(in[i].demand, BOARD_DEMAND_MAX, DEMAND_STEPS),
-			.weight = to_steps(in[i].weight, 1, WEIGHT_STEPS)};
+			.weight = to_steps(in[i].weight, 1, WEIGHT_STEPS),
+			.waiting = to_steps(in[i].waiting, EVENTS_MAX, EVENT_STEPS),
+			.throttled = to_steps(in[i].throttled, EVENTS_MAX, EVENT_STEPS)};
 		sum_add(b, resource, &list[i]);
 	}
 	m->of[resource] = (struct reports){.list = list, .count = n};
@@ -245,10 +256,12 @@ size_t board_sums(const struct board *b, size_t resource, struct limits_counter 
 	size_t n = b->counts[resource] < room ? b->counts[resource] : room;
 	for (size_t i = 0; i < n; i++) {
 		const struct counter *c = &b->sums[resource][i];
-		out[i] =
-			(struct limits_counter){.group = c->group,
-						.demand = (double)c->demand / (double)DEMAND_STEPS,
-						.weight = (double)c->weight / (double)WEIGHT_STEPS};
+		out[i] = (struct limits_counter){
+			.group = c->group,
+			.demand = (double)c->demand / (double)DEMAND_STEPS,
+			.weight = (double)c->weight / (double)WEIGHT_STEPS,
+			.waiting = (double)c->waiting / (double)EVENT_STEPS,
+			.throttled = (double)c->throttled / (double)EVENT_STEPS};
 	}
 	return n;
 }

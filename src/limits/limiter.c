@@ -17,6 +17,7 @@
 #define WEIGHT_HEADROOM 1.25
 /* windows without counters after which a client borrows nothing */
 #define STALE_WINDOWS 10
+#define THROTTLED_PART 0.2 /* of the latest window in the smoothed rate */
 #define DEMAND_MAX 1e15
 #define WEIGHT_SUM_MAX 1e9
 
@@ -33,9 +34,11 @@ struct group {
 	/* the window that runs now */
 	uint64_t arrived_cost;
 	uint64_t queued_at_start;
-	uint64_t sent_at_start; /* stats.sent_cost when it began */
-	bool satisfied;         /* the queue was empty at some time of the window */
-	double demand;          /* smoothed, as last reported */
+	uint64_t sent_at_start;      /* stats.sent_cost when it began */
+	uint64_t throttled_at_start; /* delayed and refused requests when it began */
+	double throttled;            /* delayed and refused requests per second, smoothed */
+	bool satisfied;              /* the queue was empty at some time of the window */
+	double demand;               /* smoothed, as last reported */
 	double weight;
 	double reported_weight; /* as last reported */
 	double total_demand;    /* of all clients, as last told; 0: not known */
@@ -406,6 +409,10 @@ static void window_end(struct group *g, double span_s)
 		g->demand = 0;
 	g->arrived_cost = 0;
 	g->queued_at_start = g->queued_cost;
+	uint64_t throttled = g->stats.delayed + g->stats.refused;
+	double rate = (double)(throttled - g->throttled_at_start) / span_s;
+	g->throttled += (rate - g->throttled) * THROTTLED_PART;
+	g->throttled_at_start = throttled;
 	g->sent_at_start = g->stats.sent_cost;
 	g->satisfied = list_empty(&g->queue);
 }
@@ -421,7 +428,9 @@ size_t limiter_report(struct limiter *l, uint64_t now_ns, struct limits_counter 
 		if (n < room)
 			out[n++] = (struct limits_counter){.group = g->info.id,
 							   .demand = g->demand,
-							   .weight = g->reported_weight};
+							   .weight = g->reported_weight,
+							   .waiting = (double)g->stats.waiting,
+							   .throttled = g->throttled};
 	}
 	l->window_ns = now_ns;
 	l->silence += l->silence < STALE_WINDOWS;

@@ -93,6 +93,9 @@ struct limits_counter {
 	uint32_t group;
 	double demand; /* units per second */
 	double weight; /* 0 to 1; in a sum at most the number of clients */
+	/* for operators; the limiter does not use them */
+	double waiting;   /* requests that wait now */
+	double throttled; /* requests per second that were delayed or refused */
 };
 
 /* Ends a window: writes the report for each group, at most `room` of them, and returns their number. Call it every

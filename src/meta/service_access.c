@@ -146,6 +146,7 @@ static const struct rule rules[METHOD_COUNT] = {
 	[METHOD_identity_key] = CLUSTER(OP_HEARTBEAT),
 	[METHOD_access_test] = CLUSTER(OP_CLUSTER_WRITE),
 	[METHOD_share] = IN_TENANT(OP_STAT),
+	[METHOD_traffic] = CLUSTER(OP_CLUSTER_READ),
 };
 
 /* A request that is being decided. */

@@ -19,6 +19,7 @@
 #include "meta/service_impl.h"
 #include "meta_api/group.h"
 #include "rt/rt.h"
+#include "sched/usage.h"
 
 #define WATCH_NS (500 * NS_PER_MS)
 #define NOTES_PAGE 32
@@ -155,8 +156,11 @@ static size_t own_counters(const struct meta_groups *g, uint32_t tenant,
 		const struct meta_group *own = find(g, in[i]->group);
 		if (in[i]->group != META_GROUP_OTHER && (own == NULL || own->tenant != tenant))
 			continue;
-		out[taken++] = (struct limits_counter){
-			.group = in[i]->group, .demand = in[i]->demand, .weight = in[i]->weight};
+		out[taken++] = (struct limits_counter){.group = in[i]->group,
+						       .demand = in[i]->demand,
+						       .weight = in[i]->weight,
+						       .waiting = in[i]->waiting,
+						       .throttled = in[i]->throttled};
 	}
 	return taken;
 }
@@ -255,4 +259,92 @@ int ms_handle_share(struct rpc_request *r)
 	for (int i = 0; rc == 0 && q->client != 0 && i < META_RESOURCES; i++)
 		rc = count_one(r, ctx.tenant, (enum meta_resource)i, counters);
 	return rc;
+}
+
+/* --- use, for operators ------------------------------------------------------------------------- */
+
+static char *text_of(struct rpc_request *r, const char *text)
+{
+	char *copy = rpc_alloc(r, strlen(text) + 1);
+	if (copy != NULL)
+		memcpy(copy, text, strlen(text) + 1);
+	return copy;
+}
+
+static int add_use(struct rpc_request *r, const struct sched_usages *sum)
+{
+	Terrane__Meta__TrafficResponse *p = rpc_reply_body(r);
+	Terrane__Meta__GroupTraffic *all = rpc_alloc(r, (sum->count + 1) * sizeof(*all));
+	p->groups = rpc_alloc(r, (sum->count + 1) * sizeof(p->groups[0]));
+	if (all == NULL || p->groups == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < sum->count; i++) {
+		const struct sched_usage *u = &sum->list[i];
+		terrane__meta__group_traffic__init(&all[i]);
+		all[i].group = text_of(r, u->group);
+		if (all[i].group == NULL)
+			return -ENOMEM;
+		all[i].requests = u->requests;
+		all[i].refused = u->refused;
+		all[i].time_ns = u->disk_ns;
+		all[i].waiting = u->waiting;
+		p->groups[p->n_groups++] = &all[i];
+	}
+	return 0;
+}
+
+/* Adds what clients report of one resource to the entries of their groups. */
+static void add_reports(const struct service_share *h, enum meta_resource resource,
+			struct limits_counter *sums, Terrane__Meta__ClientTraffic *all)
+{
+	const struct meta_groups *g = &h->groups;
+	size_t n = board_sums(h->board, resource, sums, LIMITS_GROUPS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		const struct meta_group *of = find(g, sums[i].group);
+		size_t at = of != NULL ? (size_t)(of - g->list) : g->count;
+		if (of == NULL && sums[i].group != META_GROUP_OTHER)
+			continue; /* the group was removed a moment ago */
+		all[at].waiting += sums[i].waiting;
+		all[at].throttled += sums[i].throttled;
+	}
+}
+
+static int add_clients(struct rpc_request *r, const struct service_share *h)
+{
+	Terrane__Meta__TrafficResponse *p = rpc_reply_body(r);
+	size_t room = h->groups.count + 1;
+	struct limits_counter *sums = rpc_alloc(r, LIMITS_GROUPS_MAX * sizeof(*sums));
+	Terrane__Meta__ClientTraffic *all = rpc_alloc(r, room * sizeof(*all));
+	p->clients = rpc_alloc(r, room * sizeof(p->clients[0]));
+	if (sums == NULL || all == NULL || p->clients == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < room; i++) {
+		char name[SCHED_NAME_MAX + 1] = META_TRAFFIC_OTHERS;
+		const struct meta_group *g = &h->groups.list[i];
+		if (i < h->groups.count)
+			snprintf(name, sizeof(name), "%s/%s", g->tenant_name, g->name);
+		terrane__meta__client_traffic__init(&all[i]);
+		all[i].group = text_of(r, name);
+		if (all[i].group == NULL)
+			return -ENOMEM;
+		p->clients[p->n_clients++] = &all[i];
+	}
+	for (int resource = 0; resource < META_RESOURCES; resource++)
+		add_reports(h, (enum meta_resource)resource, sums, all);
+	return 0;
+}
+
+int ms_handle_traffic(struct rpc_request *r)
+{
+	struct meta_service *s = r->service;
+	int rc = ms_system(r);
+	if (rc < 0)
+		return rc;
+	AUTO_FREE struct sched_usages *sum = calloc(1, sizeof(*sum));
+	if (sum == NULL)
+		return -ENOMEM;
+	if (s->all->sched != NULL)
+		sched_usage_add(s->all->sched, sum);
+	rc = add_use(r, sum);
+	return rc == 0 ? add_clients(r, s->share) : rc;
 }

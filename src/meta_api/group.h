@@ -31,6 +31,8 @@
 #define META_GROUP_DEFAULT "default" /* group of requests that name none */
 /* id of the group of all requests whose group is not listed */
 #define META_GROUP_OTHER 1U
+/* name of that group in reports to operators */
+#define META_TRAFFIC_OTHERS "(not listed)"
 #define META_GROUPS_PREFIX "groups/"
 #define META_GROUPS_CAPACITY META_GROUPS_PREFIX "capacity"
 #define META_IO_BYTES ((uint64_t)(1 * MIB))

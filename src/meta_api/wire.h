@@ -72,7 +72,8 @@ struct arena;
 	X(0x361, identity_change, META_WIRE_PATH, META_WIRE_LARGE)    \
 	X(0x362, identity_key, META_WIRE_SMALL, META_WIRE_SMALL)      \
 	X(0x363, access_test, META_WIRE_PATH, META_WIRE_PATH)         \
-	X(0x370, share, META_WIRE_BLOCK, META_WIRE_PATH * 4)
+	X(0x370, share, META_WIRE_BLOCK, META_WIRE_PATH * 4)          \
+	X(0x371, traffic, META_WIRE_SMALL, META_WIRE_LARGE)
 
 #define META_WIRE_SMALL 2048  /* limit in bytes of a message with a few numbers and two names */
 #define META_WIRE_PATH 8192   /* limit in bytes of a message with a path */

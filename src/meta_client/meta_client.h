@@ -119,6 +119,18 @@ struct meta_share_stats {
 /* Reads the groups of the cluster; for META_SYSTEM. -EBADMSG: a note is not valid (terrane group set replaces it). */
 struct meta_call;
 int meta_client_groups(struct meta_call *c, struct meta_groups *out);
+/* What a traffic group used of a metadata server since the server began, for operators; a value may become smaller. */
+#define META_TRAFFIC_MAX (1024 + META_GROUPS_MAX + 1)
+#define META_TRAFFIC_GROUP_MAX 160
+struct meta_traffic {
+	char group[META_TRAFFIC_GROUP_MAX]; /* TENANT/GROUP */
+	uint64_t requests, refused, time_ns;
+	uint64_t waiting; /* requests that wait at the server */
+	/* what clients report: requests that wait there, requests per second that were delayed or refused */
+	double clients_waiting, clients_throttled;
+};
+/* Asks one server, and returns the number of entries. A group may have two: its use, and what clients report. */
+int64_t meta_client_traffic(struct meta_call *c, struct meta_traffic out[META_TRAFFIC_MAX]);
 /* -ENOENT: the client does not share, or no such group has a limit. */
 int meta_client_share_stats(const struct meta_client *c, enum meta_resource r, uint32_t group,
 			    struct meta_share_stats *out);

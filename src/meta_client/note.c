@@ -118,3 +118,42 @@ int meta_client_groups(struct meta_call *c, struct meta_groups *out)
 	}
 	return 0;
 }
+
+/* --- traffic groups ----------------------------------------------------------------------------- */
+
+static int traffic_name(struct meta_traffic *out, const char *group)
+{
+	if (strlen(group) >= META_TRAFFIC_GROUP_MAX)
+		return -EINVAL;
+	*out = (struct meta_traffic){0};
+	memcpy(out->group, group, strlen(group) + 1);
+	return 0;
+}
+
+int64_t meta_client_traffic(struct meta_call *c, struct meta_traffic out[META_TRAFFIC_MAX])
+{
+	Terrane__Meta__TrafficRequest q = TERRANE__META__TRAFFIC_REQUEST__INIT;
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = mc_call(c, &meta_type_traffic, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__TrafficResponse *p = reply.message;
+	if (p->n_groups > META_TRAFFIC_MAX || p->n_clients > META_TRAFFIC_MAX - p->n_groups)
+		return mc_response_error(c, -EINVAL);
+	int64_t n = 0;
+	for (size_t i = 0; rc == 0 && i < p->n_groups; i++) {
+		struct meta_traffic *t = &out[n++];
+		rc = traffic_name(t, p->groups[i]->group);
+		t->requests = p->groups[i]->requests;
+		t->refused = p->groups[i]->refused;
+		t->time_ns = p->groups[i]->time_ns;
+		t->waiting = p->groups[i]->waiting;
+	}
+	for (size_t i = 0; rc == 0 && i < p->n_clients; i++) {
+		struct meta_traffic *t = &out[n++];
+		rc = traffic_name(t, p->clients[i]->group);
+		t->clients_waiting = p->clients[i]->waiting;
+		t->clients_throttled = p->clients[i]->throttled;
+	}
+	return rc < 0 ? mc_response_error(c, rc) : n;
+}

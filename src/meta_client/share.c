@@ -130,6 +130,8 @@ static int counters_make(struct mc_share *s, enum meta_resource r, struct arena 
 		m->group = c->group;
 		m->demand = c->demand;
 		m->weight = c->weight;
+		m->waiting = c->waiting;
+		m->throttled = c->throttled;
 		(*out)[(*count)++] = m;
 	}
 	return 0;

@@ -130,6 +130,21 @@ int node_reserve(struct node_call *c, uint64_t disk, uint64_t bytes, uint64_t tt
 		 uint64_t *reservation);
 int node_release(struct node_call *c, uint64_t disk, uint64_t reservation);
 
+/* --- use by traffic group --------------------------------------------------------------------- */
+
+#define NODE_USAGE_MAX 1024
+#define NODE_GROUP_MAX 160
+
+/* What a traffic group used of the disks of a node since the node began; a value may become smaller. */
+struct node_usage {
+	char group[NODE_GROUP_MAX];
+	uint64_t requests, refused, bytes, disk_ns;
+	uint64_t waiting; /* requests that wait now */
+};
+
+/* Returns the number of groups, at most NODE_USAGE_MAX. */
+int64_t node_usage(struct node_call *c, struct node_usage out[NODE_USAGE_MAX]);
+
 /* --- disks ------------------------------------------------------------------------------------ */
 
 /* Describes a disk, or all if disk is 0. NODE_DISKS(reply) is the response; the caller ends it

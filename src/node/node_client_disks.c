@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "node/node_client.h"
 #include "node/node_client_impl.h"
@@ -38,6 +39,33 @@ int node_control(struct node_call *c, uint64_t disk, enum store_state state,
 	if (after != NULL)
 		*after = now;
 	return 0;
+}
+
+int64_t node_usage(struct node_call *c, struct node_usage out[NODE_USAGE_MAX])
+{
+	Terrane__Node__UsageRequest q = TERRANE__NODE__USAGE_REQUEST__INIT;
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = node_ask(c,
+			  &(struct node_ask){
+				  .type = &node_type_usage, .request = &q.base, .repeatable = true},
+			  &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Node__UsageResponse *p = reply.message;
+	if (p->n_groups > NODE_USAGE_MAX)
+		return node_bad_response(c);
+	for (size_t i = 0; i < p->n_groups; i++) {
+		const Terrane__Node__GroupUsage *m = p->groups[i];
+		if (strlen(m->group) >= NODE_GROUP_MAX)
+			return node_bad_response(c);
+		out[i] = (struct node_usage){.requests = m->requests,
+					     .refused = m->refused,
+					     .bytes = m->bytes,
+					     .disk_ns = m->disk_ns,
+					     .waiting = m->waiting};
+		memcpy(out[i].group, m->group, strlen(m->group) + 1);
+	}
+	return (int64_t)p->n_groups;
 }
 
 /* --- pools ------------------------------------------------------------------------------------ */

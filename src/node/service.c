@@ -162,6 +162,7 @@ ONLY(pool_losses, OP(CLUSTER_READ))
 ONLY(pool_patch, OP(CHUNK_WRITE))
 ONLY(pool_fail, OP(CLUSTER_WRITE))
 ONLY(pool_replace, OP(CLUSTER_WRITE))
+ONLY(usage, OP(CLUSTER_READ))
 ONLY(pool_rebuild, OP(CLUSTER_WRITE) | OP(CHUNK_WRITE))
 #undef ONLY
 #undef OP
@@ -186,6 +187,7 @@ const struct rpc_method node_methods[] = {
 	{.type = &node_type_pool_replace, .handle = may_pool_replace},
 	{.type = &node_type_pool_rebuild, .handle = may_pool_rebuild},
 	{.type = &node_type_transform, .handle = handle_transform},
+	{.type = &node_type_usage, .handle = may_usage},
 };
 const size_t node_method_count = ARRAY_LEN(node_methods);
 

@@ -2,10 +2,12 @@
 /* Requests about disks and pools. */
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "node/service_impl.h"
+#include "sched/usage.h"
 
 /* bytes that the scheduler charges for a page of losses: roughly the rows that it reads */
 #define LOSSES_BYTES (1 * MIB)
@@ -169,6 +171,60 @@ int handle_disks(struct rpc_request *r)
 		rc = rc != 0 ? rc : g.rc;
 	}
 	return rc;
+}
+
+/* --- use by traffic group --------------------------------------------------------------------- */
+
+struct adding {
+	struct node_part *part;
+	struct sched_usages *sum;
+};
+
+/* Adds the use of the disks of a part, on the loop of the part. */
+static void add_part(void *arg)
+{
+	struct adding *g = arg;
+	for (size_t i = 0; i < g->part->disks.count; i++)
+		sched_usage_add(g->part->disks.disks[i].sched, g->sum);
+}
+
+static int set_usage(struct rpc_request *r, const struct sched_usages *sum)
+{
+	Terrane__Node__UsageResponse *p = rpc_reply_body(r);
+	p->groups = rpc_alloc(r, (sum->count + 1) * sizeof(p->groups[0]));
+	Terrane__Node__GroupUsage *all = rpc_alloc(r, (sum->count + 1) * sizeof(*all));
+	if (p->groups == NULL || all == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < sum->count; i++) {
+		const struct sched_usage *u = &sum->list[i];
+		terrane__node__group_usage__init(&all[i]);
+		all[i].group = rpc_alloc(r, strlen(u->group) + 1);
+		if (all[i].group == NULL)
+			return -ENOMEM;
+		memcpy(all[i].group, u->group, strlen(u->group) + 1);
+		all[i].requests = u->requests;
+		all[i].refused = u->refused;
+		all[i].bytes = u->bytes;
+		all[i].disk_ns = u->disk_ns;
+		all[i].waiting = u->waiting;
+		p->groups[p->n_groups++] = &all[i];
+	}
+	return 0;
+}
+
+int handle_usage(struct rpc_request *r)
+{
+	struct node *n = r->service;
+	AUTO_FREE struct sched_usages *sum = calloc(1, sizeof(*sum));
+	if (sum == NULL)
+		return -ENOMEM;
+	for (unsigned i = 0; i < n->part_count; i++) {
+		struct adding g = {.part = &n->parts[i], .sum = sum};
+		int rc = node_part_call(g.part, add_part, &g);
+		if (rc < 0)
+			return rc;
+	}
+	return set_usage(r, sum);
 }
 
 int handle_control(struct rpc_request *r)

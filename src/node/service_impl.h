@@ -149,6 +149,7 @@ int handle_scan(struct rpc_request *r);
 int handle_reserve(struct rpc_request *r);
 int handle_release(struct rpc_request *r);
 int handle_disks(struct rpc_request *r);
+int handle_usage(struct rpc_request *r);
 int handle_control(struct rpc_request *r);
 int handle_pool_losses(struct rpc_request *r);
 int handle_pool_patch(struct rpc_request *r);

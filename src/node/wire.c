@@ -46,6 +46,7 @@ const struct rpc_type node_type_pool_rebuild =
 	TYPE(0x212, "node-pool-rebuild", pool_rebuild, SMALL, SMALL, 0, 0);
 const struct rpc_type node_type_transform =
 	TYPE(0x213, "node-transform", transform, SMALL, SMALL, 0, NODE_BYTES_MAX);
+const struct rpc_type node_type_usage = TYPE(0x214, "node-usage", usage, SMALL, ALL, 0, 0);
 
 /* --- from messages ---------------------------------------------------------------------------- */
 

@@ -22,7 +22,7 @@ extern const struct rpc_type node_type_put, node_type_append, node_type_get, nod
 	node_type_fence, node_type_delete, node_type_stat, node_type_list, node_type_scan,
 	node_type_reserve, node_type_release, node_type_disks, node_type_control,
 	node_type_pool_losses, node_type_pool_patch, node_type_pool_fail, node_type_pool_replace,
-	node_type_pool_rebuild, node_type_transform;
+	node_type_pool_rebuild, node_type_transform, node_type_usage;
 
 /* Convert messages to the types of store.h. The message of a peer may hold any values. -EINVAL: a
  * part is missing or a value is out of range. */

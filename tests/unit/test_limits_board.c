@@ -55,6 +55,10 @@ static void a_report_replaces_the_one_before(void **state)
 	report(b, 1, 8, 3, 1, NOW + 2);
 	assert_true(sum_of(b, 0, 7).demand == 50.5);
 	assert_true(sum_of(b, 0, 8).demand == 3);
+	struct limits_counter c = {.group = 9, .waiting = 7, .throttled = 2.5};
+	assert_int_equal(board_report(b, 1, 0, &c, 1, NOW + 3), 0);
+	assert_int_equal(board_report(b, 2, 0, &c, 1, NOW + 3), 0);
+	assert_true(sum_of(b, 0, 9).waiting == 14 && sum_of(b, 0, 9).throttled == 5);
 	board_close(b);
 }
 

@@ -406,6 +406,62 @@ static void reports_on_groups_of_others_do_not_count(struct fixture *fx)
 	user_close(&u);
 }
 
+/* --- use ---------------------------------------------------------------------------------------- */
+
+/* Adds up what both servers say of a group. */
+static struct meta_traffic traffic_of(struct fixture *fx, const char *group)
+{
+	static struct meta_traffic got[META_TRAFFIC_MAX];
+	struct meta_traffic sum = {0};
+	for (int i = 0; i < SERVERS; i++) {
+		struct meta_client *c;
+		const char *addr = fx->servers[i].addr;
+		CHECK_EQ(meta_client_open(
+				 &c, &(struct meta_client_options){.addrs = &addr,
+								   .addr_count = 1,
+								   .tenant = META_SYSTEM,
+								   .channel = {.pool = &fx->pool}}),
+			 0);
+		struct meta_call call = {.client = c};
+		int64_t n = meta_client_traffic(&call, got);
+		CHECK(n >= 0);
+		for (int64_t k = 0; k < n; k++) {
+			if (strcmp(got[k].group, group) != 0)
+				continue;
+			sum.requests += got[k].requests;
+			sum.time_ns += got[k].time_ns;
+			sum.clients_waiting += got[k].clients_waiting;
+			sum.clients_throttled += got[k].clients_throttled;
+		}
+		meta_client_close(c);
+	}
+	return sum;
+}
+
+static void operators_see_what_groups_use(struct fixture *fx)
+{
+	struct user u;
+	(void)set_group(fx, "default", "train", TRAFFIC_GOLD, 200);
+	sleep_ns(NS_PER_S);
+	user_open(&u, fx, "default", "train");
+	user_start(&u);
+	sleep_ns(WARM_NS);
+	struct meta_traffic before = traffic_of(fx, "default/train");
+	sleep_ns(NS_PER_S);
+	struct meta_traffic after = traffic_of(fx, "default/train");
+	check_near((double)(after.requests - before.requests), 200);
+	CHECK(after.time_ns > before.time_ns);
+	CHECK(after.clients_waiting > 0 && after.clients_waiting <= FIBERS);
+	check_near(after.clients_throttled, 200);
+	/* Others see nothing. */
+	static struct meta_traffic none[META_TRAFFIC_MAX];
+	struct meta_call c = {.client = u.client};
+	CHECK(meta_client_traffic(&c, none) < 0);
+	user_close(&u);
+	sleep_ns(NS_PER_S);
+	CHECK(traffic_of(fx, "default/train").clients_waiting == 0);
+}
+
 /* --- the catalogue ------------------------------------------------------------------------------ */
 
 static struct meta_note note_of(const char *name, const char *text)
@@ -484,6 +540,7 @@ int main(void)
 		TEST_SIM(borrowed_capacity_has_the_worse_class),
 		TEST_SIM(disk_time_has_a_quota_of_its_own),
 		TEST_SIM(reports_on_groups_of_others_do_not_count),
+		TEST_SIM(operators_see_what_groups_use),
 		cmocka_unit_test(notes_of_groups_are_checked),
 		cmocka_unit_test(costs_grow_with_bytes_and_never_wrap),
 	};

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""terrane top: what each traffic group uses of a cluster."""
+import subprocess
+
+import pytest
+
+from box import TERRANE, Box, await_true, run
+
+FIELDS = {"group", "iops", "bytes_per_s", "disks", "queries_per_s", "servers", "waiting", "throttled_per_s"}
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory):
+    with Box(tmp_path_factory.mktemp("top") / "box", "--racks", 3, "--disks", 1, "--encoding", "r3") as box:
+        box("tenant", "create", "vision")
+        yield box
+
+
+def group_of(told, name):
+    return next((g for g in told["groups"] if g["group"] == name), None)
+
+
+def test_it_shows_what_a_group_uses_and_who_waits(box):
+    box("group", "add", "vision/slow", "--class", "bronze", "--iops", 200)
+    words = [TERRANE, "bench", "write", "/big", "--size", "8GiB", "-t", "vision", "-g", "slow"]
+    most = {}
+
+    def look():
+        """Keeps the largest value of each column: the writer waits in one second and writes in another one."""
+        told = box.json("top")
+        assert told["silent_servers"] == 0
+        for name, value in (group_of(told, "vision/slow") or {}).items():
+            most[name] = value if name == "group" else max(value, most.get(name, 0))
+        return all(most.get(name, 0) > 0 for name in ("iops", "bytes_per_s", "disks", "waiting", "throttled_per_s"))
+
+    with subprocess.Popen(words, env=box.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as bench:
+        try:
+            await_true("the group writes and waits", look, seconds=60)
+        finally:
+            bench.terminate()
+    assert set(most) == FIELDS and most["disks"] <= 3.5
+    box("group", "remove", "vision/slow")
+    await_true("an idle group is not shown", lambda: group_of(box.json("top"), "vision/slow") is None)
+
+
+def test_metadata_requests_count_for_their_group(box):
+    words = [TERRANE, "bench", "files", "/many", "--count", "20000", "--size", "1KiB", "-g", "etl"]
+    with subprocess.Popen(words, env=box.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as bench:
+        try:
+            await_true("the group asks the metadata",
+                       lambda: (group_of(box.json("top"), "default/etl") or {"queries_per_s": 0})["queries_per_s"] > 10)
+            assert "default/etl" in box("top").stdout
+        finally:
+            bench.terminate()
+
+
+def test_a_server_that_does_not_answer_is_reported(box):
+    total = box.json("top")["servers"]
+    assert total == 4  # a metadata server and three nodes
+    assert run("top", "extra").returncode == 2
+    assert run("top", "--cluster", "/no/such/file").returncode == 1

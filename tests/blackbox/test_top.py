@@ -56,8 +56,16 @@ def test_metadata_requests_count_for_their_group(box):
             bench.terminate()
 
 
-def test_a_server_that_does_not_answer_is_reported(box):
-    total = box.json("top")["servers"]
-    assert total == 4  # a metadata server and three nodes
+def test_all_servers_are_asked_and_wrong_arguments_are_refused(box):
+    assert box.json("top")["servers"] == 4  # a metadata server and three nodes
     assert run("top", "extra").returncode == 2
     assert run("top", "--cluster", "/no/such/file").returncode == 1
+
+
+def test_a_server_that_does_not_answer_is_reported(tmp_path):
+    with Box(tmp_path / "box", "--procs", "--racks", 3, "--disks", 1, "--encoding", "r3") as box:
+        name = next(name for name in box.pids() if name.startswith("node"))
+        box.kill(name)
+        told = box.json("top")
+        assert told["servers"] == 4 and told["silent_servers"] == 1
+        assert "1 of 4 servers did not answer" in box("top").stdout

@@ -262,6 +262,13 @@ int token_open(struct token_keys *k, const uint8_t *bytes, size_t len, uint64_t 
 	return verdict(k, f);
 }
 
+int token_covers(struct token_keys *k, const struct token *t, const struct token_need *need)
+{
+	assert(need->rights != 0 && (need->rights & ~(unsigned)TOKEN_RIGHTS) == 0);
+	enum token_fault f = check_need(t, need);
+	return f == TOKEN_OK ? 0 : verdict(k, f);
+}
+
 int token_narrow(const struct token *parent, struct token *child)
 {
 	assert(child->layer == parent->layer || child->layer == parent->layer + 1);

@@ -37,7 +37,10 @@ enum token_right {
 	TOKEN_WRITE = 1 << 1, /* put, append, seal */
 	TOKEN_DELETE = 1 << 2,
 	TOKEN_LIST = 1 << 3,
-	TOKEN_RIGHTS = (1 << 4) - 1,
+	TOKEN_CREATE =
+		1
+		<< 4, /* put chunks that do not exist yet, with the label of the tenant; the object is 0 */
+	TOKEN_RIGHTS = (1 << 5) - 1,
 };
 
 struct token {
@@ -124,6 +127,9 @@ int token_explain(struct token_keys *k, const uint8_t *bytes, size_t len,
  * token_check. */
 int token_open(struct token_keys *k, const uint8_t *bytes, size_t len, uint64_t now_ms,
 	       struct token *t);
+
+/* Compares a token that token_open returned with what a request needs. -EACCES. */
+int token_covers(struct token_keys *k, const struct token *t, const struct token_need *need);
 
 /*
  * Makes child, which the caller filled in, a token for the next layer that gives no more than the parent: the same

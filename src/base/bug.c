@@ -42,6 +42,9 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_PREFIX_TEXT] = "prefix-text",
 	[BUG_REFLECTION] = "reflection",
 	[BUG_DOWNGRADE] = "downgrade",
+	[BUG_TOKEN_SKIPPED] = "token-skipped",
+	[BUG_BLOCK_UNBOUND] = "block-unbound",
+	[BUG_LABEL_KEPT] = "label-kept",
 	[BUG_BORROW_CLASS] = "borrow-class",
 };
 

@@ -66,6 +66,7 @@ static const struct err_entry err_table[] = {
 	ERR(EALREADY, "already in progress"),
 	ERR(ESTALE, "stale map, token or epoch: refresh and try again"),
 	ERR(EDQUOT, "quota exceeded"),
+	ERR(EKEYEXPIRED, "the token has expired: get a new one and try again"),
 	ERR(ECANCELED, "cancelled"),
 	ERR(ESHUTDOWN, "shutting down"),
 };

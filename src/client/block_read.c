@@ -126,6 +126,7 @@ static int reading_fetch(struct stripe *s, struct stripe_fetch *f)
 	if (rc == 0) {
 		struct chunk_id id = {r->b->chunk_block, (uint32_t)f->chunk};
 		u.node.timeout_ns = fab->opts.chunk_timeout_ns;
+		u.node.token = r->b->tokens != NULL ? r->b->tokens[f->chunk] : NULL;
 		fab->shared->stats.chunk_reads++;
 		f->place = fetch_place(r, f);
 		rc = node_get_one(&u.node, disk, id, f->off, f->len, f->place, &got);

@@ -31,7 +31,8 @@ struct block_at {
 	uint64_t len; /* readable bytes */
 	struct shape shape;
 	uint64_t layout;
-	const uint64_t *disks; /* shape.n disk ids; 0: the chunk is missing */
+	const uint64_t *disks;                     /* shape.n disk ids; 0: the chunk is missing */
+	const uint8_t (*tokens)[NODE_TOKEN_BYTES]; /* of the chunks; NULL: there are none */
 };
 
 #define BLOCK_BAD_MAX 16

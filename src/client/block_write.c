@@ -9,8 +9,8 @@
 
 #include "base/bug.h"
 #include "base/err.h"
-#include "client/label.h"
 #include "cluster/cluster.h"
+#include "node/label.h"
 
 #define RESERVE_TIMEOUT_NS (2 * NS_PER_S)
 #define PUT_TIMEOUT_NS (30 * NS_PER_S)
@@ -38,6 +38,7 @@ struct writing {
 	struct shape shape;
 	struct coded chunks;
 	uint64_t *candidates;
+	uint8_t (*tokens)[NODE_TOKEN_BYTES]; /* of the candidates; NULL: none are needed */
 	size_t next_candidate;
 	struct accepted
 		/* candidate_count entries; [taken, accepted_count) are free to use, ordered by
@@ -75,6 +76,7 @@ static void writing_unref(struct writing *g)
 	coded_free(&g->chunks);
 	gate_leave(&g->call.fabric->shared->writes, g->w.gate_bytes);
 	free(g->candidates);
+	free(g->tokens);
 	free(g->accepted);
 	free(g->released);
 	free(g->disks);
@@ -140,6 +142,15 @@ static struct same_domain same_domain_of(const struct writing *g, uint64_t disk)
 	return same_domain_count(g, g->targets, (size_t)g->shape.n, disk);
 }
 
+/* Returns the token for new chunks on a candidate; NULL: none is needed. */
+static const uint8_t *token_of(const struct writing *g, uint64_t disk)
+{
+	for (size_t i = 0; g->tokens != NULL && i < g->w.candidate_count; i++)
+		if (g->candidates[i] == disk)
+			return g->tokens[i];
+	return NULL;
+}
+
 /* --- reservations ----------------------------------------------------------------------------- */
 
 static int reserve_one(struct writing *g, uint64_t disk, struct accepted *out)
@@ -149,6 +160,7 @@ static int reserve_one(struct writing *g, uint64_t disk, struct accepted *out)
 	if (rc < 0)
 		return rc;
 	u.node.timeout_ns = RESERVE_TIMEOUT_NS;
+	u.node.token = token_of(g, disk);
 	uint64_t bytes = g->w.open ? g->w.capacity : g->chunks.chunk[g->shape.n - 1].len;
 	rc = node_reserve(&u.node, disk, bytes == 0 ? 1 : bytes, 0, &out->reservation);
 	out->eta_ns = u.node.eta_ns;
@@ -162,6 +174,7 @@ static void release_one(struct writing *g, uint64_t disk, uint64_t reservation)
 	if (reservation == 0 || disk_begin(&g->call, disk, &u) < 0)
 		return;
 	u.node.timeout_ns = RESERVE_TIMEOUT_NS;
+	u.node.token = token_of(g, disk);
 	/* after an error the reservation expires */
 	int rc = node_release(&u.node, disk, reservation);
 	disk_end(&g->call, &u, rc, 0);
@@ -345,6 +358,7 @@ static int put_one(struct writing *g, int chunk, const struct accepted *a)
 		   rt_random_u64());
 	struct chunk_id id = {.block = g->w.block, .index = (uint32_t)chunk};
 	u.node.timeout_ns = PUT_TIMEOUT_NS;
+	u.node.token = token_of(g, a->disk);
 	rc = node_put(&u.node, a->disk, id, &p);
 	disk_end(&g->call, &u, rc, 0);
 	if (bug_planted(BUG_UNSURE_DELETE) && rc < 0 && u.node.maybe_executed &&
@@ -458,19 +472,23 @@ static struct writing *writing_new(struct call *c, const struct block_write *w,
 	*chunks = (struct coded){0};
 	rt_cond_init(&g->change);
 	g->candidates = calloc(w->candidate_count + 1, sizeof(*g->candidates));
+	if (w->tokens != NULL)
+		g->tokens = calloc(w->candidate_count + 1, sizeof(*g->tokens));
 	g->accepted = calloc(w->candidate_count + 1, sizeof(*g->accepted));
 	g->released = calloc(w->candidate_count + 1, sizeof(*g->released));
 	g->unplaced = g->shape.n;
 	g->disks = calloc((size_t)g->shape.n, sizeof(*g->disks));
 	g->targets = calloc((size_t)g->shape.n, sizeof(*g->targets));
-	if (g->candidates == NULL || g->accepted == NULL || g->released == NULL ||
-	    g->disks == NULL || g->targets == NULL) {
+	if (g->candidates == NULL || (w->tokens != NULL && g->tokens == NULL) ||
+	    g->accepted == NULL || g->released == NULL || g->disks == NULL || g->targets == NULL) {
 		g->w.gate_bytes = 0; /* the caller leaves the gate */
 		writing_unref(g);
 		return NULL;
 	}
 	if (w->candidate_count > 0)
 		memcpy(g->candidates, w->candidates, w->candidate_count * sizeof(*w->candidates));
+	if (w->tokens != NULL && w->candidate_count > 0)
+		memcpy(g->tokens, w->tokens, w->candidate_count * sizeof(*w->tokens));
 	same_domain_init(g);
 	bool large = g->w.open || g->chunks.chunk[g->shape.n - 1].len > SMALL_BYTES;
 	g->reserve = large && !g->w.no_reserve;

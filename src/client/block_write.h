@@ -36,7 +36,9 @@ struct block_write {
 	/* ids of disks that may get a chunk, the preferred disks first */
 	const uint64_t *candidates;
 	size_t candidate_count; /* number of candidates, at least shape->n */
-	int extra;              /* reservations beyond n at the start */
+	/* for each candidate the token for new chunks; used until the call returns. NULL: none are needed */
+	const uint8_t (*tokens)[NODE_TOKEN_BYTES];
+	int extra; /* reservations beyond n at the start */
 	int quorum;
 	bool no_reserve;   /* puts go to the first n candidates without reservations */
 	bool no_grace;     /* returns as soon as the quorum is reached */

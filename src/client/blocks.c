@@ -164,10 +164,14 @@ static int place_chosen(struct call *c, const struct shape *s, const struct meta
 	assert(record->chunks != NULL && coded->n == s->n);
 	AUTO_FREE uint64_t *disks = calloc((size_t)s->n, sizeof(*disks));
 	AUTO_FREE uint32_t *crcs = calloc((size_t)s->n, sizeof(*crcs));
-	if (disks == NULL || crcs == NULL) {
+	AUTO_FREE uint8_t(*tokens)[META_TOKEN_BYTES] = NULL;
+	int rc = disks == NULL || crcs == NULL
+			 ? -ENOMEM
+			 : call_disk_tokens(c, choice->disk, choice->count, &tokens);
+	if (rc < 0) {
 		coded_free(coded);
 		gate_leave(&c->fabric->shared->writes, gate_bytes);
-		return -ENOMEM;
+		return rc;
 	}
 	for (int i = 0; i < s->n; i++)
 		crcs[i] = coded->chunk[i].crc;
@@ -179,6 +183,7 @@ static int place_chosen(struct call *c, const struct shape *s, const struct meta
 		.shape = s,
 		.candidates = choice->disk,
 		.candidate_count = choice->count,
+		.tokens = (const uint8_t(*)[META_TOKEN_BYTES])tokens,
 		.extra = shape_extra(s, c->extra_disks),
 		.quorum = shape_quorum(s, c->quorum, false),
 		.no_reserve = c->extra_disks == TERRANE_NONE,
@@ -187,13 +192,16 @@ static int place_chosen(struct call *c, const struct shape *s, const struct meta
 		.late_ctx = call_engine(c),
 	};
 	struct placing p = {.write = &w, .coded = coded, .disks = disks};
-	int rc = fabric_run(c, coded_bytes(coded), placing_run, &p);
+	rc = fabric_run(c, coded_bytes(coded), placing_run, &p);
 	if (rc < 0) {
 		coded_free(coded);
 		gate_leave(&c->fabric->shared->writes, gate_bytes);
 		return rc;
 	}
 	rc = p.rc;
+	/* Perhaps their keys were retired: the next attempt asks for new ones. */
+	if (rc < 0 && tokens != NULL)
+		meta_client_disk_tokens_drop(call_engine(c)->meta);
 	for (int i = 0; i < s->n; i++)
 		record->chunks[i] = (struct meta_chunk){.disk = disks[i], .crc = crcs[i]};
 	return rc;

@@ -172,6 +172,7 @@ struct part {
 	/* block 0: several chunks have a piece of the part, or its record is invalid */
 	struct chunk_id chunk;
 	uint64_t chunk_off;
+	const uint8_t *token; /* of the chunk; NULL: there is none */
 };
 
 struct job {
@@ -253,6 +254,7 @@ static void part_place(const struct fabric *f, struct placings *all, struct part
 		best = cost;
 		p->disk = chunk->disk;
 		p->chunk = (struct chunk_id){r->chunk_block, (uint32_t)i};
+		p->token = r->tokens != NULL ? r->tokens[i] : NULL;
 	}
 	if (!g->shape.copies && best >= COST_SINGLE_MIN)
 		p->disk = 0;
@@ -530,8 +532,10 @@ static int job_work_init(struct job_work *j, struct part *parts, size_t count)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		const struct block_range *r = parts[i].range;
-		j->ranges[i] = (struct node_range){
-			.id = parts[i].chunk, .off = parts[i].chunk_off, .len = r->len};
+		j->ranges[i] = (struct node_range){.id = parts[i].chunk,
+						   .off = parts[i].chunk_off,
+						   .len = r->len,
+						   .token = parts[i].token};
 		int n = sink_iov(&r->sink, 0, r->len, iov);
 		for (int k = 0; k < n; k++)
 			j->places[j->place_count++] =

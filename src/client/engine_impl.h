@@ -136,6 +136,19 @@ int call_room(struct call *c, const struct shape *s);
 int block_place_take(struct call *c, const struct shape *s, const struct meta_block *record,
 		     uint64_t release_count, struct coded *coded, uint64_t gate_bytes);
 
+/* --- tokens.c --------------------------------------------------------------------------------- */
+
+/* Returns whether the call's requests to nodes need tokens. On the home loop. */
+bool call_needs_tokens(const struct call *c);
+/* Gets a token for new chunks on each of n disks. *out is for free(); NULL: none are needed. Errors of
+ * meta_client_disk_tokens. */
+int call_disk_tokens(struct call *c, const uint64_t *disks, size_t n,
+		     uint8_t (**out)[META_TOKEN_BYTES]);
+/* Gets tokens for the n replicas of an open block; zeros if none are needed. -ESTALE: it is not open any more, or of
+ * another writer; -EACCES; errors of meta_client_block_get. */
+int call_replica_tokens(struct call *c, uint64_t block, uint64_t epoch, size_t n,
+			uint8_t out[][META_TOKEN_BYTES]);
+
 /* --- locate.c --------------------------------------------------------------------------------- */
 
 /* Reads bytes of a block from the disks: retries with fresh locations and reports bad chunks.

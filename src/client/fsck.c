@@ -86,6 +86,7 @@ static int check_stat(struct chunk_check *q, struct disk_use *u)
 	struct chunk_stat st;
 	struct chunk_id id = {q->block->chunk_block, q->index};
 	u->node.timeout_ns = STAT_NS;
+	u->node.token = q->block->tokens != NULL ? q->block->tokens[q->index] : NULL;
 	int rc = node_stat_one(&u->node, u->disk, id, &st);
 	if (rc < 0)
 		return rc;
@@ -100,6 +101,7 @@ static int check_bytes(struct chunk_check *q, struct disk_use *u)
 	struct store_range bad[1];
 	struct chunk_id id = {q->block->chunk_block, q->index};
 	u->node.timeout_ns = SCAN_NS;
+	u->node.token = q->block->tokens != NULL ? q->block->tokens[q->index] : NULL;
 	int64_t n = node_scan(&u->node, u->disk, id, bad, 1);
 	if (n < 0)
 		return (int)n;

@@ -43,6 +43,7 @@ static int block_locate(const struct meta_block *b, struct arena *a, struct loca
 	out->at.len = b->length;
 	out->at.layout = b->layout;
 	out->at.disks = disks;
+	out->at.tokens = (const uint8_t(*)[NODE_TOKEN_BYTES])b->tokens;
 	return 0;
 }
 

@@ -43,6 +43,7 @@
 #define LOG_PART_BYTES (4 * MIB)     /* the longest append that is committed at once */
 #define LOG_LAG_MAX_BYTES (16 * MIB) /* a replica that lags further is given up */
 #define LOG_TRIES 3
+#define LOG_TOKENS_NS (240 * NS_PER_S) /* age at which the tokens of replicas are renewed */
 #define NODE_TIMEOUT_NS (10 * NS_PER_S)
 /* timeout of one check of the open block, including its end */
 #define LOG_CHECK_TIMEOUT_NS (10 * NS_PER_S)
@@ -101,7 +102,10 @@ struct log {
 	uint64_t len;
 	uint32_t crc;
 	struct replica replicas[LOG_REPLICAS_MAX];
-	bool replicas_started; /* replicas[] belongs to this block */
+	uint8_t tokens[LOG_REPLICAS_MAX]
+		      [META_TOKEN_BYTES]; /* of the replicas; zeros: none are needed */
+	uint64_t tokens_ns;               /* when they were got */
+	bool replicas_started;            /* replicas[] belongs to this block */
 	struct rt_cond change;
 	bool ending;
 
@@ -115,6 +119,30 @@ static struct log *log_of(struct efile *f)
 {
 	assert(f->ops == &log_ops);
 	return container_of(f, struct log, base);
+}
+
+/* --- tokens ----------------------------------------------------------------------------------- */
+
+/* Gets tokens for the replicas of the open block. */
+static int tokens_get(struct call *c, struct log *l)
+{
+	uint64_t block = l->block, now_ns = rt_now_ns();
+	uint8_t fresh[LOG_REPLICAS_MAX][META_TOKEN_BYTES];
+	int rc = call_replica_tokens(c, block, l->epoch, (size_t)l->shape.n, fresh);
+	if (rc < 0 || block != l->block)
+		return rc;
+	memcpy(l->tokens, fresh, sizeof(fresh[0]) * (size_t)l->shape.n);
+	l->tokens_ns = now_ns;
+	return 0;
+}
+
+/* Renews the tokens long before they expire, so that no append waits for it. Errors are left to the next time. */
+static void tokens_renew(struct log *l)
+{
+	struct call c = l->call;
+	if (l->block != 0 && l->failed == 0 && call_needs_tokens(&c) &&
+	    rt_elapsed_ns(l->tokens_ns) > LOG_TOKENS_NS)
+		(void)tokens_get(&c, l);
 }
 
 /* --- copies ----------------------------------------------------------------------------------- */
@@ -141,7 +169,12 @@ static int replica_send(struct replica *r, const struct part *p)
 	struct chunk_id id = {l->block, (uint32_t)r->index};
 	u.node.timeout_ns = NODE_TIMEOUT_NS;
 	fabric_tamper(l->call.fabric, TAMPER_SENDING, p->data.buf->data, p->data.len);
+	u.node.token = l->tokens[r->index];
 	rc = node_append(&u.node, r->disk, id, l->epoch, p->off, p->data);
+	/* It expired after all, because the process was suspended, or its keys were retired. */
+	struct call c = l->call;
+	if (rc == -EKEYEXPIRED && tokens_get(&c, l) == 0)
+		rc = node_append(&u.node, r->disk, id, l->epoch, p->off, p->data);
 	disk_end(&l->call, &u, rc, 0);
 	return rc;
 }
@@ -298,6 +331,10 @@ static int chunks_make(struct call *c, struct log *l, enum cluster_media media, 
 	rc = block_record_allocate(c, &record);
 	if (rc < 0)
 		return rc;
+	AUTO_FREE uint8_t(*tokens)[META_TOKEN_BYTES] = NULL;
+	rc = call_disk_tokens(c, choice.disk, choice.count, &tokens);
+	if (rc < 0)
+		return rc;
 	struct coded empty = {.n = l->shape.n,
 			      .chunk = calloc((size_t)l->shape.n, sizeof(*empty.chunk))};
 	if (empty.chunk == NULL)
@@ -308,6 +345,7 @@ static int chunks_make(struct call *c, struct log *l, enum cluster_media media, 
 		.shape = &l->shape,
 		.candidates = choice.disk,
 		.candidate_count = choice.count,
+		.tokens = (const uint8_t(*)[META_TOKEN_BYTES])tokens,
 		.extra = shape_extra(&l->shape, c->extra_disks),
 		.quorum = l->quorum,
 		.open = true,
@@ -322,7 +360,8 @@ static int chunks_make(struct call *c, struct log *l, enum cluster_media media, 
 	struct meta_owner owner = {.file = l->base.id, .bytes = l->block_bytes};
 	struct meta_call m = call_meta(c);
 	rc = meta_client_block_commit(&m, &record, &owner, 1);
-	return call_meta_fail(c, &m, rc, "cannot commit a block");
+	call_meta_fail(c, &m, rc, "cannot commit a block");
+	return rc < 0 ? rc : tokens_get(c, l);
 }
 
 static int block_start(struct call *c, struct log *l)
@@ -456,6 +495,7 @@ static void monitor_fiber(void *arg)
 		if (rt_sleep_ns(l->call.fabric->opts.log_check_ns) < 0)
 			return;
 		rt_deadline_set(rt_now_ns() + LOG_CHECK_TIMEOUT_NS);
+		tokens_renew(l);
 		monitor_check(l);
 	} while (l->failed == 0);
 }

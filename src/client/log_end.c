@@ -23,6 +23,7 @@ struct end_job {
 	uint64_t block, epoch, len, disk;
 	int index;
 	bool doubtful;
+	const uint8_t *token;
 	int rc;
 };
 
@@ -35,6 +36,7 @@ static void end_fiber(void *arg)
 		return;
 	struct chunk_id id = {j->block, (uint32_t)j->index};
 	u.node.timeout_ns = j->doubtful ? END_DOUBTFUL_NS : END_TIMEOUT_NS;
+	u.node.token = j->token;
 	j->rc = node_seal(&u.node, j->disk, id, j->epoch, j->len, NULL);
 	disk_end(j->call, &u, j->rc, 0);
 }
@@ -44,6 +46,10 @@ int elog_replicas_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t l
 {
 	assert(n > 0 && n <= LOG_REPLICAS_MAX && len > 0);
 	struct end_job jobs[LOG_REPLICAS_MAX];
+	uint8_t tokens[LOG_REPLICAS_MAX][META_TOKEN_BYTES];
+	int rc = call_replica_tokens(c, block, epoch, (size_t)n, tokens);
+	if (rc < 0)
+		return rc;
 	struct rt_group g;
 	rt_group_init(&g);
 	for (int i = 0; i < n; i++) {
@@ -53,6 +59,7 @@ int elog_replicas_end(struct call *c, uint64_t block, uint64_t epoch, uint64_t l
 					   .len = len,
 					   .disk = disks[i],
 					   .index = i,
+					   .token = tokens[i],
 					   .doubtful = doubtful != NULL && doubtful[i],
 					   .rc = -ENODEV};
 		if (disks[i] != 0 && rt_group_spawn(&g, "end", end_fiber, &jobs[i]) < 0)

@@ -55,6 +55,7 @@ static int block_reencode(struct call *c, const struct meta_block *b, const stru
 	next.media = media;
 	next.chunk_count = (size_t)to->n;
 	next.chunks = chunks;
+	next.tokens = NULL; /* those of the old chunks */
 	memset(next.encoding, 0, sizeof(next.encoding));
 	encoding_print(&to->encoding, next.encoding);
 	rc = block_place_take(c, to, &next, b->release_count + 1, &coded, gate_bytes);

@@ -40,10 +40,10 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "client/label.h"
 #include "client/shape.h"
 #include "cluster/choose.h"
 #include "janitor/impl.h"
+#include "node/label.h"
 #include "rt/rt.h"
 
 #define COPY_TIMEOUT_NS (60 * NS_PER_S)

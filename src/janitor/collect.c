@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "client/label.h"
 #include "janitor/impl.h"
+#include "node/label.h"
 #include "rt/rt.h"
 
 #define DEAD_MAX 64      /* sets of dead chunks that are in memory at a time */

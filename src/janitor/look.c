@@ -2,7 +2,7 @@
 /*
  * Lists the chunks of disks page by page, and deletes those that no record names (orphans).
  *
- * A chunk's label names its tenant and block (client/label.h). A chunk that no record names may belong
+ * A chunk's label names its tenant and block (node/label.h). A chunk that no record names may belong
  * to a write or repair whose record is not changed yet. So it is remembered with the collector's
  * epoch, and deleted if it is still an orphan two epochs later: at least one grace period lies
  * between. A chunk without a label is counted and kept. For a chunk whose label is unreadable the
@@ -17,8 +17,8 @@
 #include "base/bug.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "client/label.h"
 #include "janitor/impl.h"
+#include "node/label.h"
 #include "rt/rt.h"
 
 #define NODE_TIMEOUT_NS (30 * NS_PER_S)

@@ -22,11 +22,11 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "client/label.h"
 #include "client/shape.h"
 #include "janitor/impl.h"
 #include "janitor/notes.h"
 #include "meta_api/note.h"
+#include "node/label.h"
 #include "rt/rt.h"
 
 #define DRIVE_FIBERS 4

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/crc.h"
-#include "client/label.h"
 #include "client/shape.h"
 #include "code/repair_count.h"
 #include "janitor/impl.h"
+#include "node/label.h"
 #include "rt/rt.h"
 
 #define NODE_TIMEOUT_NS (60 * NS_PER_S)

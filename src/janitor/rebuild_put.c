@@ -8,9 +8,9 @@
 
 #include "base/bug.h"
 #include "base/log.h"
-#include "client/label.h"
 #include "cluster/choose.h"
 #include "janitor/rebuild_impl.h"
+#include "node/label.h"
 #include "rt/rt.h"
 
 #define PUT_TIMEOUT_NS (60 * NS_PER_S)

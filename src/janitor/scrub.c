@@ -28,10 +28,10 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "client/label.h"
 #include "janitor/impl.h"
 #include "janitor/notes.h"
 #include "meta_api/note.h"
+#include "node/label.h"
 #include "rt/rt.h"
 
 #define SCRUB_FIBERS 32 /* number of disks that are scrubbed at the same time */

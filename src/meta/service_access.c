@@ -144,6 +144,8 @@ static const struct rule rules[METHOD_COUNT] = {
 	[METHOD_identity_list] = CLUSTER(OP_CLUSTER_WRITE),
 	[METHOD_identity_change] = {.subject = SUBJECT_GRANTS},
 	[METHOD_identity_key] = CLUSTER(OP_HEARTBEAT),
+	[METHOD_token_disks] = IN_TENANT(OP_WRITE),
+	[METHOD_token_keys] = CLUSTER(OP_HEARTBEAT),
 	[METHOD_access_test] = CLUSTER(OP_CLUSTER_WRITE),
 	[METHOD_share] = IN_TENANT(OP_STAT),
 	[METHOD_traffic] = CLUSTER(OP_CLUSTER_READ),
@@ -193,6 +195,13 @@ static bool any_grant_says(const struct decision *d)
 			return true;
 	}
 	return false;
+}
+
+bool ms_any_grant(struct rpc_request *r, uint32_t tenant, enum auth_op op)
+{
+	struct decision d = {
+		.r = r, .s = r->service, .who = rpc_session(r), .op = op, .tenant = tenant};
+	return any_grant_says(&d);
 }
 
 /* --- places in the tree ----------------------------------------------------------------------- */

@@ -93,7 +93,7 @@ int ms_handle_block_fence(struct rpc_request *r)
 		return ms_end(r, rc);
 	p->sealed = rc == -EROFS;
 	p->block = rpc_alloc(r, sizeof(*p->block));
-	return p->block == NULL ? -ENOMEM : meta_wire_block_set(&r->arena, p->block, &b);
+	return p->block == NULL ? -ENOMEM : ms_block_set(r, &ctx, p->block, &b);
 }
 
 int ms_handle_block_seal(struct rpc_request *r)
@@ -150,7 +150,8 @@ int ms_handle_block_relayout(struct rpc_request *r)
 /* Puts the blocks that exist into the response, in the order of the request. The response covers at least the first
  * block, and as many as it can carry. Missing blocks are left out: the client limits the memory of a response by its
  * length, and an empty block takes much memory for its two bytes. */
-static int blocks_reply(struct rpc_request *r, const struct meta_block *blocks, size_t n)
+static int blocks_reply(struct rpc_request *r, const struct meta_ctx *ctx,
+			const struct meta_block *blocks, size_t n)
 {
 	Terrane__Meta__BlockGetResponse *p = rpc_reply_body(r);
 	meta_msg_block *all = rpc_alloc(r, n * sizeof(*all));
@@ -163,7 +164,7 @@ static int blocks_reply(struct rpc_request *r, const struct meta_block *blocks, 
 		size_t i = p->covered;
 		if (blocks[i].state == 0)
 			continue;
-		int rc = meta_wire_block_set(&r->arena, &all[i], &blocks[i]);
+		int rc = ms_block_set(r, ctx, &all[i], &blocks[i]);
 		if (rc < 0)
 			return rc;
 		bytes += 8 + terrane__meta__block__get_packed_size(&all[i]);
@@ -188,7 +189,7 @@ int ms_handle_block_get(struct rpc_request *r)
 		rc = ms_admit(r, &ctx, SERVICE_BLOCK, q->blocks[i], 1);
 	if (rc == 0)
 		rc = meta_block_get(ms_meta(r), &ctx, q->blocks, q->n_blocks, &r->arena, blocks);
-	return rc < 0 ? ms_end(r, rc) : blocks_reply(r, blocks, q->n_blocks);
+	return rc < 0 ? ms_end(r, rc) : blocks_reply(r, &ctx, blocks, q->n_blocks);
 }
 
 int ms_handle_block_owners(struct rpc_request *r)

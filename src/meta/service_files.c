@@ -93,6 +93,8 @@ static size_t blocks_of(const struct meta_extent *e, size_t n, uint64_t *out)
 }
 
 #define OPEN_BLOCKS_MAX 64 /* largest number of blocks in the response to one open */
+#define OPEN_BLOCKS_BYTES \
+	((size_t)(512 * KIB)) /* no block is added to a response that has more bytes of them */
 
 /* Adds blocks of the file to the response. The client requests the missing blocks in another request. */
 static int open_blocks(struct rpc_request *r, const struct meta_ctx *ctx, const struct got_file *g)
@@ -108,11 +110,15 @@ static int open_blocks(struct rpc_request *r, const struct meta_ctx *ctx, const 
 	if (n == 0)
 		return 0;
 	int rc = meta_block_get(ms_meta(r), ctx, ids, n, &r->arena, blocks);
-	size_t count = 0;
+	size_t count = 0, bytes = 0;
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		if (blocks[i].state == 0)
 			continue;
-		rc = meta_wire_block_set(&r->arena, &all[count], &blocks[i]);
+		if (bytes > OPEN_BLOCKS_BYTES)
+			break;
+		rc = ms_block_set(r, ctx, &all[count], &blocks[i]);
+		if (rc == 0)
+			bytes += terrane__meta__block__get_packed_size(&all[count]);
 		assert(count < OPEN_BLOCKS_MAX);
 		list[count] = &all[count];
 		count++;

@@ -51,6 +51,7 @@ static const struct {
 	[METHOD_node_beat] = {HOME_FIRST, 0},
 	[METHOD_map_want] = {HOME_FIRST, 0},
 	[METHOD_share] = {HOME_FIRST, 0},
+	[METHOD_token_keys] = {HOME_FIRST, 0},
 	[METHOD_traffic] = {HOME_FIRST, 0},
 };
 

@@ -96,6 +96,7 @@ void ms_identities_watch(void *service)
 		int rc = follow(s, n % RELOAD_TURNS == 0);
 		if (rc < 0 && rc != -ECANCELED)
 			log_warn("identities_not_read", "err=%s", err_name(rc));
+		ms_tokens_follow(s);
 	}
 }
 
@@ -149,6 +150,8 @@ int ms_identities_open(struct meta_service *s, const struct credentials *root)
 	rt_mutex_init(&s->policy_load);
 	ms_access_check();
 	int rc = follow(s, true);
+	if (rc == 0)
+		rc = ms_tokens_open(s);
 	if (rc == 0 && policy_identities(s->policy) == 0)
 		log_warn("no_identities", "text=%s",
 			 LOG_QUOTE("no identity is stored, so every client is refused; format the "
@@ -158,6 +161,7 @@ int ms_identities_open(struct meta_service *s, const struct credentials *root)
 
 void ms_identities_close(struct meta_service *s)
 {
+	ms_tokens_close(s);
 	policy_close(s->policy);
 	s->policy = NULL;
 }

@@ -31,6 +31,8 @@ struct service_method {
 };
 
 struct service_all;
+struct issuer;
+struct key_ring;
 
 /*
  * The part of the service on one loop: what its requests use, and a server for its share of the connections. A fiber of
@@ -52,7 +54,11 @@ struct meta_service {
 	uint64_t policy_turn;        /* number of changes that the policy has */
 	struct rt_mutex policy_load; /* held by the fiber that replaces the policy */
 	struct secure_guard guard;   /* of the server */
-	uint64_t refused;            /* number of requests that the policy refused */
+	/* root keys of tokens, in memory of secret_alloc, and their issuer; NULL without credentials */
+	struct key_ring *ring;
+	struct issuer *issuer;
+	uint64_t ring_turn; /* turn of the note that the ring was made of */
+	uint64_t refused;   /* number of requests that the policy refused */
 	/* metrics of each method, in the order of the table in service.c */
 	struct service_method *methods;
 
@@ -153,6 +159,20 @@ void ms_identities_watch(void *service);
 int ms_identities_follow(struct meta_service *s);
 /* Returns whether the client is the service of this node. */
 bool ms_is_node(const struct session *s, uint64_t node);
+
+/* Returns whether a grant of the client allows an operation somewhere in a tenant. */
+bool ms_any_grant(struct rpc_request *r, uint32_t tenant, enum auth_op op);
+
+/* --- tokens (service_token.c) --- */
+
+/* Reads the generations of keys; nothing without credentials. Errors of the store; -ENOMEM, -EIO. */
+int ms_tokens_open(struct meta_service *s);
+void ms_tokens_close(struct meta_service *s);
+/* Follows changes of the generations, and carries rotations on. */
+void ms_tokens_follow(struct meta_service *s);
+/* Converts a block to a message like meta_wire_block_set, with tokens for its chunks if the client needs them. */
+int ms_block_set(struct rpc_request *r, const struct meta_ctx *ctx, meta_msg_block *m,
+		 const struct meta_block *b);
 
 #define METHOD_INDEX(number, lower, in, out) METHOD_##lower,
 enum { META_TYPES(METHOD_INDEX) METHOD_COUNT };

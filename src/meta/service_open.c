@@ -16,6 +16,8 @@
 
 #define FILES_AT_ONCE 16
 #define BLOCKS_MAX 64 /* largest number of blocks in a response */
+#define BLOCKS_BYTES \
+	((size_t)(256 * KIB)) /* no block is added to a response that has more bytes of them */
 
 struct opening {
 	struct rpc_request *r;
@@ -147,10 +149,14 @@ static int blocks_add(struct opening *o, Terrane__Meta__OpenManyResponse *p)
 	if (blocks == NULL || all == NULL || p->blocks == NULL)
 		return -ENOMEM;
 	int rc = meta_block_get(ms_meta(o->r), &o->ctx, o->blocks, n, &o->r->arena, blocks);
-	for (size_t i = 0; rc == 0 && i < n; i++) {
+	size_t bytes = 0;
+	for (size_t i = 0; rc == 0 && i < n && bytes < BLOCKS_BYTES; i++) {
 		if (blocks[i].state == 0)
 			continue;
-		rc = meta_wire_block_set(&o->r->arena, &all[i], &blocks[i]);
+		rc = ms_block_set(o->r, &o->ctx, &all[i], &blocks[i]);
+		if (rc < 0)
+			return rc;
+		bytes += terrane__meta__block__get_packed_size(&all[i]);
 		p->blocks[p->n_blocks++] = &all[i];
 	}
 	return rc;

@@ -15,7 +15,7 @@ static bool waits(const struct rpc_type *t)
 {
 	return t != &meta_type_map_get && t != &meta_type_node_register &&
 	       t != &meta_type_node_beat && t != &meta_type_map_want && t != &meta_type_share &&
-	       t != &meta_type_traffic;
+	       t != &meta_type_traffic && t != &meta_type_token_keys;
 }
 
 int ms_turn(struct rpc_request *r, int (*handle)(struct rpc_request *r))

@@ -21,4 +21,8 @@ enum identity_change {
 #define IDENTITY_WRAP_SECRET "secret of "
 #define IDENTITY_WRAP_KEY "key of "
 
+/* Purpose of the wrapped key with which a node checks tokens; the disk and the generation follow. */
+#define TOKEN_WRAP_KEY "token key of disk "
+#define TOKEN_WRAP_MAX ((size_t)64)
+
 #endif

@@ -191,6 +191,8 @@ enum meta_block_state {
 	META_BLOCK_SEALED = 3, /* committed; the length is final */
 };
 
+#define META_TOKEN_BYTES 80 /* bytes of a token (auth/token.h) */
+
 /* One chunk of a block. The index of the chunk is its position in meta_block.chunks. */
 struct meta_chunk {
 	/* disk or pool of the cluster map; 0: no disk has the chunk, repair must rebuild it */
@@ -235,6 +237,8 @@ struct meta_block {
 	char encoding[META_ENCODING_MAX];
 	size_t chunk_count;
 	struct meta_chunk *chunks; /* memory of the caller, or the arena */
+	/* clients only: for each chunk the token that opens it on its disk, or zeros; in the arena. NULL: there are none */
+	uint8_t (*tokens)[META_TOKEN_BYTES];
 	/* commit only, for services: charge the tenant even beyond its quota */
 	bool over_quota;
 	/* commit only: the commit need not be durable before the caller's next change */

@@ -212,6 +212,22 @@ int meta_wire_file_get(const meta_msg_file *m, struct meta_file *f)
 	return 0;
 }
 
+static int tokens_get(struct arena *a, const meta_msg_block *m, struct meta_block *b)
+{
+	b->tokens = arena_alloc(a, m->n_chunks * sizeof(*b->tokens));
+	if (b->tokens == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->n_chunks; i++) {
+		const ProtobufCBinaryData *t = &m->chunks[i]->token;
+		if (t->len != 0 && t->len != META_TOKEN_BYTES)
+			return -EINVAL;
+		memset(b->tokens[i], 0, META_TOKEN_BYTES);
+		if (t->len != 0)
+			memcpy(b->tokens[i], t->data, META_TOKEN_BYTES);
+	}
+	return 0;
+}
+
 int meta_wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_block *b)
 {
 	if (m == NULL || m->state > META_BLOCK_SEALED || m->n_chunks > META_CHUNKS_MAX ||
@@ -238,11 +254,14 @@ int meta_wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_bl
 	b->chunks = arena_alloc(a, m->n_chunks * sizeof(*b->chunks));
 	if (b->chunks == NULL)
 		return -ENOMEM;
-	for (size_t i = 0; i < m->n_chunks; i++)
+	bool tokens = false;
+	for (size_t i = 0; i < m->n_chunks; i++) {
 		b->chunks[i] = (struct meta_chunk){.disk = m->chunks[i]->disk,
 						   .crc = m->chunks[i]->crc,
 						   .damaged = m->chunks[i]->damaged};
-	return 0;
+		tokens = tokens || m->chunks[i]->token.len != 0;
+	}
+	return tokens ? tokens_get(a, m, b) : 0;
 }
 
 int meta_wire_cursor_get(const meta_msg_cursor *m, struct meta_cursor *c)

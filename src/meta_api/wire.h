@@ -72,13 +72,18 @@ struct arena;
 	X(0x361, identity_change, META_WIRE_PATH, META_WIRE_LARGE)    \
 	X(0x362, identity_key, META_WIRE_SMALL, META_WIRE_SMALL)      \
 	X(0x363, access_test, META_WIRE_PATH, META_WIRE_PATH)         \
+	X(0x368, token_disks, META_WIRE_PATH, META_WIRE_BLOCK)        \
+	X(0x369, token_keys, META_WIRE_PATH, META_WIRE_LARGE)         \
 	X(0x370, share, META_WIRE_BLOCK, META_WIRE_PATH * 4)          \
 	X(0x371, traffic, META_WIRE_SMALL, META_WIRE_LARGE)
 
-#define META_WIRE_SMALL 2048  /* limit in bytes of a message with a few numbers and two names */
-#define META_WIRE_PATH 8192   /* limit in bytes of a message with a path */
-#define META_WIRE_BLOCK 16384 /* limit in bytes of a message with a block and all its chunks */
+#define META_WIRE_SMALL 2048 /* limit in bytes of a message with a few numbers and two names */
+#define META_WIRE_PATH 8192  /* limit in bytes of a message with a path */
+#define META_WIRE_BLOCK \
+	49152 /* limit in bytes of a message with a block, all its chunks and their tokens */
 #define META_WIRE_LARGE ((uint32_t)(1 * MIB))
+
+#define META_TOKEN_DISKS_MAX 320 /* disks of one token_disks or token_keys */
 
 #define META_TYPE_DECLARE(number, lower, in, out) extern const struct rpc_type meta_type_##lower;
 META_TYPES(META_TYPE_DECLARE)

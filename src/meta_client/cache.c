@@ -23,7 +23,9 @@ struct cache_entry {
 		struct meta_block block;
 	};
 	size_t count;
-	_Alignas(8) uint8_t rest[]; /* extents of a file, or chunks of a block */
+	bool has_tokens;
+	_Alignas(8) uint8_t
+		rest[]; /* extents of a file, or chunks of a block and after them its tokens */
 };
 
 void mc_cache_init(struct meta_cache *c, size_t bytes_max, uint64_t ttl_ns)
@@ -148,14 +150,19 @@ void mc_cache_put_block(struct meta_cache *c, const struct meta_block *b)
 	if (b->state != META_BLOCK_SEALED)
 		return;
 	size_t bytes = b->chunk_count * sizeof(*b->chunks);
-	struct cache_entry *e = entry_new(c, &c->blocks, b->id, bytes);
+	size_t tokens = b->tokens != NULL ? b->chunk_count * sizeof(*b->tokens) : 0;
+	struct cache_entry *e = entry_new(c, &c->blocks, b->id, bytes + tokens);
 	if (e == NULL)
 		return;
 	e->block = *b;
 	e->count = b->chunk_count;
+	e->has_tokens = tokens > 0;
 	if (bytes > 0)
 		memcpy(e->rest, b->chunks, bytes);
-	e->block.chunks = NULL; /* the chunks are in rest */
+	if (tokens > 0)
+		memcpy(e->rest + bytes, b->tokens, tokens);
+	e->block.chunks = NULL; /* the chunks and tokens are in rest */
+	e->block.tokens = NULL;
 }
 
 int mc_cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struct meta_block *out)
@@ -170,6 +177,13 @@ int mc_cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struc
 	out->chunks = arena_alloc(a, e->count * sizeof(*out->chunks));
 	if (out->chunks == NULL)
 		return -ENOMEM;
-	memcpy(out->chunks, e->rest, e->count * sizeof(*out->chunks));
+	size_t bytes = e->count * sizeof(*out->chunks);
+	memcpy(out->chunks, e->rest, bytes);
+	if (!e->has_tokens)
+		return 0;
+	out->tokens = arena_alloc(a, e->count * sizeof(*out->tokens));
+	if (out->tokens == NULL)
+		return -ENOMEM;
+	memcpy(out->tokens, e->rest + bytes, e->count * sizeof(*out->tokens));
 	return 0;
 }

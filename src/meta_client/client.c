@@ -48,6 +48,7 @@ int meta_client_open(struct meta_client **out, const struct meta_client_options 
 	c->impatient = o->impatient;
 	mc_cache_init(&c->cache, o->cache_bytes != 0 ? o->cache_bytes : 16 * MIB,
 		      o->cache_ttl_ns != 0 ? o->cache_ttl_ns : 10 * NS_PER_S);
+	mc_tokens_init(c);
 	cluster_init(&c->cluster);
 	rt_mutex_init(&c->map_turn);
 	c->loop = rt_loop_self();
@@ -77,6 +78,7 @@ void meta_client_close(struct meta_client *c)
 	for (size_t i = 0; i < c->count; i++)
 		rpc_channel_close(c->channels[i]);
 	mc_cache_fini(&c->cache);
+	mc_tokens_fini(c);
 	cluster_fini(&c->cluster);
 	context_unref(c->own);
 	free(c);

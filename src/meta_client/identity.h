@@ -3,6 +3,7 @@
 #ifndef META_CLIENT_IDENTITY_H
 #define META_CLIENT_IDENTITY_H
 
+#include "auth/keys.h"
 #include "meta_api/identity.h"
 #include "meta_api/meta.pb-c.h"
 #include "meta_client/meta_client.h"
@@ -31,6 +32,11 @@ struct meta_identity_key {
 
 /* Gets the key of an identity towards the asking node. -ENOENT: there is no such identity, or it is disabled. */
 int meta_client_identity_key(struct meta_call *c, const char *name, struct meta_identity_key *out);
+
+/* Fills in the token keys of the pairs, whose verifiers are disks of the asking node with this secret; a pair stays without
+ * generation if the cluster map does not have its disk at this node. */
+int meta_client_token_keys(struct meta_call *c, const uint8_t secret[MAC_KEY_BYTES],
+			   struct key_pair *pairs, size_t n);
 
 /* Asks for the decision on an operation of an identity, and why. The text is appended to why. */
 int meta_client_access_test(struct meta_call *c, const Terrane__Meta__AccessTestRequest *q,

@@ -60,7 +60,12 @@ struct meta_client {
 	uint64_t map_ns; /* last time at which the map was up to date; 0: never */
 	struct rt_mutex map_turn;
 	struct mc_share *share; /* NULL: the client does not share */
+	struct map disk_tokens; /* disk -> struct disk_token (tokens.c) */
 };
+
+/* Tokens (tokens.c). */
+void mc_tokens_init(struct meta_client *c);
+void mc_tokens_fini(struct meta_client *c);
 
 /* Sharing (share.c). */
 /* addrs: the addresses of the client's servers. -ENOMEM, -EAGAIN. */

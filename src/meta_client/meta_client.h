@@ -89,7 +89,9 @@ struct meta_client_stats {
 	uint64_t cache_hits;
 	uint64_t cache_misses;
 	uint64_t cache_bytes;
-	uint64_t refreshes; /* number of calls of meta_client_block_refresh */
+	uint64_t refreshes;       /* number of calls of meta_client_block_refresh */
+	uint64_t token_requests;  /* number of requests for tokens for new chunks */
+	uint64_t tokens_received; /* number of such tokens */
 };
 void meta_client_stats(const struct meta_client *c, struct meta_client_stats *out);
 
@@ -105,6 +107,17 @@ int meta_client_admit(struct meta_client *c, enum meta_resource r, uint64_t cost
  * an error. -ENOMEM in addition. */
 int meta_client_enter(struct meta_client *c, enum meta_resource r, uint64_t cost,
 		      const struct context **before);
+
+/*
+ * Copies to out the tokens with which new chunks of the client's tenant may be put on n disks, at most
+ * META_TOKEN_DISKS_MAX. They are asked for once, and renewed in batches before they expire. *needed false: out has none,
+ * because this identity needs none. Errors of a request; -EACCES: the identity may not write.
+ */
+struct meta_call;
+int meta_client_disk_tokens(struct meta_call *c, const uint64_t *disks, size_t n,
+			    uint8_t (*out)[META_TOKEN_BYTES], bool *needed);
+/* Makes the next call ask for new tokens: those at hand were refused. */
+void meta_client_disk_tokens_drop(struct meta_client *c);
 
 /* What the requests of a group used and waited for at this client. */
 struct meta_share_stats {

@@ -158,6 +158,7 @@ void node_disks_close(struct node_disks *set)
 		struct node_disk *d = &set->disks[i];
 		disk_shut(d);
 		sched_close(d->sched);
+		access_fini(&d->access);
 		free(d->slots);
 		free(d->spares);
 	}

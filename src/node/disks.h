@@ -51,6 +51,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "node/access.h"
 #include "node/wire.h"
 #include "rt/rt.h"
 #include "rt/sync.h"
@@ -214,7 +215,8 @@ struct node_disk {
 	uint64_t read_bytes;  /* payload of reads in progress or waiting for memory */
 	uint64_t write_bytes; /* payload of writes in progress */
 	struct rt_cond room;
-	struct list changes; /* puts and label-checked deletes in progress (struct change) */
+	struct node_access access; /* keys of tokens, labels of chunks */
+	struct list changes;       /* puts and label-checked deletes in progress (struct change) */
 	struct rt_cond changed;
 };
 

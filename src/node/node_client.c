@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/crc.h"
@@ -31,6 +32,12 @@ int node_ask(struct node_call *c, const struct node_ask *a, struct rpc_reply *re
 	return rc;
 }
 
+static ProtobufCBinaryData token_data(const uint8_t *token)
+{
+	return (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)token,
+				     .len = token != NULL ? NODE_TOKEN_BYTES : 0};
+}
+
 int node_bad_response(struct node_call *c)
 {
 	snprintf(c->error, sizeof(c->error), "the response of the node does not fit the request");
@@ -45,6 +52,7 @@ int node_put(struct node_call *c, uint64_t disk, struct chunk_id id, const struc
 	Terrane__Node__ChunkName name;
 	node_chunk_to(&name, id);
 	q.disk = disk;
+	q.token = token_data(c->token);
 	q.chunk = &name;
 	q.epoch = p->epoch;
 	q.capacity = p->capacity;
@@ -67,6 +75,7 @@ int node_append(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t
 	Terrane__Node__ChunkName name;
 	node_chunk_to(&name, id);
 	q.disk = disk;
+	q.token = token_data(c->token);
 	q.chunk = &name;
 	q.epoch = epoch;
 	q.offset = off;
@@ -97,6 +106,7 @@ int node_seal(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t e
 	Terrane__Node__ChunkName name;
 	node_chunk_to(&name, id);
 	q.disk = disk;
+	q.token = token_data(c->token);
 	q.chunk = &name;
 	q.epoch = epoch;
 	q.len = len;
@@ -116,6 +126,7 @@ int node_fence(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t 
 	Terrane__Node__ChunkName name;
 	node_chunk_to(&name, id);
 	q.disk = disk;
+	q.token = token_data(c->token);
 	q.chunk = &name;
 	q.epoch = epoch;
 	AUTO_REPLY struct rpc_reply reply;
@@ -198,6 +209,7 @@ int node_stat(struct node_call *c, uint64_t disk, const struct chunk_id *ids, si
 		return rc;
 	Terrane__Node__StatRequest q = TERRANE__NODE__STAT_REQUEST__INIT;
 	q.disk = disk;
+	q.token = token_data(c->token);
 	q.chunks = names.list;
 	q.n_chunks = n;
 	AUTO_REPLY struct rpc_reply reply;
@@ -252,6 +264,8 @@ struct ranges {
 	struct names names;
 	Terrane__Node__ReadRange *ranges;
 	Terrane__Node__ReadRange **list;
+	ProtobufCBinaryData *tokens;
+	size_t token_count;
 	uint64_t bytes;
 };
 
@@ -260,6 +274,19 @@ static void ranges_fini(struct ranges *r)
 	names_fini(&r->names);
 	free(r->ranges);
 	free(r->list);
+	free(r->tokens);
+}
+
+/* Returns the index of a token in the request, from 1. Ranges of one chunk follow each other. */
+static uint32_t ranges_token(struct ranges *r, const uint8_t *token)
+{
+	if (token == NULL)
+		return 0;
+	const ProtobufCBinaryData *last =
+		r->token_count > 0 ? &r->tokens[r->token_count - 1] : NULL;
+	if (last == NULL || memcmp(last->data, token, NODE_TOKEN_BYTES) != 0)
+		r->tokens[r->token_count++] = token_data(token);
+	return (uint32_t)r->token_count;
 }
 
 static int ranges_init(struct ranges *r, const struct node_range *ranges, size_t n)
@@ -270,7 +297,8 @@ static int ranges_init(struct ranges *r, const struct node_range *ranges, size_t
 	r->names.names = calloc(n, sizeof(r->names.names[0]));
 	r->ranges = calloc(n, sizeof(r->ranges[0]));
 	r->list = calloc(n, sizeof(r->list[0]));
-	if (r->names.names == NULL || r->ranges == NULL || r->list == NULL)
+	r->tokens = calloc(n, sizeof(r->tokens[0]));
+	if (r->names.names == NULL || r->ranges == NULL || r->list == NULL || r->tokens == NULL)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		if (ranges[i].len > NODE_BYTES_MAX - r->bytes)
@@ -282,6 +310,7 @@ static int ranges_init(struct ranges *r, const struct node_range *ranges, size_t
 		m->chunk = &r->names.names[i];
 		m->offset = ranges[i].off;
 		m->len = ranges[i].len;
+		m->token = ranges_token(r, ranges[i].token);
 		r->list[i] = m;
 	}
 	return 0;
@@ -325,6 +354,8 @@ int node_get(struct node_call *c, uint64_t disk, struct node_range *ranges, size
 	q.disk = disk;
 	q.ranges = r.list;
 	q.n_ranges = n;
+	q.tokens = r.tokens;
+	q.n_tokens = r.token_count;
 	AUTO_REPLY struct rpc_reply reply;
 	rc = node_ask(c,
 		      &(struct node_ask){.type = &node_type_get,
@@ -344,7 +375,7 @@ int node_get(struct node_call *c, uint64_t disk, struct node_range *ranges, size
 int node_get_one(struct node_call *c, uint64_t disk, struct chunk_id id, uint64_t off, uint64_t len,
 		 uint8_t *into, struct slice *out)
 {
-	struct node_range range = {.id = id, .off = off, .len = len};
+	struct node_range range = {.id = id, .off = off, .len = len, .token = c->token};
 	struct rpc_place place = {.at = into, .len = len};
 	struct rpc_places places = {.list = &place, .count = 1};
 	int rc = node_get(c, disk, &range, 1, into != NULL ? &places : NULL, out);
@@ -377,6 +408,7 @@ int node_transform(struct node_call *c, uint64_t disk, const struct node_range *
 	m.len = range->len;
 	q.disk = disk;
 	q.range = &m;
+	q.token = token_data(range->token);
 	q.op = (ProtobufCBinaryData){.len = sizeof(text), .data = text};
 	AUTO_REPLY struct rpc_reply reply;
 	int rc = node_ask(c,
@@ -430,6 +462,7 @@ int64_t node_scan(struct node_call *c, uint64_t disk, struct chunk_id id, struct
 	Terrane__Node__ChunkName name;
 	node_chunk_to(&name, id);
 	q.disk = disk;
+	q.token = token_data(c->token);
 	q.chunk = &name;
 	AUTO_REPLY struct rpc_reply reply;
 	int rc = node_ask(
@@ -452,6 +485,7 @@ int node_reserve(struct node_call *c, uint64_t disk, uint64_t bytes, uint64_t tt
 {
 	Terrane__Node__ReserveRequest q = TERRANE__NODE__RESERVE_REQUEST__INIT;
 	q.disk = disk;
+	q.token = token_data(c->token);
 	q.bytes = bytes;
 	q.ttl_ms = (uint32_t)min_u64((ttl_ns + NS_PER_MS - 1) / NS_PER_MS, UINT32_MAX);
 	AUTO_REPLY struct rpc_reply reply;
@@ -469,6 +503,7 @@ int node_release(struct node_call *c, uint64_t disk, uint64_t reservation)
 {
 	Terrane__Node__ReleaseRequest q = TERRANE__NODE__RELEASE_REQUEST__INIT;
 	q.disk = disk;
+	q.token = token_data(c->token);
 	q.reservation = reservation;
 	AUTO_REPLY struct rpc_reply reply;
 	return node_ask(c, &(struct node_ask){.type = &node_type_release, .request = &q.base},

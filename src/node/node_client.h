@@ -31,6 +31,9 @@ struct node_call {
 	/* If the connection is lost, repeat the idempotent calls over a new one: get, stat,
 	 * list, scan, seal, fence, disks, control, and those of pools except fail and replace. */
 	bool retry;
+	/* Token for the chunk of the request, or for new chunks on the disk of a put, reserve or release: NODE_TOKEN_BYTES.
+	 * NULL: none. */
+	const uint8_t *token;
 	/* The fields below are set by each call: */
 	/* after node_reserve: estimated time until the write would end */
 	uint64_t eta_ns;
@@ -65,6 +68,7 @@ struct node_range {
 	struct chunk_id id;
 	uint64_t off;
 	uint64_t len;
+	const uint8_t *token; /* for the chunk: NODE_TOKEN_BYTES; NULL: none */
 	/* The fields below are set by node_get: */
 	int rc;       /* result of this range */
 	uint32_t crc; /* CRC of the range; valid if rc is 0 */

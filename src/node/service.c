@@ -194,6 +194,8 @@ const size_t node_method_count = ARRAY_LEN(node_methods);
 static int serve_parts(const struct node_serve_options *o, struct node *n)
 {
 	int rc = node_parts_start(n);
+	if (rc == 0 && o->guard != NULL)
+		rc = rt_group_spawn(&n->watch, "node-keys", node_keys_main, n);
 	if (rc < 0)
 		return rc;
 	rc = o->ready != NULL ? o->ready(o->ctx, n, rpc_server_addr(n->branches[0].server)) : 0;
@@ -204,6 +206,9 @@ static int serve_parts(const struct node_serve_options *o, struct node *n)
 		if (o->ended != NULL)
 			o->ended(o->ctx);
 	}
+	/* Before the parts end, whose loops it calls. */
+	rt_group_cancel(&n->watch);
+	rt_group_join(&n->watch);
 	node_parts_stop(n);
 	return rc;
 }
@@ -216,7 +221,9 @@ int node_serve(const struct node_serve_options *o)
 		return -EINVAL;
 	rt_pool_init(&n.pool, pool_bytes);
 	rt_budget_init(&n.receiving, rpc_receive_limit(pool_bytes), false);
+	assert(o->guard == NULL || o->keys != NULL);
 	rt_group_init(&n.hosts);
+	rt_group_init(&n.watch);
 	rt_cond_init(&n.changed);
 	rt_port_init(&n.own, rt_loop_self());
 	n.held_max = o->disks.disk_count > 1 ? pool_bytes / 4 : UINT64_MAX;

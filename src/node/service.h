@@ -8,7 +8,7 @@
  * buffer that is sent, with a CRC that is combined from stored ones.
  *
  * Clients. With a guard every client authenticates itself. Requests about disks and about the chunks of all tenants need a
- * role (the table in service.c); requests for a chunk that the client names need none.
+ * role (the table in service.c); requests for a chunk that the client names need a token for it (access.h).
  *
  * Several loops. Each loop of the team has a share of the disks and of the connections (service_parts.c); a request
  * runs on the loop of its disk.
@@ -28,6 +28,15 @@ struct node;
 struct rt_team;
 struct secure_guard;
 
+/* Where a node gets the keys with which it checks tokens (node/access.h). */
+struct node_key_source {
+	/* Fills in the generations of each pair, whose verifier is a disk; leaves a pair without any if there is no key for the
+	 * disk yet. On the first loop; may wait. */
+	int (*get)(void *ctx, struct key_pair *pairs, size_t n);
+	void *ctx;
+	uint64_t skew_ms; /* allowance for the clock of the issuer; at most TOKEN_SKEW_MAX_MS */
+};
+
 struct node_serve_options {
 	const char *listen;
 	/* The loops that the node uses; node_serve runs on the first. NULL: only this one. Outlives node_serve. */
@@ -37,6 +46,7 @@ struct node_serve_options {
 	struct node_disks_options disks;
 	/* what the node demands of its clients, on every loop; NULL: clients are not authenticated */
 	const struct secure_guard *guard;
+	const struct node_key_source *keys; /* not NULL if there is a guard */
 	uint64_t pool_bytes;    /* memory for payloads; at least NODE_POOL_MIN; 0: 512 MiB */
 	unsigned prep_cores;    /* operations on images at the same time; 0: none */
 	size_t connections_max; /* 0: the server's default */

@@ -57,6 +57,7 @@ static int change_begin(struct node_disk *d, struct change *c, struct chunk_id i
 			return rc;
 	}
 	list_push_back(&d->changes, &c->link);
+	access_change(&d->access, id);
 	return 0;
 }
 
@@ -64,6 +65,7 @@ static void change_end(struct node_disk *d, struct change *c)
 {
 	assert(!list_empty(&c->link));
 	list_remove(&c->link);
+	access_change(&d->access, c->id);
 	rt_cond_broadcast(&d->changed);
 }
 
@@ -123,6 +125,10 @@ int handle_put(struct rpc_request *r)
 	if (rc == 0)
 		rc = put_prepare(r, &id, &p, &piece);
 	if (rc == 0)
+		rc = access_new(&w, &q->token, p.label);
+	if (rc == 0 && p.replace)
+		rc = access_whole(&w, NULL, id, TOKEN_WRITE);
+	if (rc == 0)
 		rc = work_hold_write(&w, p.data.len);
 	if (rc == 0) {
 		uint64_t claimed = put_claim(&w, q->reservation, &p);
@@ -145,6 +151,8 @@ int handle_append(struct rpc_request *r)
 	int rc = work_begin(&w, r, q->disk);
 	if (rc == 0 && node_chunk_from(&id, q->chunk) < 0)
 		rc = no_name(r);
+	if (rc == 0)
+		rc = access_whole(&w, &q->token, id, TOKEN_WRITE);
 	/* An append at "the current end" could not be repeated safely. */
 	if (rc == 0 && q->offset == STORE_AT_END)
 		rc = rpc_fail(r, -EINVAL,
@@ -188,6 +196,8 @@ int handle_seal(struct rpc_request *r)
 	int rc = work_begin(&w, r, q->disk);
 	if (rc == 0 && node_chunk_from(&id, q->chunk) < 0)
 		rc = no_name(r);
+	if (rc == 0)
+		rc = access_whole(&w, &q->token, id, TOKEN_WRITE);
 	if (rc == 0) {
 		/* A pool encodes the chunk when it is sealed. */
 		bool coded = w.disk->spec->pool && q->len <= STORE_CHUNK_MAX;
@@ -212,6 +222,8 @@ int handle_fence(struct rpc_request *r)
 	int rc = work_begin(&w, r, q->disk);
 	if (rc == 0 && node_chunk_from(&id, q->chunk) < 0)
 		rc = no_name(r);
+	if (rc == 0)
+		rc = access_whole(&w, &q->token, id, TOKEN_WRITE);
 	if (rc == 0) {
 		struct sched_request want = work_request(&w, SCHED_WRITE, SMALL_BYTES);
 		AUTO_SCHED_TURN struct sched_turn t = {0};
@@ -234,7 +246,8 @@ struct chunk_list {
 	const ProtobufCBinaryData *labels;
 	Terrane__Node__ChunkStat *stat; /* description of each chunk of a stat */
 	struct chunk_stat *st;
-	bool cut; /* the request was cancelled or met its deadline */
+	const ProtobufCBinaryData *token; /* of a stat */
+	bool cut;                         /* the request was cancelled or met its deadline */
 	int cut_rc;
 };
 
@@ -297,7 +310,9 @@ static void delete_one(void *ctx, size_t i)
 	if (rc == 0 && s->labels != NULL)
 		rc = change_begin(s->w.disk, &c, id, true);
 	if (rc == 0) {
+		access_change(&s->w.disk->access, id);
 		rc = delete_do(s, i, id);
+		access_change(&s->w.disk->access, id);
 		if (s->labels != NULL)
 			change_end(s->w.disk, &c);
 	}
@@ -343,6 +358,8 @@ static void stat_one(void *ctx, size_t i)
 	s->st[i] = (struct chunk_stat){0};
 	int rc = node_chunk_from(&id, s->names[i]);
 	if (rc == 0)
+		rc = access_whole(&s->w, s->token, id, TOKEN_READ);
+	if (rc == 0)
 		rc = sched_begin(s->w.disk->sched, &want, &t);
 	if (rc == 0)
 		rc = sched_next(&t, store_stat(s->w.disk->store, id, &s->st[i]));
@@ -356,7 +373,7 @@ int handle_stat(struct rpc_request *r)
 {
 	const Terrane__Node__StatRequest *q = rpc_body(r);
 	Terrane__Node__StatResponse *reply = rpc_reply_body(r);
-	struct chunk_list s = {.names = q->chunks};
+	struct chunk_list s = {.names = q->chunks, .token = &q->token};
 	size_t n = q->n_chunks;
 	int rc = work_begin(&s.w, r, q->disk);
 	if (rc == 0)
@@ -469,6 +486,8 @@ int handle_scan(struct rpc_request *r)
 	if (n == 0 && node_chunk_from(&id, q->chunk) < 0)
 		n = no_name(r);
 	if (n == 0)
+		n = access_whole(&w, &q->token, id, TOKEN_READ);
+	if (n == 0)
 		n = scan_stat(&w, id, &st);
 	if (n == 0) {
 		struct sched_request want = work_request(&w, SCHED_READ, st.len);
@@ -495,6 +514,8 @@ int handle_reserve(struct rpc_request *r)
 	struct work w;
 	uint64_t retry_ns = 0;
 	int rc = work_begin(&w, r, q->disk);
+	if (rc == 0)
+		rc = access_new(&w, &q->token, NULL);
 	if (rc == 0 && (q->bytes == 0 || q->bytes > STORE_CHUNK_MAX))
 		rc = rpc_fail(r, -EINVAL, "a reservation is for 1 to %llu bytes",
 			      (unsigned long long)STORE_CHUNK_MAX);
@@ -529,6 +550,8 @@ int handle_release(struct rpc_request *r)
 	struct sched_reservation res = {0};
 	struct work w;
 	int rc = work_begin(&w, r, q->disk);
+	if (rc == 0)
+		rc = access_new(&w, &q->token, NULL);
 	if (rc == 0)
 		rc = sched_release(w.disk->sched, q->reservation, &res);
 	if (rc == -ENOENT)

@@ -22,6 +22,7 @@ struct reading {
 	uint64_t *offset; /* offset of the range from base */
 	int *rc;
 	uint32_t *crc;
+	struct access_token *tokens; /* those of the request, from 1; the first stands for none */
 };
 
 static int check_range(const Terrane__Node__ReadRange *m)
@@ -47,7 +48,8 @@ static int check_end(struct store *s, struct chunk_id id, const struct sched_tur
 	return rc != 0 ? rc : store_get_check(&st, off, len);
 }
 
-int work_read(struct work *w, const Terrane__Node__ReadRange *m, uint8_t *to, uint32_t *crc)
+int work_read(struct work *w, const Terrane__Node__ReadRange *m, const struct access_token *token,
+	      uint8_t *to, uint32_t *crc)
 {
 	struct store *s = w->disk->store;
 	struct chunk_id id;
@@ -56,6 +58,9 @@ int work_read(struct work *w, const Terrane__Node__ReadRange *m, uint8_t *to, ui
 	if (rc != 0)
 		return rc;
 	(void)node_chunk_from(&id, m->chunk);
+	rc = access_chunk(w, token, id, TOKEN_READ, m->offset, m->len);
+	if (rc != 0)
+		return rc;
 	struct sched_request want = work_request(w, SCHED_READ, m->len);
 	want.whole = false;
 	want.off = m->offset;
@@ -79,7 +84,8 @@ static void read_one(void *ctx, size_t i)
 	struct reading *g = ctx;
 	uint64_t len = g->q->ranges[i]->len;
 	assert(g->offset[i] + len <= g->bytes);
-	g->rc[i] = work_read(&g->w, g->q->ranges[i], g->base + g->offset[i], &g->crc[i]);
+	const Terrane__Node__ReadRange *m = g->q->ranges[i];
+	g->rc[i] = work_read(&g->w, m, &g->tokens[m->token], g->base + g->offset[i], &g->crc[i]);
 	if (g->rc[i] == 0)
 		return;
 	/* The buffer may hold bytes of other requests: never send them. */
@@ -101,12 +107,30 @@ static int reading_lay_out(struct reading *g)
 	if (g->offset == NULL || g->rc == NULL || g->crc == NULL)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
+		if (q->ranges[i]->token > q->n_tokens)
+			return rpc_fail(g->w.r, -EINVAL, "a range names a token that is not there");
 		if (q->ranges[i]->len > NODE_BYTES_MAX - g->bytes)
 			return rpc_fail(g->w.r, -EMSGSIZE, "a get reads at most %u bytes",
 					NODE_BYTES_MAX);
 		g->offset[i] = g->bytes;
 		g->bytes += q->ranges[i]->len;
 	}
+	return 0;
+}
+
+/* Checks each token once, however many ranges it opens. */
+static int tokens_open(struct reading *g)
+{
+	size_t n = g->q->n_tokens;
+	if (n > g->q->n_ranges)
+		return rpc_fail(g->w.r, -EINVAL,
+				"a get must have at most one token for each range");
+	g->tokens = rpc_alloc(g->w.r, (n + 1) * sizeof(g->tokens[0]));
+	if (g->tokens == NULL)
+		return -ENOMEM;
+	g->tokens[0] = (struct access_token){.rc = -EACCES};
+	for (size_t i = 0; i < n; i++)
+		access_open(&g->w, &g->q->tokens[i], &g->tokens[i + 1]);
 	return 0;
 }
 
@@ -170,6 +194,8 @@ int handle_get(struct rpc_request *r)
 	int rc = work_begin(&g.w, r, g.q->disk);
 	if (rc == 0)
 		rc = reading_lay_out(&g);
+	if (rc == 0)
+		rc = tokens_open(&g);
 	if (rc == 0)
 		rc = read_all(&g);
 	return work_end(&g.w, rc);

@@ -7,6 +7,7 @@
  *   service_get.c     reads
  *   service_prep.c    reads with an operation on the bytes
  *   service_disks.c   requests about disks and pools
+ *   service_keys.c    the keys of tokens
  *   service_parts.c   the parts of a node on several loops
  *   metrics.c         metrics and health
  */
@@ -60,9 +61,11 @@ struct node {
 	unsigned part_count;
 	struct rpc_branch *branches; /* one for each part */
 	struct rt_port own;          /* the team of a node without one: this loop */
-	struct rt_group hosts;  /* fibers of part_host; on the first loop, as are the next two */
-	struct rt_cond changed; /* a part serves or has ended */
-	bool stopped;           /* all parts were told to stop */
+	struct rt_group hosts;    /* fibers of part_host; on the first loop, as are the next two */
+	struct rt_cond changed;   /* a part serves or has ended */
+	bool stopped;             /* all parts were told to stop */
+	struct rt_group watch;    /* fiber that follows the keys of tokens */
+	_Atomic bool keys_wanted; /* a token of an unknown generation arrived; any loop sets it */
 	/* limit in bytes for the payload of one disk's reads, and as much for its writes */
 	uint64_t held_max;
 };
@@ -95,6 +98,12 @@ int node_prep_open(struct node_prep *p, unsigned cores);
 void node_prep_close(struct node_prep *p);
 /* Prints the metrics of operations. */
 int node_prep_print(struct node_prep *p, struct strbuf *out);
+/* --- service_keys.c ------------------------------------------------------------------------------ */
+
+/* Fiber of the first loop that keeps the keys of all disks up to date. */
+void node_keys_main(void *node);
+/* Makes it ask for the keys soon. On any loop. */
+void node_keys_wanted(struct node *n);
 
 /* A request that runs and the disk that it uses. */
 struct work {
@@ -130,9 +139,10 @@ int work_hold_write(struct work *w, uint64_t bytes);
 /* Returns the request to the disk's scheduler, in the group and class of the work. */
 struct sched_request work_request(const struct work *w, enum sched_kind kind, uint64_t bytes);
 
-/* Reads a range in turns at the disk. `to` has room for its length; *crc becomes that of its bytes. -EINVAL, -EOVERFLOW,
- * -ERANGE: the range is invalid; errors of sched_begin and store_get. */
-int work_read(struct work *w, const Terrane__Node__ReadRange *m, uint8_t *to, uint32_t *crc);
+/* Reads a range in turns at the disk, if the token allows it. `to` has room for its length; *crc becomes that of its bytes.
+ * -EINVAL, -EOVERFLOW, -ERANGE: the range is invalid; errors of access_chunk, sched_begin and store_get. */
+int work_read(struct work *w, const Terrane__Node__ReadRange *m, const struct access_token *token,
+	      uint8_t *to, uint32_t *crc);
 
 /* Runs fn(ctx, i) for all i below n, a few in parallel, and waits for all. */
 void work_fan(size_t n, void (*fn)(void *ctx, size_t i), void *ctx);

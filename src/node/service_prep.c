@@ -101,7 +101,10 @@ static int read_file(struct transform *t)
 	int rc = work_hold_read(&t->w, t->len + t->skew);
 	if (rc == 0)
 		rc = rpc_reply_buf(t->w.r, t->len + t->skew, &t->buf);
-	return rc == 0 ? work_read(&t->w, t->q->range, t->buf->data + t->skew, &t->crc) : rc;
+	struct access_token token;
+	access_open(&t->w, &t->q->token, &token);
+	return rc == 0 ? work_read(&t->w, t->q->range, &token, t->buf->data + t->skew, &t->crc)
+		       : rc;
 }
 
 /* Waits for a turn at the processors. -EAGAIN: not now. */

@@ -23,7 +23,7 @@
 const struct rpc_type node_type_put = TYPE(0x201, "node-put", put, SMALL, SMALL, NODE_BYTES_MAX, 0);
 const struct rpc_type node_type_append =
 	TYPE(0x202, "node-append", append, SMALL, SMALL, NODE_BYTES_MAX, 0);
-const struct rpc_type node_type_get = TYPE(0x203, "node-get", get, NAMES, NAMES, 0, NODE_BYTES_MAX);
+const struct rpc_type node_type_get = TYPE(0x203, "node-get", get, LONG, NAMES, 0, NODE_BYTES_MAX);
 const struct rpc_type node_type_seal = TYPE(0x204, "node-seal", seal, SMALL, SMALL, 0, 0);
 const struct rpc_type node_type_fence = TYPE(0x205, "node-fence", fence, SMALL, SMALL, 0, 0);
 const struct rpc_type node_type_delete = TYPE(0x206, "node-delete", delete, NAMES, NAMES, 0, 0);

@@ -15,6 +15,7 @@
 #define NODE_LOSSES_MAX 256  /* limit for the losses in one response of pool_losses */
 #define NODE_RUNS_MAX 4096   /* limit for the runs of one pool_patch */
 #define NODE_DISKS_MAX 256   /* limit for the disks of one node */
+#define NODE_TOKEN_BYTES 80  /* bytes of a token (auth/token.h) */
 /* Largest payload of a put, append, get or patch. */
 #define NODE_BYTES_MAX RPC_PAYLOAD_MAX
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auth/keys.h"
 #include "base/base.h"
 #include "base/units.h"
 #include "code/encoding.h"
@@ -99,6 +100,10 @@ const struct conf_key node_conf_schema[] = {
 		    "file with the credentials of the node, which only its owner may read; empty: "
 		    "clients "
 		    "are not authenticated"),
+	CONF_DURATION("security", "clock_skew", struct node_conf, clock_skew_ns, "5m", 0,
+		      TOKEN_SKEW_MAX_MS *NS_PER_MS,
+		      "by how much the clock of the node may differ from those of the metadata "
+		      "servers; tokens are accepted for so much longer"),
 	CONF_CHOICE("log", "level", struct node_conf, log_level, "info", log_levels,
 		    "what to log: this level and above"),
 };

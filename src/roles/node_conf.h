@@ -53,6 +53,7 @@ struct node_conf {
 	int64_t rebuild_parallel;
 	char *groups;
 	char *credentials;
+	uint64_t clock_skew_ns;
 	int log_level;
 };
 

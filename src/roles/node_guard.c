@@ -298,3 +298,12 @@ const struct secure_guard *node_guard_of(const struct node_guard *g)
 {
 	return &g->base;
 }
+
+int node_guard_keys(void *guard, struct key_pair *pairs, size_t n)
+{
+	struct node_guard *g = guard;
+	struct meta_call call = {.client = g->client, .timeout_ns = CALL_NS};
+	return g->client == NULL
+		       ? 0
+		       : meta_client_token_keys(&call, g->o.self->credentials->secret, pairs, n);
+}

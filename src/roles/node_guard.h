@@ -34,4 +34,9 @@ void node_guard_close(struct node_guard *g);
 /* Returns what servers of the node demand, on any loop. */
 const struct secure_guard *node_guard_of(const struct node_guard *g);
 
+struct key_pair;
+/* Gets the keys of the node's disks from the metadata (struct node_key_source), on the loop of the guard. Without metadata
+ * servers there are none. Errors of meta_client_token_keys. */
+int node_guard_keys(void *guard, struct key_pair *pairs, size_t n);
+
 #endif

@@ -152,9 +152,14 @@ static int open_guard(struct node_role *r, struct node_serve_options *o)
 				 &(struct node_guard_options){.self = &r->self,
 							      .node = (uint64_t)r->conf.node,
 							      .metadata = r->conf.metadata});
-	if (rc == 0)
-		o->guard = node_guard_of(r->guard);
-	return rc;
+	if (rc < 0)
+		return rc;
+	r->keys = (struct node_key_source){.get = node_guard_keys,
+					   .ctx = r->guard,
+					   .skew_ms = r->conf.clock_skew_ns / NS_PER_MS};
+	o->guard = node_guard_of(r->guard);
+	o->keys = &r->keys;
+	return 0;
 }
 
 void node_role_main(void *role)

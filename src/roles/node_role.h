@@ -24,9 +24,10 @@ struct node_role {
 	 * own. Set after node_role_load. */
 	struct rt_team *team;
 	unsigned first_loop;
-	struct secure_self self;  /* its credentials; empty: none */
-	struct node_guard *guard; /* NULL: clients are not authenticated */
-	struct node *node;        /* the node service while it runs, else NULL */
+	struct secure_self self;     /* its credentials; empty: none */
+	struct node_guard *guard;    /* NULL: clients are not authenticated */
+	struct node_key_source keys; /* of the guard */
+	struct node *node;           /* the node service while it runs, else NULL */
 	struct node_beat *beat;
 	struct ops_http *http;
 	bool http_failed; /* opening http failed, with the error rc */

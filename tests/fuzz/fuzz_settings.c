@@ -15,7 +15,7 @@
 #include "box/box.h"
 #include "box/conf.h"
 #include "client/cluster_file.h"
-#include "client/label.h"
+#include "node/label.h"
 #include "roles/janitor_conf.h"
 #include "roles/meta_conf.h"
 #include "roles/node_conf.h"

@@ -13,9 +13,9 @@
 #include "base/hash.h"
 #include "client/encode.h"
 #include "client/engine_impl.h"
-#include "client/label.h"
 #include "cluster_check.h"
 #include "cluster_watch.h"
+#include "node/label.h"
 #include "rt/rt.h"
 
 #define WORSE_LOOKS 3

@@ -7,11 +7,11 @@
 
 #include "base/arena.h"
 #include "base/crc.h"
-#include "client/label.h"
 #include "client/shape.h"
 #include "code/codec.h"
 #include "kv/mem.h"
 #include "meta/meta.h"
+#include "node/label.h"
 
 #define FIXTURE_CHUNKS_MAX 16
 

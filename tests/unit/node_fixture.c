@@ -113,7 +113,9 @@ int fixture_start(struct node_fixture *fx)
 		return rc;
 	rt_pool_init(&fx->pool, FIXTURE_POOL_BYTES);
 	rc = rpc_channel_open(&fx->channel, fx->addr,
-			      &(struct rpc_channel_options){.pool = &fx->pool});
+			      &(struct rpc_channel_options){.pool = &fx->pool,
+							    .self = fx->self,
+							    .server = fx->self != NULL ? 3 : 0});
 	fx->call = (struct node_call){.channel = fx->channel, .timeout_ns = 60 * NS_PER_S};
 	return rc;
 }

@@ -41,6 +41,7 @@ struct node_fixture {
 	int served; /* result of node_serve */
 	bool ended;
 	struct rt_pool pool;
+	const struct secure_self *self; /* credentials of the channel; NULL: none */
 	struct rpc_channel *channel;
 	struct node_call call;
 	void *arg; /* argument of the test's body */

@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "client/label.h"
 #include "janitor_fixture.h"
 #include "meta/meta.h"
 #include "meta/schema.h"
+#include "node/label.h"
 
 CLIENT_TEST(deleted_data_is_gone_from_disks_and_quota_exact_after_the_grace, 4, 1)
 {

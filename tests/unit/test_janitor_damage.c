@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "client/label.h"
 #include "janitor/stats.h"
 #include "janitor_fixture.h"
 #include "meta/meta.h"
+#include "node/label.h"
 
 /* Five disks and blocks of five chunks: no other disk can take a chunk. */
 CLIENT_TEST(a_damaged_chunk_is_rebuilt_in_place_when_no_other_disk_takes_it, 5, 1)

@@ -14,9 +14,9 @@
 #include "base/arena.h"
 #include "base/crc.h"
 #include "client/fsck.h"
-#include "client/label.h"
 #include "janitor_fixture.h"
 #include "meta_api/note.h"
+#include "node/label.h"
 
 struct scrubbing {
 	struct janitor *j;

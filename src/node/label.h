@@ -11,8 +11,8 @@
  *         same name, so that a delete can name one of them
  *     24  zeros
  */
-#ifndef CLIENT_LABEL_H
-#define CLIENT_LABEL_H
+#ifndef NODE_LABEL_H
+#define NODE_LABEL_H
 
 #include <endian.h>
 #include <errno.h>

@@ -74,6 +74,7 @@ static int check_tenant(struct admin *a, const char *tenant)
 	struct engine *e = NULL;
 	char why[FABRIC_ERROR_MAX];
 	struct engine_options o = {.metadata = a->file.metadata,
+				   .fabric = {.self = cluster_file_channel(&a->self)},
 				   .tenant = tenant,
 				   .traffic_group = a->file.traffic_group,
 				   .traffic_class = TRAFFIC_BRONZE};

@@ -15,6 +15,7 @@
 #include "client/cluster_file.h"
 #include "rt/real.h"
 #include "rt/rt.h"
+#include "secure/secure.h"
 
 #define THREADS_AUTO_MAX 16
 #define LOCKED_MAX (256 * GIB)
@@ -177,7 +178,7 @@ static void unlock_memory(void *memory, size_t bytes)
 	rt_real_unmap(memory, bytes);
 }
 
-struct session {
+struct training {
 	struct train_run run;
 	struct strbuf err;
 	int rc;
@@ -185,7 +186,7 @@ struct session {
 
 static void train_fiber(void *arg)
 {
-	struct session *s = arg;
+	struct training *s = arg;
 	s->rc = train_run(&s->run, &s->err);
 }
 
@@ -197,7 +198,7 @@ static void stop_fiber(void *arg)
 
 static void session_main(void *arg)
 {
-	struct session *s = arg;
+	struct training *s = arg;
 	struct rt_fiber *train = NULL, *stop = NULL;
 	s->rc = rt_spawn(&train, "train", train_fiber, s);
 	if (s->rc < 0) {
@@ -214,7 +215,8 @@ static void session_main(void *arg)
 }
 
 /* Returns the engine's options of a cluster file, or the exit status after it printed why. */
-static int engine_options_of(const struct cluster_file *f, struct engine_options *out)
+static int engine_options_of(const struct cluster_file *f, const struct secure_self *self,
+			     struct engine_options *out)
 {
 	unsigned threads = 1;
 	struct cluster_id id;
@@ -225,6 +227,7 @@ static int engine_options_of(const struct cluster_file *f, struct engine_options
 	static const enum traffic_class classes[] = {TRAFFIC_GOLD, TRAFFIC_SILVER, TRAFFIC_BRONZE};
 	*out = (struct engine_options){.metadata = f->metadata,
 				       .cluster = id,
+				       .fabric = {.self = cluster_file_channel(self)},
 				       .tenant = f->tenant,
 				       .traffic_group = f->traffic_group,
 				       .traffic_class = classes[f->traffic_class],
@@ -239,17 +242,18 @@ static int run_real(struct train_line *line, struct train_run_job *jobs, size_t 
 {
 	AUTO_STRBUF struct strbuf err;
 	struct cluster_file file = {0};
+	struct secure_self self = {0};
 	struct engine_options engine;
 	struct train_report report;
-	struct session s = {.run = {.jobs = jobs,
-				    .count = count,
-				    .profile = &line->profile,
-				    .lock = lock_memory,
-				    .unlock = unlock_memory,
-				    .pinned_bytes = LOCKED_MAX,
-				    .watch = train_report_watch,
-				    .epoch_ended = train_report_epoch,
-				    .ctx = &report}};
+	struct training s = {.run = {.jobs = jobs,
+				     .count = count,
+				     .profile = &line->profile,
+				     .lock = lock_memory,
+				     .unlock = unlock_memory,
+				     .pinned_bytes = LOCKED_MAX,
+				     .watch = train_report_watch,
+				     .epoch_ended = train_report_epoch,
+				     .ctx = &report}};
 	strbuf_init(&err, 1024);
 	strbuf_init(&s.err, 1024);
 	bool needs = false;
@@ -261,8 +265,11 @@ static int run_real(struct train_line *line, struct train_run_job *jobs, size_t 
 	if (needs) {
 		if (cluster_file_load(&file, line->cluster, &err) < 0)
 			return cli_fail("%s", strbuf_text(&err));
-		int status = engine_options_of(&file, &engine);
+		int status = cluster_file_self(&file, &self, &err) < 0
+				     ? cli_fail("%s", strbuf_text(&err))
+				     : engine_options_of(&file, &self, &engine);
 		if (status != CLI_GO_ON) {
+			secure_self_close(&self);
 			cluster_file_free(&file);
 			return status;
 		}
@@ -283,6 +290,7 @@ static int run_real(struct train_line *line, struct train_run_job *jobs, size_t 
 	else if (status == CLI_OK)
 		status = train_report_end(&report, fs_cpu() - cpu);
 	strbuf_fini(&s.err);
+	secure_self_close(&self);
 	cluster_file_free(&file);
 	return status;
 }

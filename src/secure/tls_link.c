@@ -25,10 +25,10 @@
 #define RECORD_EXTRA ((size_t)64) /* header, padding and tag of a record, at most */
 /* Ciphertext that is received at once: a record for small messages, several for bulk data. */
 #define IN_SMALL (RECORD_BYTES + 512)
-#define IN_BULK ((size_t)160 * 1024)
+#define IN_BULK ((size_t)256 * 1024)
 #define BULK_FROM ((size_t)32 * 1024)
 /* Ciphertext that is sent at once. */
-#define OUT_SEND ((size_t)160 * 1024)
+#define OUT_SEND ((size_t)256 * 1024)
 #define OUT_MAX ((size_t)512 * 1024)
 /* Pieces below this size share a record. */
 #define STAGE_BYTES ((size_t)4096)
@@ -158,7 +158,12 @@ static int64_t pull(struct tls_link *l, size_t wanted)
 	int rc = in_resize(l, wanted >= BULK_FROM ? IN_BULK : IN_SMALL);
 	if (rc < 0)
 		return rc;
-	int64_t n = rt_sock_recv(l->sock, l->in, l->in_size, 1);
+	/* libssl holds less than a record that it has not given out, so at least the rest must still come. The kernel waits
+	 * for exactly that (MSG_WAITALL), which wakes both ends far less often than taking what there is. */
+	bool bulk = wanted >= BULK_FROM;
+	size_t len = bulk ? min_u64(wanted - IN_SMALL, l->in_size) : l->in_size;
+	int64_t n = rt_sock_recv(l->sock, l->in, len, bulk ? len : 1);
+	assert(n <= (int64_t)len);
 	if (n > 0)
 		l->tail = (size_t)n;
 	return n;

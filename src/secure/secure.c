@@ -8,9 +8,11 @@
 
 #include "auth/credentials.h"
 #include "auth/secret.h"
+#include "base/err.h"
 #include "base/le.h"
 #include "rt/net.h"
 #include "rt/rt.h"
+#include "secure/audit_log.h"
 #include "secure/tls.h"
 
 /* Longest time in which a refusal must leave. */
@@ -188,7 +190,8 @@ int secure_connect(struct secure_link *l, const struct secure_self *self, uint64
 /* The identity that a client claims. Its key was looked up before the challenge is computed. */
 struct claimed {
 	uint8_t key[MAC_KEY_BYTES];
-	int rc; /* 0: there is such an identity */
+	int rc;                           /* 0: there is such an identity */
+	char name[IDENTITY_NAME_MAX + 1]; /* empty: the handshake did not come so far */
 };
 
 static int claimed_key(void *ctx, const struct hello_claim *claim, uint8_t key[MAC_KEY_BYTES])
@@ -201,14 +204,16 @@ static int claimed_key(void *ctx, const struct hello_claim *claim, uint8_t key[M
 static int look_up(const struct secure_guard *g, const struct hello_claim *claim,
 		   struct session *out, struct claimed *c)
 {
-	char name[IDENTITY_NAME_MAX + 1] = {0};
+	char *name = c->name;
 	c->rc = -ENOENT;
 	if (claim->kind != HELLO_NAME || claim->peer_len > IDENTITY_NAME_MAX ||
 	    memchr(claim->peer, 0, claim->peer_len) != NULL)
 		return 0;
 	memcpy(name, claim->peer, claim->peer_len);
-	if (identity_name_check(name) < 0)
+	if (identity_name_check(name) < 0) {
+		name[0] = '\0';
 		return 0;
+	}
 	c->rc = g->find(g->ctx, name, out, c->key);
 	if (c->rc == 0) {
 		assert(strcmp(out->name, name) == 0 && out->identity != 0);
@@ -299,6 +304,24 @@ void secure_refuse_busy(struct secure_link *l)
 	secure_close(l);
 }
 
+static void audit_refusal(const struct secure_link *l, const struct secure_guard *g,
+			  const struct claimed *c, int rc)
+{
+	const char *why = rc == -EACCES            ? "wrong credentials"
+			  : rc == -EHOSTUNREACH    ? "for another server or cluster"
+			  : rc == -EPROTONOSUPPORT ? "one end uses TLS, the other does not"
+			  : rc == -ETIME           ? "too slow"
+			  : rc == -ECONNRESET      ? "ended by the client"
+						   : err_name(rc);
+	if (rc != -ECANCELED)
+		audit_log_add(g->audit, &(struct audit_record){.event = AUDIT_LOGIN_REFUSED,
+							       .who = c->name,
+							       .from = rt_sock_peer(l->sock),
+							       .what = g->what,
+							       .outcome = "refused",
+							       .detail = why});
+}
+
 int secure_accept(struct secure_link *l, const struct secure_guard *g, struct session *out)
 {
 	struct hello h = {0};
@@ -309,9 +332,10 @@ int secure_accept(struct secure_link *l, const struct secure_guard *g, struct se
 		end_tls(l); /* a refusal goes out without TLS, or not at all */
 	else
 		rc = server_talk(l, g, &h, &c, out);
-	secret_wipe(&c, sizeof(c));
+	secret_wipe(c.key, sizeof(c.key));
 	hello_wipe(&h);
 	if (rc < 0) {
+		audit_refusal(l, g, &c, rc);
 		if (out->identity != 0 && g->unproved != NULL)
 			g->unproved(g->ctx, out->name);
 		*out = (struct session){0};

@@ -22,6 +22,7 @@
 #include "auth/hello.h"
 #include "secure/session.h"
 
+struct audit_log;
 struct credentials;
 struct rt_sock;
 struct secure_tls;
@@ -53,7 +54,9 @@ struct secure_guard {
 	 */
 	void (*unproved)(void *ctx, const char *name);
 	void *ctx;
-	struct secure_tls *tls; /* NULL: without TLS. Clients must do the same. */
+	struct secure_tls *tls;  /* NULL: without TLS. Clients must do the same. */
+	struct audit_log *audit; /* gets refused logins; NULL: nobody does */
+	const char *what;        /* the server, in records of the audit log */
 };
 
 /* A socket after the handshake. */

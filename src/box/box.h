@@ -6,6 +6,7 @@
  *     DIR/box.ini            the shape of the cluster, from the options of the first `up`
  *     DIR/conf/NAME.ini      settings of each role: meta, node-1, node-2, ..., janitor
  *     DIR/keys/NAME.key      credentials of each role, and of the operator: admin.key; only their owner may read them
+ *     DIR/keys/authority.pem certificate and private key of the authority that signs the certificates of the roles
  *     DIR/disks/node-1/1     folder of a disk
  *     DIR/meta               store of the metadata (RocksDB)
  *     DIR/log/NAME.log       output of each process
@@ -58,6 +59,7 @@ struct box_shape {
 		node_flash; /* bytes of flash of each node that caches hot chunks of its disks; 0: none */
 	int emulate;        /* enum box_speed */
 	int security;       /* enum box_security: whether all connections are authenticated */
+	int tls;            /* enum box_security: whether they are encrypted, too */
 	int64_t port; /* of the metadata server; then those of the nodes, then one per role for metrics */
 };
 

@@ -40,6 +40,8 @@ const struct conf_key box_schema[] = {
 		    "the emulated speed of the disks"),
 	CONF_CHOICE("box", "security", struct box_shape, security, "off", box_securities,
 		    "on: servers and clients prove who they are; off: a box of an earlier version"),
+	CONF_CHOICE("box", "tls", struct box_shape, tls, "off", box_securities,
+		    "on: connections are encrypted; off: or a box of an earlier version"),
 	CONF_STRING("box", "pools", struct box_shape, pools, "", 0, 10,
 		    "the code of local pools, K+P; empty: none"),
 	CONF_STRING("box", "scheme", struct box_shape, scheme, "", 0, 3,

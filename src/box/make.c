@@ -96,8 +96,12 @@ static int write_text(const struct box *b, const char *name, const struct strbuf
 
 static void add_credentials(const struct box_shape *s, const char *name, struct strbuf *t)
 {
+	bool serves = strcmp(name, "janitor") != 0;
 	if (s->security == BOX_SECURITY_ON)
-		strbuf_printf(t, "[security]\ncredentials = keys/%s.key\n", name);
+		strbuf_printf(t, "[security]\ncredentials = keys/%s.key\ntls = %s\n%s%s%s", name,
+			      s->tls == BOX_SECURITY_ON ? "on" : "off",
+			      serves ? "audit = log/" : "", serves ? name : "",
+			      serves ? ".audit\n" : "");
 }
 
 static void add_identities(const struct box *b, struct strbuf *t)
@@ -245,10 +249,13 @@ static int write_cluster(const struct box *b)
 	strbuf_init(&t, FILE_LIMIT);
 	int rc = strbuf_printf(
 		&t,
-		"[cluster]\nid = %s\nmetadata = 127.0.0.1:%ld\n%s"
+		"[cluster]\nid = %s\nmetadata = 127.0.0.1:%ld\n%s%s"
 		"[client]\ntenant = default\nencoding = %s\n",
 		s->cluster, s->port,
 		s->security == BOX_SECURITY_ON ? "credentials = keys/" BOX_ADMIN ".key\n" : "",
+		s->security == BOX_SECURITY_OFF ? ""
+		: s->tls == BOX_SECURITY_ON     ? "tls = on\n"
+						: "tls = off\n",
 		s->encoding);
 	return rc < 0 ? rc : write_text(b, "cluster.ini", &t);
 }

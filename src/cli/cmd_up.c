@@ -47,7 +47,10 @@ static const char up_usage[] =
 	"                       processors that it may use (default 1). Clients have theirs in\n"
 	"                       DIR/cluster.ini\n"
 	"  --security on|off    on: servers and clients prove who they are, with credentials in\n"
-	"                       DIR/keys (default off)\n"
+	"                       DIR/keys (default on)\n"
+	"  --tls on|off         on: their connections are encrypted, with certificates in "
+	"DIR/keys\n"
+	"                       (default on with --security on)\n"
 	"  --procs              run each role as a process, with its pid in DIR/run/NAME.pid\n"
 	"                       (default: one process for all roles)\n"
 	"  --json               print JSON\n"
@@ -70,6 +73,7 @@ enum {
 	OPT_METADATA,
 	OPT_THREADS,
 	OPT_SECURITY,
+	OPT_TLS,
 	OPT_PROCS,
 	OPT_JSON
 };
@@ -89,6 +93,7 @@ static const struct option options[] = {
 	{"metadata", required_argument, NULL, OPT_METADATA},
 	{"threads", required_argument, NULL, OPT_THREADS},
 	{"security", required_argument, NULL, OPT_SECURITY},
+	{"tls", required_argument, NULL, OPT_TLS},
 	{"procs", no_argument, NULL, OPT_PROCS},
 	{"json", no_argument, NULL, OPT_JSON},
 	{"help", no_argument, NULL, 'h'},
@@ -100,7 +105,7 @@ static const struct option options[] = {
 struct asked {
 	const char *dir;
 	struct box_shape shape; /* fields of options that were not given are 0 or NULL */
-	bool emulate_given, security_given, procs, json;
+	bool emulate_given, security_given, tls_given, procs, json;
 };
 
 static int take_count(int64_t *field, int64_t max)
@@ -115,16 +120,29 @@ static int take_text(char **field)
 	return *field != NULL ? 0 : -ENOMEM;
 }
 
-static int take_security(struct asked *a)
+static int take_on_off(int *field, bool *given)
 {
 	for (int i = 0; box_securities[i] != NULL; i++) {
 		if (strcmp(optarg, box_securities[i]) == 0) {
-			a->shape.security = i;
-			a->security_given = true;
+			*field = i;
+			*given = true;
 			return 0;
 		}
 	}
 	return -EINVAL;
+}
+
+/* A new cluster is secure unless an option says otherwise. */
+static int settle_security(struct asked *a)
+{
+	if (!a->security_given)
+		a->shape.security = BOX_SECURITY_ON;
+	if (!a->tls_given)
+		a->shape.tls = a->shape.security;
+	if (a->shape.tls == BOX_SECURITY_ON && a->shape.security == BOX_SECURITY_OFF)
+		return cli_usage("up: --tls on needs --security on: TLS encrypts what credentials "
+				 "authenticate");
+	return CLI_OK;
 }
 
 static int take_emulate(struct asked *a)
@@ -184,7 +202,9 @@ static int take_option(struct asked *a, int c)
 	case OPT_THREADS:
 		return take_text(&s->threads);
 	case OPT_SECURITY:
-		return take_security(a);
+		return take_on_off(&a->shape.security, &a->security_given);
+	case OPT_TLS:
+		return take_on_off(&a->shape.tls, &a->tls_given);
 	case OPT_PROCS:
 		a->procs = true;
 		return 0;
@@ -222,15 +242,17 @@ static int compare_shape(const struct asked *a, const struct box_shape *is)
 	}
 	const struct {
 		const char *name, *asked, *is;
-	} texts[] = {{"pools", s->pools, is->pools},
-		     {"scheme", s->scheme, is->scheme},
-		     {"repair", s->repair, is->repair},
-		     {"encoding", s->encoding, is->encoding},
-		     {"metadata", s->metadata, is->metadata},
-		     {"emulate", a->emulate_given ? box_speeds[s->emulate] : NULL,
-		      box_speeds[is->emulate]},
-		     {"security", a->security_given ? box_securities[s->security] : NULL,
-		      box_securities[is->security]}};
+	} texts[] = {
+		{"pools", s->pools, is->pools},
+		{"scheme", s->scheme, is->scheme},
+		{"repair", s->repair, is->repair},
+		{"encoding", s->encoding, is->encoding},
+		{"metadata", s->metadata, is->metadata},
+		{"emulate", a->emulate_given ? box_speeds[s->emulate] : NULL,
+		 box_speeds[is->emulate]},
+		{"security", a->security_given ? box_securities[s->security] : NULL,
+		 box_securities[is->security]},
+		{"tls", a->tls_given ? box_securities[s->tls] : NULL, box_securities[is->tls]}};
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		if (texts[i].asked != NULL && strcmp(texts[i].asked, texts[i].is) != 0)
 			return differ(texts[i].name, texts[i].asked, texts[i].is);
@@ -252,7 +274,10 @@ static int make(struct asked *a, struct box *b)
 		return cli_fail(
 			"%s is not empty and has no cluster; choose an empty folder as --dir",
 			b->dir);
-	int rc = box_settle(&a->shape, &err);
+	int rc = settle_security(a);
+	if (rc != CLI_OK)
+		return rc;
+	rc = box_settle(&a->shape, &err);
 	if (rc == 0)
 		rc = box_spread(&a->shape, &err);
 	if (rc < 0)
@@ -381,6 +406,7 @@ static const char *allowed(int c)
 	case OPT_EMULATE:
 		return "hdd, sata, nvme or none";
 	case OPT_SECURITY:
+	case OPT_TLS:
 		return "on or off";
 	case OPT_METADATA:
 		return "rocksdb, or rados: and the path of a ceph.conf that exists";

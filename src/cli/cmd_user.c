@@ -6,24 +6,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "auth/credentials.h"
+#include "auth/secret.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
 #include "meta_api/id.h"
 #include "meta_client/identity.h"
+#include "secure/tls.h"
 
 static const char usage_text[] =
 	"usage: terrane user list [options]\n"
 	"       terrane user show NAME [options]\n"
 	"       terrane user add NAME [--role ROLE] [--tenant TENANT] [--path PREFIX]\n"
-	"                             [--key FILE] [options]\n"
+	"                             [--key FILE] [--authority FILE] [options]\n"
 	"       terrane user grant NAME --role ROLE [--tenant TENANT] [--path PREFIX]\n"
 	"       terrane user revoke NAME GRANT [options]\n"
-	"       terrane user rotate NAME [--key FILE] [options]\n"
+	"       terrane user rotate NAME [--key FILE] [--authority FILE] [options]\n"
 	"       terrane user disable|enable NAME [options]\n"
 	"       terrane user remove NAME [options]\n"
 	"\n"
@@ -32,19 +35,24 @@ static const char usage_text[] =
 	"file to the user, whose programs name it in $TERRANE_KEY_FILE.\n"
 	"\n"
 	"  --role ROLE         read-only, read-write or tenant-admin in a tenant; operator of\n"
-	"                      the cluster\n"
+	"                      the cluster; node, cache or janitor for a service of the cluster,\n"
+	"                      whose NAME is node-NUMBER, cache-NUMBER or janitor\n"
 	"  --tenant TENANT     tenant of the role (default: that of the cluster file)\n"
 	"  --path PREFIX       the role holds for this path and below (default /)\n"
 	"  --key FILE          file for the credentials (default NAME.key); add refuses one that\n"
 	"                      exists, rotate replaces it\n"
+	"  --authority FILE    certificate and private key of the authority of the cluster\n"
+	"                      (keys/authority.pem): the credentials get a certificate of their\n"
+	"                      own, which a service needs for TLS\n"
 	"  -c, --cluster FILE  the cluster file (default: $TERRANE_CLUSTER, else ./cluster.ini)\n"
 	"  --dir DIR           the cluster in this folder\n"
 	"  --json              print JSON\n";
 
 #define KEY_PATH_MAX 4096
+#define CERTIFICATE_DAYS 730
 
 struct asked {
-	const char *name, *role, *tenant, *path, *key;
+	const char *name, *role, *tenant, *path, *key, *authority;
 	uint64_t grant;
 	enum identity_change change;
 	bool json;
@@ -137,6 +145,42 @@ static int key_path(const struct asked *q, char out[KEY_PATH_MAX])
 	return n > 0 && n < KEY_PATH_MAX - 8 ? 0 : -ENAMETOOLONG;
 }
 
+/* Gives credentials the certificates of authorities that the own ones have. */
+static int copy_trusted(const struct credentials *own, struct credentials *c)
+{
+	char public[TLS_PEM_MAX];
+	int rc = tls_public_part(own->pem, public);
+	if (rc == 0)
+		c->pem_len = (size_t)snprintf(c->pem, sizeof(c->pem), "%s", public);
+	return rc;
+}
+
+/* Gives credentials a certificate that the authority signs. */
+static int sign(const struct asked *q, struct credentials *c)
+{
+	char own[TLS_PEM_MAX] = "", public[TLS_PEM_MAX];
+	AUTO_STRBUF struct strbuf err;
+	strbuf_init(&err, 4096);
+	char *text = secret_alloc(CREDENTIALS_BYTES_MAX + 1);
+	int64_t len = text == NULL ? -ENOMEM : credentials_read(q->authority, text, &err);
+	int rc = len < 0 ? (int)len : 0;
+	if (rc == 0) {
+		text[len] = '\0';
+		rc = tls_make_certificate(text, q->name, time(NULL), CERTIFICATE_DAYS, own);
+	}
+	if (rc == 0)
+		rc = tls_public_part(text, public);
+	if (rc == 0)
+		c->pem_len = (size_t)snprintf(c->pem, sizeof(c->pem), "%s%s", own, public);
+	secret_free(text, CREDENTIALS_BYTES_MAX + 1);
+	secret_wipe(own, sizeof(own));
+	if (rc < 0 && err.len > 0)
+		cli_fail("%s", strbuf_text(&err));
+	else if (rc < 0)
+		cli_fail("%s: cannot sign with this authority: %s", q->authority, err_text(rc));
+	return rc;
+}
+
 /* Decrypts the secret of an answer, which is for the identity of this command. */
 static int fill(const struct admin *a, const struct asked *q,
 		const struct meta_identity_changed *answer, struct credentials *c)
@@ -148,6 +192,9 @@ static int fill(const struct admin *a, const struct asked *q,
 	c->cluster_high = own->cluster_high;
 	c->cluster_low = own->cluster_low;
 	c->version = answer->version;
+	int rc = q->authority != NULL ? sign(q, c) : own->pem_len > 0 ? copy_trusted(own, c) : 0;
+	if (rc < 0)
+		return rc;
 	return secure_unwrap(own->secret, purpose, answer->secret, c->secret);
 }
 
@@ -183,8 +230,9 @@ static int find_tenant(struct admin *a, const struct asked *q, uint32_t *id)
 	struct meta_tenant t;
 	const char *name = q->tenant != NULL ? q->tenant : a->file.tenant;
 	*id = 0;
-	if (strcmp(q->role, role_name(ROLE_OPERATOR)) == 0)
-		return CLI_OK;
+	enum auth_role role = role_from_name(q->role);
+	if (role == ROLE_OPERATOR || role > ROLE_READ_ONLY)
+		return CLI_OK; /* a role of the cluster */
 	int rc = meta_client_tenant_get(&c, 0, name, &t);
 	if (rc < 0)
 		return cli_fail("tenant %s: %s", name, c.error[0] != 0 ? c.error : err_text(rc));
@@ -286,7 +334,7 @@ static int take_option(struct asked *q, struct admin_where *where, int c)
 		return role_from_name(optarg) != ROLE_END
 			       ? CLI_GO_ON
 			       : cli_usage("user: --role %s: must be read-only, read-write, "
-					   "tenant-admin or operator",
+					   "tenant-admin, operator, node, cache or janitor",
 					   optarg);
 	case 't':
 		q->tenant = optarg;
@@ -296,6 +344,9 @@ static int take_option(struct asked *q, struct admin_where *where, int c)
 		return CLI_GO_ON;
 	case 'k':
 		q->key = optarg;
+		return CLI_GO_ON;
+	case 'a':
+		q->authority = optarg;
 		return CLI_GO_ON;
 	case 'h':
 		fputs(usage_text, stdout);
@@ -356,6 +407,7 @@ int cmd_user(int argc, char **argv)
 		{"tenant", required_argument, NULL, 't'},
 		{"path", required_argument, NULL, 'p'},
 		{"key", required_argument, NULL, 'k'},
+		{"authority", required_argument, NULL, 'a'},
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},

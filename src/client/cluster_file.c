@@ -9,6 +9,7 @@
 #include "auth/credentials.h"
 #include "base/base.h"
 #include "secure/secure.h"
+#include "secure/tls.h"
 
 static const char *const classes[] = {"gold", "silver", "bronze", NULL};
 
@@ -21,6 +22,12 @@ const struct conf_key cluster_file_schema[] = {
 	CONF_STRING("cluster", "credentials", struct cluster_file, credentials, "", 0, 1024,
 		    "file with the credentials of the client, which only its owner may read; "
 		    "relative to this file; $TERRANE_KEY_FILE overrides it; empty: none"),
+	CONF_STRING("cluster", "certificates", struct cluster_file, certificates, "", 0, 1024,
+		    "file in PEM with the certificates of trusted authorities; relative to this "
+		    "file; empty: those in the credentials"),
+	CONF_CHOICE("cluster", "tls", struct cluster_file, tls, "auto", tls_modes,
+		    "auto: connections use TLS if there are certificates; on: there must be; off: "
+		    "for trusted networks, connections are authenticated only"),
 	CONF_STRING("client", "tenant", struct cluster_file, tenant, "default", 1, 64,
 		    "the tenant whose files to use"),
 	CONF_STRING("client", "traffic_group", struct cluster_file, traffic_group, "", 0, 63,
@@ -37,6 +44,20 @@ const struct conf_key cluster_file_schema[] = {
 };
 const size_t cluster_file_keys = ARRAY_LEN(cluster_file_schema);
 
+/* Makes a path that is relative to the folder of the file one that is not. */
+static int make_full(char **field, const char *file)
+{
+	const char *slash = strrchr(file, '/');
+	char *full = NULL;
+	if ((*field)[0] == '\0' || (*field)[0] == '/' || slash == NULL)
+		return 0;
+	if (asprintf(&full, "%.*s/%s", (int)(slash - file), file, *field) < 0)
+		return -ENOMEM;
+	free(*field);
+	*field = full;
+	return 0;
+}
+
 int cluster_file_load(struct cluster_file *f, const char *path, struct strbuf *err)
 {
 	if (path == NULL)
@@ -44,17 +65,14 @@ int cluster_file_load(struct cluster_file *f, const char *path, struct strbuf *e
 	if (path == NULL || path[0] == '\0')
 		path = CLUSTER_FILE_NAME;
 	int rc = conf_load(path, cluster_file_schema, cluster_file_keys, f, err);
-	const char *slash = strrchr(path, '/');
-	if (rc < 0 || f->credentials[0] == '\0' || f->credentials[0] == '/' || slash == NULL)
+	if (rc < 0)
 		return rc;
-	char *full = NULL;
-	if (asprintf(&full, "%.*s/%s", (int)(slash - path), path, f->credentials) < 0) {
+	rc = make_full(&f->credentials, path);
+	if (rc == 0)
+		rc = make_full(&f->certificates, path);
+	if (rc < 0)
 		cluster_file_free(f);
-		return -ENOMEM;
-	}
-	free(f->credentials);
-	f->credentials = full;
-	return 0;
+	return rc;
 }
 
 int cluster_file_self(const struct cluster_file *f, struct secure_self *out, struct strbuf *err)
@@ -71,8 +89,16 @@ int cluster_file_self(const struct cluster_file *f, struct secure_self *out, str
 		return rc;
 	const struct credentials *c = out->credentials;
 	bool any = cluster_file_id(f, &high, &low) < 0 || (high == 0 && low == 0);
-	if (any || (c->cluster_high == high && c->cluster_low == low))
-		return 0;
+	if (any || (c->cluster_high == high && c->cluster_low == low)) {
+		rc = secure_self_tls(out,
+				     &(struct secure_settings){.tls = f->tls,
+							       .credentials = path,
+							       .certificates = f->certificates},
+				     err);
+		if (rc < 0)
+			secure_self_close(out);
+		return rc;
+	}
 	strbuf_printf(err, "%s: credentials of another cluster than the cluster file names", path);
 	secure_self_close(out);
 	return -EINVAL;

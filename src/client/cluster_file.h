@@ -14,9 +14,11 @@ struct secure_self;
 #define CLUSTER_FILE_ENV "TERRANE_CLUSTER"
 
 struct cluster_file {
-	char *id;          /* cluster id, 32 hexadecimal digits; empty: any cluster */
-	char *metadata;    /* comma-separated addresses of the metadata servers */
-	char *credentials; /* path of a file (auth/credentials.h); empty: none */
+	char *id;           /* cluster id, 32 hexadecimal digits; empty: any cluster */
+	char *metadata;     /* comma-separated addresses of the metadata servers */
+	char *credentials;  /* path of a file (auth/credentials.h); empty: none */
+	char *certificates; /* path of a file in PEM; empty: those in the credentials */
+	int tls;            /* enum tls_mode */
 	char *tenant;
 	char *traffic_group;
 	int traffic_class; /* 0 gold, 1 silver, 2 bronze */

@@ -193,8 +193,10 @@ static int timed(struct rpc_request *r, unsigned index, int (*handle)(struct rpc
 	uint64_t begin_ns = rt_now_ns();
 	r->service = s; /* the request may have come in on another loop */
 	int rc = ms_access(r, index);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = ms_turn(r, handle);
+		ms_audit(r, index, rc);
+	}
 	assert(rc <= 0); /* META_RETRY and similar results do not leave src/meta */
 	/* If the store has failed, any error may be wrong: -EIO makes the client ask another server. */
 	if (rc < 0 && store_failed(s))

@@ -17,9 +17,11 @@
 #include "meta/map.h"
 #include "meta/meta.h"
 
+struct audit_log;
 struct credentials;
 struct kv;
 struct rt_team;
+struct secure_tls;
 struct strbuf;
 struct meta_service;
 
@@ -27,6 +29,8 @@ struct meta_serve_options {
 	const char *listen;
 	const struct credentials *
 		root; /* of the metadata servers; outlives meta_serve; NULL: clients are not authenticated */
+	struct secure_tls *tls;  /* outlives meta_serve; NULL: without TLS */
+	struct audit_log *audit; /* outlives meta_serve; NULL: none */
 	/* loops that serve; the first is the calling one, which opened the kv. Outlives meta_serve. NULL: this loop */
 	struct rt_team *team;
 	struct meta_options meta;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "auth/policy.h"
+#include "base/err.h"
 #include "base/log.h"
 #include "meta/identity.h"
 #include "meta/impl.h"
@@ -22,6 +23,7 @@
 #include "meta_api/group.h"
 #include "meta_api/identity.h"
 #include "rt/rt.h"
+#include "secure/audit_log.h"
 
 /* Most grants with prefixes that are compared with a directory; identities with more need one that covers the tenant. */
 #define PREFIXES_MAX 16
@@ -512,5 +514,29 @@ int ms_access(struct rpc_request *r, unsigned method)
 	s->refused++;
 	log_warn("access_refused", "who=%s from=%s what=%s tenant=%s", who->name, rpc_peer(r),
 		 r->type->name, LOG_QUOTE(rt_context()->tenant));
+	audit_log_add(s->all->options->audit,
+		      &(struct audit_record){.event = AUDIT_PERMISSION_REFUSED,
+					     .who = who->name,
+					     .from = rpc_peer(r),
+					     .what = r->type->name,
+					     .outcome = "refused",
+					     .detail = rt_context()->tenant});
 	return rpc_fail(r, -EACCES, "permission denied");
+}
+
+void ms_audit(struct rpc_request *r, unsigned method, int rc)
+{
+	const struct meta_service *s = r->service;
+	const struct session *who = rpc_session(r);
+	/* Changes of identities have records of their own; refusals, too. */
+	if (who == NULL || s->all->options->audit == NULL || rc == -EACCES ||
+	    rules[method].subject != SUBJECT_CLUSTER || rules[method].op != OP_CLUSTER_WRITE)
+		return;
+	audit_log_add(s->all->options->audit,
+		      &(struct audit_record){.event = AUDIT_OPERATOR_COMMAND,
+					     .who = who->name,
+					     .from = rpc_peer(r),
+					     .what = r->type->name,
+					     .outcome = rc == 0 ? "done" : err_name(rc),
+					     .detail = rt_context()->tenant});
 }

@@ -24,6 +24,7 @@
 #include "meta/service_impl.h"
 #include "meta_api/identity.h"
 #include "rt/rt.h"
+#include "secure/audit_log.h"
 
 #define WATCH_NS (1 * NS_PER_S)
 #define RELOAD_TURNS 30 /* the policy is read again after so many intervals in any case */
@@ -141,7 +142,10 @@ int ms_identities_open(struct meta_service *s, const struct credentials *root)
 						   .cluster_low = root->cluster_low,
 						   .server = SECURE_METADATA},
 					 .find = find,
-					 .ctx = s};
+					 .ctx = s,
+					 .tls = s->all->options->tls,
+					 .audit = s->all->options->audit,
+					 .what = "metadata"};
 	/* The parts are one server to clients: what it answers to unknown names must not differ between them. */
 	if (s == s->all->parts)
 		rt_random_secret(s->guard.decoy, sizeof(s->guard.decoy));
@@ -406,6 +410,40 @@ static int put_secret(struct rpc_request *r, const struct stored_identity *s,
 	return rc;
 }
 
+static void audit_change(struct rpc_request *r, const Terrane__Meta__IdentityChangeRequest *q,
+			 const char *name)
+{
+	static const char *const verbs[] = {
+		[IDENTITY_ADD] = "added",
+		[IDENTITY_ROTATE] = "credentials replaced",
+		[IDENTITY_REMOVE] = "removed",
+		[IDENTITY_GRANT] = "grant added",
+		[IDENTITY_REVOKE] = "grant removed",
+		[IDENTITY_DISABLE] = "disabled",
+		[IDENTITY_ENABLE] = "enabled",
+	};
+	const struct meta_service *s = r->service;
+	char detail[AUDIT_TEXT_MAX];
+	const char *verb = q->change < ARRAY_LEN(verbs) && verbs[q->change] != NULL
+				   ? verbs[q->change]
+				   : "changed";
+	if (q->grant != NULL)
+		snprintf(detail, sizeof(detail), "%s: %s of tenant %u below %s", verb,
+			 q->grant->role, q->grant->tenant, q->grant->prefix);
+	else
+		snprintf(detail, sizeof(detail), "%s", verb);
+	audit_log_add(s->all->options->audit,
+		      &(struct audit_record){.event = q->change == IDENTITY_ROTATE
+							      ? AUDIT_KEY_CHANGED
+						      : q->grant != NULL ? AUDIT_GRANT_CHANGED
+									 : AUDIT_IDENTITY_CHANGED,
+					     .who = rpc_session(r)->name,
+					     .from = rpc_peer(r),
+					     .what = name,
+					     .outcome = "done",
+					     .detail = detail});
+}
+
 int ms_handle_identity_change(struct rpc_request *r)
 {
 	const Terrane__Meta__IdentityChangeRequest *q = rpc_body(r);
@@ -438,6 +476,7 @@ int ms_handle_identity_change(struct rpc_request *r)
 		return ms_end(r, rc);
 	log_info("identity_changed", "name=%s change=%u by=%s", stored->name, q->change,
 		 rpc_session(r)->name);
+	audit_change(r, q, stored->name);
 	/* Who gives grants of one tenant does not learn those of others. */
 	if (!stored->removed && session_may(rpc_session(r), OP_CLUSTER_WRITE))
 		rc = put_identity(r, stored, &p->identity);

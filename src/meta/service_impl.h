@@ -184,6 +184,8 @@ extern const struct rpc_method ms_methods[METHOD_COUNT];
 void ms_access_check(void);
 /* Decides whether the client may send this request. -EACCES, whatever the reason; errors of the store. */
 int ms_access(struct rpc_request *r, unsigned method);
+/* Adds a record of an operator's command to the audit log. */
+void ms_audit(struct rpc_request *r, unsigned method, int rc);
 /* Returns the id of a tenant that this part has in its cache; 0: it does not. */
 uint32_t ms_known_tenant(const struct meta_service *s, const char *name);
 /* Finds the id of a tenant by its name. Errors of meta_tenant_find. */

@@ -11,6 +11,8 @@
 #include "rpc/server.h"
 #include "rt/pool.h"
 #include "rt/rt.h"
+#include "secure/audit_log.h"
+#include "secure/secure.h"
 #include "secure/session.h"
 
 #define POOL_DEFAULT_BYTES (512 * MIB)
@@ -145,6 +147,13 @@ static int may(struct rpc_request *r, unsigned ops, int (*handle)(struct rpc_req
 	const struct session *s = rpc_session(r);
 	if (s == NULL || (s->cluster_ops & ops) != 0)
 		return handle(r);
+	const struct node *n = r->service;
+	audit_log_add(n->options->guard->audit,
+		      &(struct audit_record){.event = AUDIT_PERMISSION_REFUSED,
+					     .who = s->name,
+					     .from = rpc_peer(r),
+					     .what = r->type->name,
+					     .outcome = "refused"});
 	return rpc_fail(r, -EACCES, "permission denied");
 }
 

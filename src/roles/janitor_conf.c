@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 #include "meta_api/types.h"
+#include "roles/role_security.h"
 
 #define JANITOR_THREADS "1"
 #define DAY_NS (86400 * NS_PER_S)
@@ -71,6 +72,7 @@ const struct conf_key janitor_conf_schema[] = {
 	CONF_STRING("security", "credentials", struct janitor_conf, credentials, "", 0, 1024,
 		    "file with the credentials of the janitor, which only its owner may read; "
 		    "empty: none"),
+	ROLE_SECURITY_KEYS(struct janitor_conf),
 	CONF_CHOICE("log", "level", struct janitor_conf, log_level, "info", log_levels,
 		    "what to log: this level and above"),
 };

@@ -31,6 +31,8 @@ struct janitor_conf {
 	int64_t spread_percent;
 	int64_t dead_percent;
 	char *credentials;
+	char *certificates;
+	int tls; /* enum tls_mode */
 	int log_level;
 };
 

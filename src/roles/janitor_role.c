@@ -12,9 +12,11 @@
 #include "meta_client/meta_client.h"
 #include "ops/http.h"
 #include "ops/prom.h"
+#include "roles/role_security.h"
 #include "rt/call.h"
 #include "rt/real.h"
 #include "rt/rt.h"
+#include "secure/tls.h"
 
 int janitor_role_load(struct janitor_role *r, const char *config, struct strbuf *err)
 {
@@ -26,8 +28,15 @@ int janitor_role_load(struct janitor_role *r, const char *config, struct strbuf 
 	if (rc < 0)
 		strbuf_printf(err, "[janitor] threads = %s: must be a number from 1 to %d, or auto",
 			      r->conf.threads, RT_TEAM_MAX);
-	else if (r->conf.credentials[0] != 0)
-		rc = secure_self_load(&r->self, r->conf.credentials, err);
+	else
+		rc = role_security_load(
+			&r->self,
+			&(struct role_security){.credentials = r->conf.credentials,
+						.certificates = r->conf.certificates,
+						.tls = r->conf.tls,
+						.section = "janitor",
+						.listen = ""},
+			err);
 	if (rc < 0)
 		janitor_role_free(r);
 	return rc;
@@ -88,7 +97,9 @@ static int serve_metrics(void *ctx, struct strbuf *out)
 	for (unsigned i = 0; i < count && r->team != NULL; i++)
 		loops[i] = r->team->ports[i].loop;
 	int rc = janitor_metrics(r->janitor, out);
-	return rc == 0 ? prom_loops(out, loops, count) : rc;
+	if (rc == 0)
+		rc = prom_loops(out, loops, count);
+	return rc < 0 ? rc : tls_metrics(r->self.tls, out);
 }
 
 static void work(void *arg)
@@ -133,9 +144,13 @@ void janitor_role_main(void *role)
 		return;
 	if (alone)
 		r->team = &own;
-	r->rc = open_janitor(r);
+	struct rt_fiber *watch = NULL;
+	r->rc = role_security_watch(&r->self, "janitor", &watch);
+	if (r->rc == 0)
+		r->rc = open_janitor(r);
 	if (r->rc == 0)
 		r->rc = work_until_stopped(r);
+	role_security_unwatch(watch);
 	ops_http_close(r->http);
 	r->http = NULL;
 	janitor_close(r->janitor);

@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 #include "meta/meta.h"
+#include "roles/role_security.h"
 
 #define META_THREADS "1"
 
@@ -36,6 +37,8 @@ const struct conf_key meta_conf_schema[] = {
 		"security", "credentials", struct meta_conf, credentials, "", 0, 1024,
 		"file with the root of all secrets, the same for all metadata servers; only its "
 		"owner may read it; empty: clients are not authenticated"),
+	ROLE_SECURITY_KEYS(struct meta_conf),
+	ROLE_AUDIT_KEY(struct meta_conf),
 	CONF_LIST(
 		"security", "identity", struct meta_conf, identities, 100000,
 		"a first identity of a cluster to make: janitor, node-NUMBER, cache-NUMBER; others "

@@ -22,6 +22,9 @@ struct meta_conf {
 	char *tenant;
 	int network_place;
 	char *credentials;
+	char *certificates;
+	char *audit;
+	int tls; /* enum tls_mode */
 	char *identities;
 	int engine;
 	char *dir;

@@ -13,9 +13,12 @@
 #include "kv/rocksdb.h"
 #include "meta/service.h"
 #include "ops/http.h"
+#include "roles/role_security.h"
 #include "rt/call.h"
 #include "rt/real.h"
 #include "rt/rt.h"
+#include "secure/audit_log.h"
+#include "secure/tls.h"
 
 /* --- settings ------------------------------------------------------------------------------ */
 
@@ -50,8 +53,15 @@ int meta_role_load(struct meta_role *r, const char *config, struct strbuf *err)
 	if (wrong != NULL) {
 		strbuf_printf(err, "%s: %s", config, wrong);
 		rc = -EINVAL;
-	} else if (c->credentials[0] != 0) {
-		rc = secure_self_load(&r->self, c->credentials, err);
+	} else {
+		rc = role_security_load(&r->self,
+					&(struct role_security){.credentials = c->credentials,
+								.certificates = c->certificates,
+								.tls = c->tls,
+								.server = true,
+								.section = "meta",
+								.listen = c->listen},
+					err);
 	}
 	if (rc < 0)
 		meta_role_free(r);
@@ -113,7 +123,10 @@ static void close_store(struct meta_role *r)
 static int serve_metrics(void *ctx, struct strbuf *out)
 {
 	struct meta_role *r = ctx;
-	return meta_service_metrics(r->service, out);
+	int rc = meta_service_metrics(r->service, out);
+	if (rc == 0)
+		rc = tls_metrics(r->self.tls, out);
+	return rc < 0 ? rc : audit_log_metrics(r->audit, out);
 }
 
 static int serve_health(void *ctx, struct strbuf *out)
@@ -174,6 +187,7 @@ static int serve_store(struct meta_role *r)
 	struct meta_serve_options o = {
 		.listen = c->listen,
 		.root = r->self.credentials,
+		.tls = r->self.tls,
 		.meta = layer_options(c),
 		.map = {.beat_ns = c->beat_ns,
 			.suspect_ns = c->suspect_ns,
@@ -196,7 +210,16 @@ static int serve_store(struct meta_role *r)
 	if (rc < 0)
 		return rc;
 	o.team = alone ? &own : r->team;
-	rc = meta_serve(r->kv, &o);
+	struct rt_fiber *watch = NULL;
+	rc = role_security_watch(&r->self, "meta", &watch);
+	if (rc == 0)
+		rc = role_audit_open(&r->audit, c->audit);
+	o.audit = r->audit;
+	if (rc == 0)
+		rc = meta_serve(r->kv, &o);
+	audit_log_close(r->audit);
+	r->audit = NULL;
+	role_security_unwatch(watch);
 	if (alone)
 		rt_team_close(&own);
 	return rc;

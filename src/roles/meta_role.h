@@ -10,6 +10,7 @@
 #include "roles/meta_conf.h"
 #include "secure/secure.h"
 
+struct audit_log;
 struct kv;
 struct kv_mem;
 struct meta_service;
@@ -25,6 +26,7 @@ struct meta_role {
 	unsigned threads; /* number of loops of a team of its own */
 	/* Loops that several roles of the process share. NULL: the role opens a team of its own. Set after meta_role_load. */
 	struct rt_team *team;
+	struct audit_log *audit;      /* NULL: none */
 	struct secure_self self;      /* credentials of the metadata servers; empty: none */
 	struct kv *kv;                /* open store of the metadata, or NULL */
 	struct kv_mem *mem;           /* store in memory, for the engine mem */

@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "base/units.h"
 #include "code/encoding.h"
+#include "roles/role_security.h"
 
 #define FOLDERS_MAX 2048
 #define GROUPS_MAX 512
@@ -104,6 +105,8 @@ const struct conf_key node_conf_schema[] = {
 		      TOKEN_SKEW_MAX_MS *NS_PER_MS,
 		      "by how much the clock of the node may differ from those of the metadata "
 		      "servers; tokens are accepted for so much longer"),
+	ROLE_SECURITY_KEYS(struct node_conf),
+	ROLE_AUDIT_KEY(struct node_conf),
 	CONF_CHOICE("log", "level", struct node_conf, log_level, "info", log_levels,
 		    "what to log: this level and above"),
 };

@@ -54,6 +54,9 @@ struct node_conf {
 	char *groups;
 	char *credentials;
 	uint64_t clock_skew_ns;
+	char *certificates;
+	char *audit;
+	int tls; /* enum tls_mode */
 	int log_level;
 };
 

@@ -38,6 +38,7 @@ struct known {
 struct node_guard {
 	struct secure_guard base;
 	struct node_guard_options o;
+	char what[32];       /* the node, for the audit log */
 	struct rt_port port; /* the loop of the guard */
 	struct rt_pool pool;
 	char *metadata;
@@ -262,7 +263,11 @@ int node_guard_open(struct node_guard **out, const struct node_guard_options *o)
 						  .server = o->node},
 					.find = find,
 					.unproved = unproved,
-					.ctx = g};
+					.ctx = g,
+					.tls = o->self->tls,
+					.audit = o->audit,
+					.what = g->what};
+	snprintf(g->what, sizeof(g->what), "node %lu", o->node);
 	rt_random_secret(g->base.decoy, sizeof(g->base.decoy));
 	rt_random_secret(&g->seed, sizeof(g->seed));
 	rt_port_init(&g->port, rt_loop_self());

@@ -22,6 +22,7 @@ struct node_guard;
 struct node_guard_options {
 	const struct secure_self *self; /* credentials of the node; outlives the guard */
 	uint64_t node;
+	struct audit_log *audit; /* gets refused logins; outlives the guard; NULL: none */
 	const char *
 		metadata; /* addresses of the metadata servers, separated by commas; empty: there are none */
 };

@@ -13,15 +13,26 @@
 #include "ops/http.h"
 #include "roles/node_beat.h"
 #include "roles/node_guard.h"
+#include "roles/role_security.h"
 #include "rt/call.h"
 #include "rt/real.h"
+#include "secure/audit_log.h"
+#include "secure/tls.h"
 
 /* The credentials must be those of this node: nobody else can prove its number. */
 static int load_credentials(struct node_role *r, struct strbuf *err)
 {
 	char name[32];
-	int rc = secure_self_load(&r->self, r->conf.credentials, err);
-	if (rc < 0)
+	const struct node_conf *c = &r->conf;
+	int rc = role_security_load(&r->self,
+				    &(struct role_security){.credentials = c->credentials,
+							    .certificates = c->certificates,
+							    .tls = c->tls,
+							    .server = true,
+							    .section = "node",
+							    .listen = c->listen},
+				    err);
+	if (rc < 0 || r->self.credentials == NULL)
 		return rc;
 	snprintf(name, sizeof(name), "node-%ld", (long)r->conf.node);
 	if (strcmp(r->self.credentials->identity, name) == 0)
@@ -43,7 +54,7 @@ int node_role_load(struct node_role *r, const char *config, struct strbuf *err)
 	if (rc < 0)
 		strbuf_printf(err, "[node] threads = %s: must be a number from 1 to %d, or auto",
 			      r->conf.threads, RT_TEAM_MAX);
-	if (rc == 0 && r->conf.credentials[0] != 0)
+	if (rc == 0)
 		rc = load_credentials(r, err);
 	if (rc == 0)
 		rc = node_setup_init(&r->setup, &r->conf, err);
@@ -68,7 +79,10 @@ void node_role_free(struct node_role *r)
 static int role_metrics(void *ctx, struct strbuf *out)
 {
 	struct node_role *r = ctx;
-	return node_metrics(r->node, out);
+	int rc = node_metrics(r->node, out);
+	if (rc == 0)
+		rc = tls_metrics(r->self.tls, out);
+	return rc < 0 ? rc : audit_log_metrics(r->audit, out);
 }
 
 /* Reports the health of the node for /healthz, which fails if no disk serves. The metrics tell which disks serve. */
@@ -151,6 +165,7 @@ static int open_guard(struct node_role *r, struct node_serve_options *o)
 	int rc = node_guard_open(&r->guard,
 				 &(struct node_guard_options){.self = &r->self,
 							      .node = (uint64_t)r->conf.node,
+							      .audit = r->audit,
 							      .metadata = r->conf.metadata});
 	if (rc < 0)
 		return rc;
@@ -177,11 +192,19 @@ void node_role_main(void *role)
 	o.ready = role_ready;
 	o.ended = role_ended;
 	o.ctx = r;
-	r->rc = open_guard(r, &o);
+	struct rt_fiber *watch = NULL;
+	r->rc = role_audit_open(&r->audit, r->conf.audit);
+	if (r->rc == 0)
+		r->rc = open_guard(r, &o);
+	if (r->rc == 0)
+		r->rc = role_security_watch(&r->self, r->conf.name, &watch);
 	if (r->rc == 0)
 		r->rc = node_serve(&o);
+	role_security_unwatch(watch);
 	node_guard_close(r->guard);
 	r->guard = NULL;
+	audit_log_close(r->audit);
+	r->audit = NULL;
 	if (alone)
 		rt_team_close(&own);
 }

@@ -11,6 +11,7 @@
 #include "roles/node_conf.h"
 #include "secure/secure.h"
 
+struct audit_log;
 struct node_beat;
 struct node_guard;
 struct ops_http;
@@ -24,6 +25,7 @@ struct node_role {
 	 * own. Set after node_role_load. */
 	struct rt_team *team;
 	unsigned first_loop;
+	struct audit_log *audit;     /* NULL: none */
 	struct secure_self self;     /* its credentials; empty: none */
 	struct node_guard *guard;    /* NULL: clients are not authenticated */
 	struct node_key_source keys; /* of the guard */

@@ -127,8 +127,12 @@ class Cluster:
         self.box("put", "-q", folder / "my-data-set", "/data")
         self.box("mkdir", "/logs")
         self.box("tenant", "create", "vision")
+        keys = self.box.folder / "keys"
+        self.box("user", "add", "node-90", "--role", "node", "--key", keys / "node-90.key",
+                 "--authority", keys / "authority.pem")
         self.node_conf()
         conf = (self.box.folder / "conf" / "janitor.ini").read_text()
+        conf = conf.replace("= keys/", f"= {keys}/")
         (folder / "janitor.ini").write_text(re.sub(r"(?m)^metrics.*$", "", conf))
 
     def node_conf(self):
@@ -136,6 +140,8 @@ class Cluster:
         conf = (self.box.folder / "conf" / "node-1.ini").read_text()
         conf = re.sub(r"(?m)^(metrics|rack|name|announce).*$", "", conf)
         conf = re.sub(r"(?m)^id .*$", "id = 90", conf)
+        conf = re.sub(r"(?m)^credentials .*$", f"credentials = {self.box.folder}/keys/node-90.key", conf)
+        conf = re.sub(r"(?m)^audit .*$", "", conf)
         conf = re.sub(r"(?m)^listen.*$", "listen = 127.0.0.1:0", conf)
         for disk in (1, 2, 3):
             (self.folder / f"new-{disk}").mkdir()

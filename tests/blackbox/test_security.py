@@ -9,7 +9,7 @@ import pytest
 
 from box import MIB, Box, await_true, run, some_bytes
 
-SHAPE = ("--racks", 3, "--disks", 1, "--security", "on")
+SHAPE = ("--racks", 3, "--disks", 1)
 
 
 @pytest.fixture(scope="module", params=["one process", "processes"])
@@ -37,7 +37,7 @@ def await_well(box):
 def as_client(box, folder, credentials, name="cluster.ini"):
     """The environment of a client of the box with other credentials; None: with none."""
     text = (box.folder / "cluster.ini").read_text().replace("credentials = keys/admin.key\n", "")
-    (folder / name).write_text(text)
+    (folder / name).write_text(text.replace("tls = on\n", "") if credentials is None else text)
     env = {**os.environ, "TERRANE_CLUSTER": str(folder / name)}
     return env if credentials is None else {**env, "TERRANE_KEY_FILE": str(credentials)}
 
@@ -54,6 +54,7 @@ def test_secrets_are_readable_by_their_owner_alone_and_shown_nowhere(box):
     assert stat.S_IMODE(keys.stat().st_mode) == 0o700
     secrets = set()
     for key in keys.iterdir():
+        assert key.suffix == ".key" or key.name == "authority.pem"
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
         secrets |= {line.split("=")[1].strip() for line in key.read_text().splitlines() if line.startswith("secret")}
     assert len(secrets) == 6  # meta, three nodes, the janitor, the operator
@@ -63,6 +64,9 @@ def test_secrets_are_readable_by_their_owner_alone_and_shown_nowhere(box):
         with open(f"/proc/{pid}/cmdline", errors="replace") as line:
             shown.append(line.read())
     assert not [s for s in secrets for text in shown if s in text]
+    assert not [text for text in shown if "PRIVATE KEY" in text]
+    # clients get no private key
+    assert "PRIVATE KEY" not in (keys / "admin.key").read_text()
 
 
 def test_a_client_without_credentials_gets_nothing(box, tmp_path):

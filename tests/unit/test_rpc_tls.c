@@ -236,13 +236,13 @@ static void middle_back(void *arg)
 	rt_sock_shutdown(m->server.sock);
 }
 
-static void middle_main(void *arg)
+static void middle_once(struct middle *m)
 {
-	struct middle *m = arg;
 	uint8_t refusal[HELLO_HEAD_BYTES], bytes[512];
 	struct rt_fiber *back = NULL;
 	int64_t n;
 	size_t hello = 0;
+	m->answered = false;
 	CHECK_RC(rt_accept(m->listener, &m->client.sock), 0);
 	CHECK_RC(rt_connect(&m->server.sock, m->to), 0);
 	CHECK_RC(tls_link_open(&m->client.tls, m->tls, m->client.sock, true, NULL), 0);
@@ -259,6 +259,13 @@ static void middle_main(void *arg)
 	rt_join(back);
 	secure_close(&m->client);
 	secure_close(&m->server);
+	CHECK(m->answered);
+}
+
+static void middle_main(void *arg)
+{
+	middle_once(arg);
+	middle_once(arg); /* a refused client tries once more */
 }
 
 static void another_node_with_a_valid_certificate_relays_nothing(struct fixture *f)

@@ -521,7 +521,9 @@ int ms_access(struct rpc_request *r, unsigned method)
 					     .what = r->type->name,
 					     .outcome = "refused",
 					     .detail = rt_context()->tenant});
-	return rpc_fail(r, -EACCES, "permission denied");
+	/* Only what the request says itself, so that the words do not tell what exists. */
+	return rpc_fail(r, -EACCES, "permission denied to %s in tenant \"%.64s\"", who->name,
+			rt_context()->tenant);
 }
 
 void ms_audit(struct rpc_request *r, unsigned method, int rc)

@@ -29,6 +29,9 @@
 #define WATCH_NS (1 * NS_PER_S)
 #define RELOAD_TURNS 30 /* the policy is read again after so many intervals in any case */
 #define WHY_MAX 512
+#define GRANT_TRIES 5
+/* Grants of creators have ids from here on, above those that terrane user draws. */
+#define CREATOR_GRANT ((uint64_t)1 << 32)
 #define LIST_MAX ((size_t)50) /* identities in a page of a listing: it fits a message */
 
 /* --- the policy in memory ---------------------------------------------------------------------- */
@@ -408,6 +411,44 @@ static int put_secret(struct rpc_request *r, const struct stored_identity *s,
 	secret_wipe(own, sizeof(own));
 	secret_wipe(secret, sizeof(secret));
 	return rc;
+}
+
+static int grant_tenant(struct rpc_request *r, uint32_t tenant)
+{
+	struct meta_service *s = r->service;
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct stored_identity *stored = arena_alloc(&a, sizeof(*stored));
+	if (stored == NULL)
+		return -ENOMEM;
+	int rc = identity_read(s->meta, rpc_session(r)->name, &a, stored);
+	if (rc < 0)
+		return rc;
+	if (stored->grant_count == IDENTITY_GRANTS_MAX)
+		return -ENOSPC;
+	/* the id follows from the tenant, so a request that is sent twice gives one grant */
+	rc = add_grant(r, stored,
+		       &(struct grant){.id = CREATOR_GRANT | tenant,
+				       .role = ROLE_TENANT_ADMIN,
+				       .tenant = tenant,
+				       .prefix = "/",
+				       .prefix_len = 1});
+	if (rc == 0)
+		rc = identity_write(s->meta, stored);
+	return rc == 0 ? follow_all(s->all) : rc;
+}
+
+void ms_grant_creator(struct rpc_request *r, uint32_t tenant)
+{
+	const struct session *who = rpc_session(r);
+	int rc = -ESTALE;
+	if (who == NULL)
+		return;
+	for (int i = 0; rc == -ESTALE && i < GRANT_TRIES; i++)
+		rc = grant_tenant(r, tenant);
+	if (rc < 0)
+		log_warn("creator_not_granted", "tenant=%u who=%s err=%s do=%s", tenant, who->name,
+			 err_name(rc), LOG_QUOTE("give a grant with terrane user grant"));
 }
 
 static void audit_change(struct rpc_request *r, const Terrane__Meta__IdentityChangeRequest *q,

@@ -184,6 +184,8 @@ extern const struct rpc_method ms_methods[METHOD_COUNT];
 void ms_access_check(void);
 /* Decides whether the client may send this request. -EACCES, whatever the reason; errors of the store. */
 int ms_access(struct rpc_request *r, unsigned method);
+/* Makes the identity of the request an administrator of the tenant that it created. Logs if it cannot. */
+void ms_grant_creator(struct rpc_request *r, uint32_t tenant);
 /* Adds a record of an operator's command to the audit log. */
 void ms_audit(struct rpc_request *r, unsigned method, int rc);
 /* Returns the id of a tenant that this part has in its cache; 0: it does not. */

@@ -40,7 +40,10 @@ int ms_handle_tenant_create(struct rpc_request *r)
 				"tenant names that begin with \"" META_SYSTEM "\" are reserved");
 	struct meta_tenant t = {.id = q->tenant->id, .quota_bytes = q->tenant->quota_bytes};
 	memcpy(t.name, q->tenant->name, strlen(q->tenant->name) + 1);
-	return ms_end(r, meta_tenant_create(ms_meta(r), &t));
+	int made = meta_tenant_create(ms_meta(r), &t);
+	if (made == 0)
+		ms_grant_creator(r, t.id);
+	return ms_end(r, made);
 }
 
 int ms_handle_tenant_get(struct rpc_request *r)

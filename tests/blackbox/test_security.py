@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A secured cluster: whoever has no valid credentials gets nothing, at no port."""
+import json
 import os
+import re
 import shutil
+import signal
 import socket
+import ssl
 import stat
 
 import pytest
@@ -125,6 +129,194 @@ def test_no_port_answers_an_outsider_with_more_than_an_error(box):
                     pass
                 assert len(answer) <= 8, (role, probe[:16], answer)  # at most a refusal
     await_well(box)
+
+
+def listening(pids):
+    """The addresses on which processes listen, as (host, port), from /proc."""
+    inodes = set()
+    for pid in pids:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                target = os.readlink(f"/proc/{pid}/fd/{fd}")
+            except OSError:
+                continue
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    found = set()
+    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        with open(f"/proc/net/{table}") as lines:
+            for line in list(lines)[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and fields[9] in inodes:
+                    host, port = fields[1].split(":")
+                    words = [int(host[i:i + 8], 16).to_bytes(4, "little") for i in range(0, len(host), 8)]
+                    found.add((socket.inet_ntop(family, b"".join(words)), int(port, 16)))
+    return found
+
+
+def answer_to(address, request):
+    with socket.create_connection(address, timeout=30) as s:
+        s.sendall(request)
+        s.shutdown(socket.SHUT_WR)
+        answer = b""
+        try:
+            while more := s.recv(65536):
+                answer += more
+        except OSError:
+            pass
+        return answer
+
+
+def test_a_port_scan_finds_loopback_errors_and_health(box):
+    ports = listening(box.pids().values())
+    served = {int(addr.rsplit(":", 1)[1]) for _, addr in addresses(box)}
+    assert served <= {port for _, port in ports}
+    assert {host for host, _ in ports} == {"127.0.0.1"}
+    for address in ports:
+        for path in (b"/", b"/etc/passwd", b"/metricsx", b"/../keys/admin.key"):
+            answer = answer_to(address, b"GET " + path + b" HTTP/1.0\r\n\r\n")
+            assert len(answer) <= 8 if address[1] in served else b" 404 " in answer, (address, path, answer)
+
+
+def test_tls_is_of_version_1_3_and_of_no_older_one(box):
+    for role, addr in addresses(box):
+        host, port = addr.rsplit(":", 1)
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.load_verify_locations(box.folder / "keys" / "authority.pem")
+            context.minimum_version = context.maximum_version = version
+            with socket.create_connection((host, int(port)), timeout=30) as s:
+                if version == ssl.TLSVersion.TLSv1_2:
+                    with pytest.raises(OSError):
+                        context.wrap_socket(s)
+                    continue
+                with context.wrap_socket(s) as secured:
+                    assert secured.version() == "TLSv1.3", role
+                    # inside TLS an outsider gets no more than without
+                    secured.sendall(b"GET /metrics HTTP/1.0\r\n\r\n" + bytes(200))
+                    answer = b""
+                    try:
+                        while more := secured.recv(4096):
+                            answer += more
+                    except OSError:
+                        pass
+                    assert len(answer) <= 8, (role, answer)
+
+
+def test_no_secret_is_in_memory_that_core_dumps_keep(box):
+    secrets = []
+    for key in sorted((box.folder / "keys").glob("*.key")):
+        text = [line.split("=")[1].strip() for line in key.read_text().splitlines() if line.startswith("secret")][0]
+        secrets += [text.encode(), bytes.fromhex(text)]
+    seen = 0
+    for pid in box.pids().values():
+        found, hidden = scan(pid, secrets)
+        assert not found, f"pid {pid}: {len(found)} copies of secrets, in {sorted(set(found))}"
+        seen += hidden
+    assert seen > 0  # the scan finds them where they are hidden
+
+
+def scan(pid, secrets):
+    """The mappings of a process in which secrets are though core dumps keep them, and how many are elsewhere."""
+    found, hidden = [], 0
+    with open(f"/proc/{pid}/smaps") as smaps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        mappings = []
+        for line in smaps:
+            head = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+) .*?(\S*)$", line)
+            if head:
+                mappings.append([int(head[1], 16), int(head[2], 16), head[3], head[4], ""])
+            elif line.startswith("VmFlags:"):
+                mappings[-1][4] = line
+        for start, end, rights, name, flags in mappings:
+            if not rights.startswith("rw") or end - start > 512 * MIB:
+                continue
+            try:
+                memory.seek(start)
+                data = memory.read(end - start)
+            except OSError:
+                continue
+            copies = sum(data.count(s) for s in secrets)
+            if " dd" in flags:
+                hidden += copies
+            else:
+                found += [name or hex(start)] * copies
+    return found, hidden
+
+
+def test_the_audit_log_tells_who_did_what(box, tmp_path):
+    key = tmp_path / "dave.key"
+    box("user", "add", "dave", "--role", "read-only", "--path", "/secret", "--key", key)
+    assert run("rm", "/secret", env=as_client(box, tmp_path, key)).returncode == 1
+    wrong = changed(tmp_path / "wrong.key", re.sub(r"secret = .{8}", "secret = 00000000", key.read_text()))
+    assert run("ls", "/", env=as_client(box, tmp_path, wrong)).returncode == 1
+    box("tenant", "create", "audited")
+    box("user", "rotate", "dave", "--key", key)
+    box("user", "remove", "dave")
+
+    def records(role="meta"):
+        return [json.loads(line) for line in (box.folder / "log" / f"{role}.audit").read_text().splitlines()]
+
+    wanted = {("grant-changed", "admin", "dave"), ("permission-refused", "dave", None), ("login-refused", "dave", "metadata"),
+              ("operator-command", "admin", None), ("key-changed", "admin", "dave"), ("identity-changed", "admin", "dave")}
+
+    def missing():
+        have = records()
+        return {w for w in wanted
+                if not any(r["event"] == w[0] and r["who"] == w[1] and w[2] in (None, r["what"]) for r in have)}
+
+    await_true("all records", lambda: not missing())
+    assert all(r["from"].startswith("127.0.0.1:") and r["outcome"] for r in records() if r["event"] != "dropped")
+    # an outsider at a node is in the log of the node
+    answer_to(("127.0.0.1", int(dict(addresses(box))["node-1"].rsplit(":", 1)[1])), b"TRNH" * 20)
+    await_true("the outsider", lambda: any(r["event"] == "login-refused" for r in records("node-1")))
+
+
+def test_certificates_are_replaced_without_a_restart(box, tmp_path):
+    key = box.folder / "keys" / "node-2.key"
+    role = "node-2" if "node-2" in box.pids() else "box"
+    metric = "terrane_certificate_expiry_seconds"
+    old, before = key.read_text(), box.metrics("node-2")[metric]
+    bad = old[:old.index("-----BEGIN")] + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    key.write_text(bad)
+    os.kill(box.pids()[role], signal.SIGHUP)
+    log = box.folder / "log" / f"{role}.log"
+    await_true("the refusal", lambda: "certificates_refused" in log.read_text())
+    assert box.metrics("node-2")[metric] == before
+    box("get", "-q", "/secret", tmp_path / "out")
+    # a good one; its name is not compared with anything
+    box("user", "add", "node-9", "--role", "node", "--key", tmp_path / "new.key", "--authority", box.folder / "keys" / "authority.pem")
+    new = (tmp_path / "new.key").read_text()
+    key.write_text(old[:old.index("-----BEGIN")] + new[new.index("-----BEGIN"):])
+    os.kill(box.pids()[role], signal.SIGHUP)
+    await_true("the new certificate", lambda: "certificates_loaded" in log.read_text())
+    assert box.metrics("node-2")[metric] >= before
+
+
+def test_a_server_that_others_reach_needs_credentials(tmp_path):
+    conf = tmp_path / "node.ini"
+    conf.write_text(f"[node]\ncluster = {'12' * 16}\nid = 1\nlisten = 0.0.0.0:0\n")
+    done = run("node", "--config", conf)
+    assert done.returncode == 1 and "credentials" in done.stderr and "127.0.0.1" in done.stderr, done.stderr
+    conf.write_text("[meta]\nlisten = [::]:0\n[store]\nengine = mem\n")
+    done = run("meta", "--config", conf)
+    assert done.returncode == 1 and "credentials" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("shape", [("--tls", "off"), ("--security", "off")])
+def test_what_is_not_protected_is_in_the_log(tmp_path, shape):
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 1, *shape) as box:
+        (tmp_path / "f").write_bytes(some_bytes(1, MIB))
+        box("put", "-q", tmp_path / "f", "/f")
+        log = (box.folder / "log" / "box.log").read_text()
+        assert ("tls_off" if shape[0] == "--tls" else "security_off") in log and "unprotected=" in log
+        # a client that wants more than the cluster has is told
+        if shape[0] == "--tls":
+            text = (box.folder / "cluster.ini").read_text()
+            (tmp_path / "cluster.ini").write_text(text.replace("tls = off", "tls = on"))
+            done = run("ls", "/", env={**box.env, "TERRANE_CLUSTER": str(tmp_path / "cluster.ini"),
+                                       "TERRANE_KEY_FILE": str(box.folder / "keys" / "admin.key")})
+            assert done.returncode == 1 and "TLS" in done.stderr, done.stderr
 
 
 def test_a_user_does_what_its_grants_allow_until_it_is_removed(box, tmp_path):

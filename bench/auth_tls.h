@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What authentication and TLS cost on connections; rows of bench auth. */
+/* What authentication and TLS cost on connections; rows of bench tls. */
 #ifndef BENCH_AUTH_TLS_H
 #define BENCH_AUTH_TLS_H
 

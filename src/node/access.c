@@ -14,6 +14,10 @@
 #include "rt/rt.h"
 #include "secure/session.h"
 
+/* How long a request waits for the keys of its disk, in steps. */
+#define KEY_WAIT_NS (20 * NS_PER_MS)
+#define KEY_WAITS 250
+
 static_assert(NODE_TOKEN_BYTES == TOKEN_BYTES, "requests have room for a token");
 
 /* --- keys and labels ------------------------------------------------------------------------------ */
@@ -98,6 +102,10 @@ void access_open(struct work *w, const ProtobufCBinaryData *bytes, struct access
 	*token = (struct access_token){.rc = -EACCES};
 	if (rpc_session(w->r) == NULL || bytes == NULL || bytes->len == 0)
 		return;
+	/* A node that has just joined gets its keys within a moment; its first clients wait for that. */
+	for (int i = 0; !a->keyed && i < KEY_WAITS; i++)
+		if (rt_sleep_ns(KEY_WAIT_NS) < 0)
+			break;
 	token->rc = a->keyed ? token_open(&a->keys, bytes->data, bytes->len,
 					  rt_wall_ns() / NS_PER_MS, &token->token)
 			     : -EAGAIN;

@@ -235,12 +235,16 @@ static int make_one(struct meta *m, const char *name)
 	s->version = 1;
 	s->grants[s->grant_count++] =
 		(struct grant){.id = 1, .role = role_of_service(name), .prefix = ""};
-	if (s->grants[0].role == ROLE_OPERATOR)
+	if (s->grants[0].role == ROLE_OPERATOR) {
+		/* chunk commands, which name chunks and not files, need the rights of the janitor */
+		s->grants[s->grant_count++] =
+			(struct grant){.id = 3, .role = ROLE_JANITOR, .prefix = ""};
 		s->grants[s->grant_count++] = (struct grant){.id = 2,
 							     .role = ROLE_TENANT_ADMIN,
 							     .tenant = FIRST_TENANT,
 							     .prefix = "/",
 							     .prefix_len = 1};
+	}
 	return identity_write(m, s);
 }
 

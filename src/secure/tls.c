@@ -25,6 +25,7 @@
 #define KEY_HEAP_BYTES ((size_t)1 << 20)
 #define KEY_HEAP_UNIT ((size_t)32)
 #define CHAIN_DEPTH 4
+#define DAY_S ((int64_t)24 * 3600)
 #define WARN_EVERY_NS ((uint64_t)24 * 3600 * NS_PER_S)
 
 const char *const tls_modes[] = {"auto", "on", "off", NULL};
@@ -372,7 +373,7 @@ static void warn(struct secure_tls *t)
 	int64_t left_s = s.expires_s - (int64_t)(rt_wall_ns() / NS_PER_S);
 	if (left_s < TLS_WARN_S)
 		log_warn("certificate_expires", "file=%s days=%ld do=%s",
-			 t->path == NULL ? "" : t->path, (long)(left_s / (24 * 3600)),
+			 t->path == NULL ? "" : t->path, (long)(left_s / DAY_S),
 			 LOG_QUOTE("renew the certificate; it is loaded when its file changes"));
 }
 

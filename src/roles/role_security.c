@@ -16,7 +16,8 @@ bool role_address_is_local(const char *addr)
 	for (size_t i = 0; i < ARRAY_LEN(local); i++)
 		if (strncmp(addr, local[i], strlen(local[i])) == 0)
 			return true;
-	return strchr(addr, ':') == NULL; /* no address: the role has none, or cannot listen on it */
+	return strchr(addr, ':') ==
+	       NULL; /* no address: the role has none, or cannot listen on it */
 }
 
 int role_security_load(struct secure_self *out, const struct role_security *s, struct strbuf *err)

@@ -49,12 +49,13 @@ int call_replica_tokens(struct call *c, uint64_t block, uint64_t epoch, size_t n
 	int rc = meta_client_block_get(&m, &block, 1, &a, &b);
 	if (rc == 0 && b.state == 0)
 		rc = -ENOENT;
-	call_meta_fail(c, &m, rc, "cannot get tokens for a log's block");
-	if (rc == 0 && (b.state != META_BLOCK_OPEN || b.epoch != epoch))
+	if (rc < 0)
+		rc = call_meta_fail(c, &m, rc, "cannot get tokens for a log's block");
+	else if (b.state != META_BLOCK_OPEN || b.epoch != epoch)
 		rc = call_fail(c, -ESTALE, "another writer has taken over the log");
-	else if (rc == 0 && (b.tokens == NULL || b.chunk_count < n))
+	else if (b.tokens == NULL || b.chunk_count < n)
 		rc = call_fail(c, -EACCES, "the log's block may not be written");
-	if (rc == 0)
+	else
 		memcpy(out, b.tokens, n * sizeof(out[0]));
 	arena_fini(&a);
 	return rc;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "auth/secret.h"
@@ -14,21 +15,33 @@
 
 #define TEXT_MAX 128
 
+/* Reads "NAME=NUMBER" and sets *at behind it. -EBADMSG: other text, or the number is larger than max. */
+static int number_of(const char **at, const char *name, uint64_t max, uint64_t *out)
+{
+	size_t len = strlen(name);
+	char *end = NULL;
+	if (strncmp(*at, name, len) != 0 || (*at)[len] < '0' || (*at)[len] > '9')
+		return -EBADMSG;
+	errno = 0;
+	*out = strtoull(*at + len, &end, 10);
+	*at = end;
+	return errno == 0 && *out <= max ? 0 : -EBADMSG;
+}
+
 int token_ring_parse(const char *text, struct token_ring *out)
 {
-	int end = -1;
-	struct token_ring r = {0};
-	if (strlen(text) >= TEXT_MAX ||
-	    sscanf(text, "issuing=%" SCNu32 " other=%" SCNu32 " changed_ms=%" SCNu64 "%n",
-		   &r.issuing, &r.other, &r.changed_ms, &end) != 3 ||
-	    end < 0 || text[end] != 0)
-		return -EBADMSG;
+	uint64_t issuing = 0, other = 0, changed_ms = 0;
+	int rc = number_of(&text, "issuing=", UINT32_MAX, &issuing);
+	if (rc == 0)
+		rc = number_of(&text, " other=", UINT32_MAX, &other);
+	if (rc == 0)
+		rc = number_of(&text, " changed_ms=", UINT64_MAX, &changed_ms);
 	/* The two are neighbours, so a number is never used again. */
-	bool neighbours = r.other == 0 ||
-			  (r.issuing > r.other ? r.issuing - r.other : r.other - r.issuing) == 1;
-	if (r.issuing == 0 || !neighbours)
+	uint64_t apart = issuing > other ? issuing - other : other - issuing;
+	if (rc < 0 || *text != 0 || issuing == 0 || (other != 0 && apart != 1))
 		return -EBADMSG;
-	*out = r;
+	*out = (struct token_ring){
+		.issuing = (uint32_t)issuing, .other = (uint32_t)other, .changed_ms = changed_ms};
 	return 0;
 }
 

@@ -119,7 +119,7 @@ int handle_put(struct rpc_request *r)
 	const Terrane__Node__PutRequest *q = rpc_body(r);
 	struct work w;
 	struct chunk_id id;
-	struct store_put p;
+	struct store_put p = {0};
 	struct iovec piece;
 	int rc = work_begin(&w, r, q->disk);
 	if (rc == 0)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "cluster_secure.h"
 #include "cluster_watch.h"
 
 #define QUIET_NS (120 * NS_PER_S)  /* time for clients to come to rest */
@@ -356,6 +357,7 @@ void world_free(struct world *w)
 	sim_end(w->sim);
 	contest_free(w->contest);
 	kv_mem_free(w->kv);
+	secrets_close(w);
 	free(w);
 }
 
@@ -387,7 +389,8 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 /* Rounds are short, so faults with a rate per hour strike more often. */
 static void prepare(const struct scenario_input *in, struct sim_config *c)
 {
-	(void)in;
+	if (secrets_by_seed(in->seed))
+		c->rate[SIM_CLOCK_JUMP] = 0;
 	for (int f = 0; f < SIM_FAULT_COUNT; f++)
 		if (sim_fault_table[f].unit == SIM_PER_HOUR)
 			c->rate[f] *= 2;
@@ -414,38 +417,23 @@ static void run_over(struct sim *sim, const struct scenario_input *in, struct sc
 
 static void prepare_over(const struct scenario_input *in, struct sim_config *c)
 {
-	(void)in;
+	if (secrets_by_seed(in->seed))
+		c->rate[SIM_CLOCK_JUMP] = 0;
 	static const enum sim_fault more[] = {SIM_DISK_ROT, SIM_DISK_MISDIRECT, SIM_DISK_STALE};
 	for (size_t i = 0; i < ARRAY_LEN(more); i++)
 		c->rate[more[i]] *= 20;
 }
 
 static const enum bug bugs_found[] = {
-	BUG_FENCE_FORGOTTEN,
-	BUG_WRONG_PARITY,
-	BUG_SEAL_IGNORED,
-	BUG_COLLECT_SHARED,
-	BUG_QUOTA_LEAK,
-	BUG_QUOTA_IGNORED,
-	BUG_INDEX_FORGOTTEN,
-	BUG_REPORT_LOST,
-	BUG_SYNC_SKIPPED,
-	BUG_SYNC_ERROR_IGNORED,
-	BUG_ROT_BELIEVED,
-	BUG_SCRUB_BLIND,
-	BUG_DELETE_IGNORED,
-	BUG_REAL_CLOCK,
-	BUG_ACK_BELOW_QUORUM,
-	BUG_DELETE_FIRST,
-	BUG_GATE_LEAK,
-	BUG_RACKS_FORGOTTEN,
-	BUG_RETRY_AT_ONCE,
-	BUG_ORPHAN_AT_ONCE,
-	BUG_REPLAY_TWICE,
-	BUG_UNSURE_DELETE,
-	BUG_KEEPER_ASLEEP,
-	BUG_MEDIA_FORGOTTEN,
-	BUG_NONE,
+	BUG_FENCE_FORGOTTEN,    BUG_WRONG_PARITY,   BUG_SEAL_IGNORED,
+	BUG_COLLECT_SHARED,     BUG_QUOTA_LEAK,     BUG_QUOTA_IGNORED,
+	BUG_INDEX_FORGOTTEN,    BUG_REPORT_LOST,    BUG_SYNC_SKIPPED,
+	BUG_SYNC_ERROR_IGNORED, BUG_ROT_BELIEVED,   BUG_SCRUB_BLIND,
+	BUG_DELETE_IGNORED,     BUG_REAL_CLOCK,     BUG_ACK_BELOW_QUORUM,
+	BUG_DELETE_FIRST,       BUG_GATE_LEAK,      BUG_RACKS_FORGOTTEN,
+	BUG_RETRY_AT_ONCE,      BUG_ORPHAN_AT_ONCE, BUG_REPLAY_TWICE,
+	BUG_UNSURE_DELETE,      BUG_KEEPER_ASLEEP,  BUG_MEDIA_FORGOTTEN,
+	BUG_TOKEN_SKIPPED,      BUG_TENANT_UNBOUND, BUG_NONE,
 };
 
 const struct scenario scenario_cluster = {

@@ -8,6 +8,7 @@
  *   cluster_work.c      operations of clients on contents of files of their own
  *   cluster_names.c     operations of clients on names of files of their own
  *   cluster_shared.c    operations of clients on logs and names that all clients share
+ *   cluster_secure.c    credentials; cluster_attack.c: a client that tries what it may not
  *   cluster_model.c     what clients may see (knows nothing of Terrane)
  *   cluster_bounds.c    limits of the resources of processes
  *   cluster_check.c     the checker: waits for convergence, compares chunks with records
@@ -82,6 +83,7 @@ struct plan {
 	uint64_t grace_ns;
 	uint64_t quota_bytes; /* quota of the clients' tenant in bytes; 0: none */
 	bool blackouts;       /* all nodes, or all of a rack, lose power at once at random times */
+	bool secured;         /* processes have credentials, and one is an attacker */
 	bool drains;          /* an operator drains a node in each round */
 	bool compacts;        /* janitors compact blocks */
 	bool policy;          /* a policy re-encodes sealed files to the last of the encodings */
@@ -153,7 +155,8 @@ struct world {
 	struct model model;
 	struct kv_mem *kv;
 	struct role servers[SERVERS_MAX], janitors[JANITORS_MAX], clients[CLIENTS_MAX];
-	struct role checker, watcher;
+	struct role checker, watcher, attacker;
+	struct world_secrets *secrets; /* NULL: the cluster has no credentials */
 	struct node_place nodes[NODES_MAX];
 	unsigned node_count;
 	struct worker_state worker_states[CLIENTS_MAX][WORKERS];
@@ -221,14 +224,19 @@ void world_request_fault(struct world *w, enum requested_fault fault, unsigned c
 
 /* cluster_work.c */
 void client_main(void *role);
-const struct fabric_options *world_fabric(void);
+/* Returns the options of clients with this identity. */
+struct fabric_options world_fabric(const struct world *w, const char *identity);
 /* Opens an engine; retries until it succeeds or the fiber is cancelled. */
 int world_engine(struct world *w, unsigned loops, struct engine **out);
+int world_engine_as(struct world *w, unsigned loops, const char *tenant, const char *identity,
+		    struct engine **out);
 /* Runs the operation of this name as the first worker of a client. */
 void work_one(struct world *w, struct engine *e, unsigned client, const char *name);
 /* Marks the operations in doubt that a crash of the client interrupted. */
 void work_set_in_doubt(struct world *w, unsigned client);
 int world_meta(struct world *w, const char *tenant, struct rt_pool *pool, struct meta_client **out);
+int world_meta_as(struct world *w, const char *tenant, const char *identity, struct rt_pool *pool,
+		  struct meta_client **out);
 struct model_file *worker_file(struct world *w, unsigned client, unsigned worker, unsigned i);
 /* Reads up to `room` bytes from the beginning of a file; the caller frees *bytes. */
 int64_t world_read(struct engine *e, const char *path, uint8_t **bytes, uint64_t room);

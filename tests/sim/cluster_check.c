@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "client/engine_impl.h"
 #include "cluster_check.h"
+#include "cluster_secure.h"
 #include "cluster_watch.h"
 #include "meta/gc.h"
 #include "rt/rt.h"
@@ -336,17 +337,19 @@ static int checker_open(struct checker *k, struct world *w)
 	world_addrs(w, all, sizeof(all));
 	while ((word = strsep(&rest, ",")) != NULL)
 		addrs[n++] = word;
-	int rc = meta_client_open(&k->meta,
-				  &(struct meta_client_options){.addrs = addrs,
-								.addr_count = n,
-								.tenant = META_SYSTEM,
-								.channel = {.pool = &k->pool}});
+	int rc = meta_client_open(
+		&k->meta,
+		&(struct meta_client_options){
+			.addrs = addrs,
+			.addr_count = n,
+			.tenant = META_SYSTEM,
+			.channel = {.pool = &k->pool, .self = world_fabric(w, CHECKER).self}});
 	k->root = (struct meta_call){.client = k->meta};
 	struct engine_options o = {.metadata = all,
 				   .tenant = TENANT,
 				   .traffic_group = "",
 				   .traffic_class = TRAFFIC_SILVER,
-				   .fabric = *world_fabric()};
+				   .fabric = world_fabric(w, CHECKER)};
 	for (int i = 0; rc == 0 && i < TRIES; i++) {
 		rc = engine_open(&k->engine, &o, why);
 		if (rc == 0)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See cluster_watch.h. */
 #include "cluster_watch.h"
+#include "cluster_secure.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -94,7 +95,10 @@ static void disk_watch(void *arg)
 	unsigned at = s->node->index;
 	char addr[32];
 	snprintf(addr, sizeof(addr), "n%u:%u", at, NODE_PORT);
-	const struct rpc_channel_options o = {.pool = &h->pool, .connect_timeout_ns = ASK_NS};
+	const struct rpc_channel_options o = {.pool = &h->pool,
+					      .connect_timeout_ns = ASK_NS,
+					      .self = world_fabric(h->world, CHECKER).self,
+					      .server = at + 1};
 	if (h->to[at] == NULL && rpc_channel_open(&h->to[at], addr, &o) < 0)
 		return;
 	for (size_t i = 0; i < s->count; i++)

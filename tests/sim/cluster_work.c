@@ -9,6 +9,7 @@
 
 #include "base/bug.h"
 #include "base/err.h"
+#include "cluster_secure.h"
 #include "cluster_work.h"
 #include "rt/rt.h"
 
@@ -18,15 +19,15 @@
 #define SMALL_BYTES_MAX 6000
 #define CALL_SLACK_NS (60 * NS_PER_S) /* time that a call may take beyond its timeout */
 
-const struct fabric_options *world_fabric(void)
+struct fabric_options world_fabric(const struct world *w, const char *identity)
 {
-	static const struct fabric_options o = {.memory_bytes = 64 * MIB,
-						.chunk_timeout_ns = 2 * NS_PER_S,
-						.log_check_ns = NS_PER_S,
-						.log_degraded_ns = 2 * NS_PER_S,
-						.rebuild_burst = 1000,
-						.home_bytes = 1};
-	return &o;
+	return (struct fabric_options){.memory_bytes = 64 * MIB,
+				       .chunk_timeout_ns = 2 * NS_PER_S,
+				       .log_check_ns = NS_PER_S,
+				       .log_degraded_ns = 2 * NS_PER_S,
+				       .rebuild_burst = 1000,
+				       .home_bytes = 1,
+				       .self = w->plan.secured ? secrets_self(w, identity) : NULL};
 }
 
 struct model_file *worker_file(struct world *w, unsigned client, unsigned worker, unsigned i)
@@ -544,14 +545,20 @@ static void worker_main(void *arg)
 
 int world_engine(struct world *w, unsigned loops, struct engine **out)
 {
+	return world_engine_as(w, loops, TENANT, "admin", out);
+}
+
+int world_engine_as(struct world *w, unsigned loops, const char *tenant, const char *identity,
+		    struct engine **out)
+{
 	char addrs[64], why[FABRIC_ERROR_MAX];
 	world_addrs(w, addrs, sizeof(addrs));
 	struct engine_options o = {.metadata = addrs,
-				   .tenant = TENANT,
+				   .tenant = tenant,
 				   .traffic_group = "",
 				   .traffic_class = TRAFFIC_SILVER,
 				   .loops = loops,
-				   .fabric = *world_fabric()};
+				   .fabric = world_fabric(w, identity)};
 	int rc;
 	do
 		rc = engine_open(out, &o, why);
@@ -561,18 +568,26 @@ int world_engine(struct world *w, unsigned loops, struct engine **out)
 
 int world_meta(struct world *w, const char *tenant, struct rt_pool *pool, struct meta_client **out)
 {
+	return world_meta_as(w, tenant, "admin", pool, out);
+}
+
+int world_meta_as(struct world *w, const char *tenant, const char *identity, struct rt_pool *pool,
+		  struct meta_client **out)
+{
 	char text[64], *rest = text, *word;
 	const char *addrs[SERVERS_MAX];
 	size_t n = 0;
 	world_addrs(w, text, sizeof(text));
 	while ((word = strsep(&rest, ",")) != NULL)
 		addrs[n++] = word;
-	return meta_client_open(out, &(struct meta_client_options){.addrs = addrs,
-								   .addr_count = n,
-								   .tenant = tenant,
-								   .timeout_ns = 4 * NS_PER_S,
-								   .try_ns = NS_PER_S,
-								   .channel = {.pool = pool}});
+	return meta_client_open(
+		out, &(struct meta_client_options){
+			     .addrs = addrs,
+			     .addr_count = n,
+			     .tenant = tenant,
+			     .timeout_ns = 4 * NS_PER_S,
+			     .try_ns = NS_PER_S,
+			     .channel = {.pool = pool, .self = world_fabric(w, identity).self}});
 }
 
 void client_main(void *arg)

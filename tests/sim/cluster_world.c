@@ -7,10 +7,12 @@
 #include <string.h>
 
 #include "cluster.h"
+#include "cluster_secure.h"
 #include "janitor/janitor.h"
 #include "meta/service.h"
 #include "node/service.h"
 #include "roles/node_beat.h"
+#include "roles/node_guard.h"
 #include "rt/call.h"
 #include "rt/file.h"
 
@@ -115,6 +117,7 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 		p->blackouts = p->drains = p->strikes = p->freezes = p->kills = p->cuts = false;
 		p->absences = p->rack_lost = false;
 	}
+	p->secured = secrets_by_seed(in->seed);
 	flash_draw(p, in->seed);
 	loops_draw(p, in->seed);
 	p->ops_off = in->ops_off;
@@ -173,6 +176,7 @@ static int serve_metadata(struct world *w, unsigned index)
 		.pool_bytes = 32 * MIB,
 		.stall_ns = 5 * NS_PER_S,
 		.grace_ns = NS_PER_S};
+	o.root = secrets_root(w);
 	meta_options_init(&o.meta);
 	o.meta.partition_bits = PARTITION_BITS;
 	o.meta.spread_entries = 64;
@@ -186,6 +190,8 @@ static int serve_metadata(struct world *w, unsigned index)
 	rc = kv_mem_open(&kv, w->kv);
 	if (rc == 0)
 		rc = meta_format(kv, &o.meta, &id, PLACE_DECLUSTERED, TENANT);
+	if (rc == 0)
+		rc = secrets_format(w, kv, &o.meta);
 	if (rc == 0)
 		rc = meta_serve(kv, &o);
 	if (kv != NULL)
@@ -215,6 +221,9 @@ bool world_disk_is_flash(const struct node_place *n, unsigned d)
 
 struct node_run {
 	struct node_place *place;
+	const struct secure_self *self; /* NULL: the cluster has no credentials */
+	struct node_guard *guard;
+	struct node_key_source keys;
 	struct node_beat *beat;
 };
 
@@ -232,7 +241,8 @@ static int node_ready(void *ctx, struct node *n, const char *addr)
 								    .node = r->place->index + 1,
 								    .name = name,
 								    .rack = rack,
-								    .addr = addr});
+								    .addr = addr,
+								    .self = r->self});
 }
 
 static void node_ended(void *ctx)
@@ -240,6 +250,27 @@ static void node_ended(void *ctx)
 	struct node_run *r = ctx;
 	node_beat_close(r->beat);
 	r->beat = NULL;
+}
+
+/* Makes the node demand credentials and tokens, if the cluster has them. */
+static int node_secure(struct node_run *r, struct node_serve_options *o, const char *metadata)
+{
+	char name[16];
+	snprintf(name, sizeof(name), "node-%u", r->place->index + 1);
+	if (!r->place->world->plan.secured)
+		return 0;
+	r->self = secrets_self(r->place->world, name);
+	int rc =
+		node_guard_open(&r->guard, &(struct node_guard_options){.self = r->self,
+									.node = r->place->index + 1,
+									.metadata = metadata});
+	if (rc < 0)
+		return rc;
+	r->keys = (struct node_key_source){
+		.get = node_guard_keys, .ctx = r->guard, .skew_ms = 5UL * 60 * 1000};
+	o->guard = node_guard_of(r->guard);
+	o->keys = &r->keys;
+	return 0;
 }
 
 static int serve_node(struct node_place *n)
@@ -299,7 +330,12 @@ static int serve_node(struct node_place *n)
 		return rc;
 	o.team = &team;
 	o.first_loop = n->index;
-	rc = node_serve(&o);
+	char metadata[64];
+	world_addrs(n->world, metadata, sizeof(metadata));
+	rc = node_secure(&run, &o, metadata);
+	if (rc == 0)
+		rc = node_serve(&o);
+	node_guard_close(run.guard);
 	rt_team_close(&team);
 	return rc;
 }
@@ -370,7 +406,7 @@ static void janitor_main(void *arg)
 		.survey_ns = (fast ? 6 : 15) * NS_PER_S,
 		.dead_percent = w->plan.compacts ? 50 : 100, /* 100: never compact */
 		.method = (enum janitor_method)w->plan.method,
-		.fabric = *world_fabric(),
+		.fabric = world_fabric(w, "janitor"),
 	};
 	struct janitor *j;
 	struct rt_fiber *fiber;
@@ -405,6 +441,7 @@ void world_build(struct world *w)
 	assert(p->janitors <= JANITORS_MAX && p->clients <= CLIENTS_MAX);
 	assert(!p->pools || p->disks == 1);
 	assert(p->encoding_count > 0 && p->encoding_count <= ARRAY_LEN(p->encodings));
+	secrets_open(w);
 	for (unsigned i = 0; i < p->servers; i++)
 		role_add(w, &w->servers[i], "s", i, server_main);
 	for (unsigned i = 0; i < p->nodes; i++)
@@ -413,6 +450,8 @@ void world_build(struct world *w)
 		role_add(w, &w->janitors[i], "j", i, janitor_main);
 	for (unsigned i = 0; i < p->clients; i++)
 		role_add(w, &w->clients[i], "c", i, w->client);
+	if (p->secured)
+		role_add(w, &w->attacker, "x", 0, attacker_main);
 	role_add(w, &w->checker, "check", 0, NULL);
 	role_add(w, &w->watcher, "watch", 0, NULL);
 	sim_node_protect(w->checker.node);

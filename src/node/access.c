@@ -151,6 +151,13 @@ int access_whole(struct work *w, const ProtobufCBinaryData *bytes, struct chunk_
 	return access_chunk(w, &token, id, rights, 0, TOKEN_ALL_BYTES);
 }
 
+int access_describe(struct work *w, const ProtobufCBinaryData *bytes, struct chunk_id id)
+{
+	return session_may(rpc_session(w->r), OP_CLUSTER_WRITE)
+		       ? 0
+		       : access_whole(w, bytes, id, TOKEN_READ);
+}
+
 int access_new(struct work *w, const ProtobufCBinaryData *bytes, const uint8_t *label)
 {
 	struct access_token token;

@@ -68,6 +68,8 @@ int access_chunk(struct work *w, const struct access_token *token, struct chunk_
 /* access_chunk for a whole chunk, with the token as the request has it. */
 int access_whole(struct work *w, const ProtobufCBinaryData *bytes, struct chunk_id id,
 		 unsigned rights);
+/* Decides whether the client may know length, checksums and damage of a chunk: operators may, others need TOKEN_READ. */
+int access_describe(struct work *w, const ProtobufCBinaryData *bytes, struct chunk_id id);
 /* Decides whether the client may put a new chunk with this label on the disk. label NULL: it has not said which. */
 int access_new(struct work *w, const ProtobufCBinaryData *bytes, const uint8_t *label);
 

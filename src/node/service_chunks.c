@@ -358,7 +358,7 @@ static void stat_one(void *ctx, size_t i)
 	s->st[i] = (struct chunk_stat){0};
 	int rc = node_chunk_from(&id, s->names[i]);
 	if (rc == 0)
-		rc = access_whole(&s->w, s->token, id, TOKEN_READ);
+		rc = access_describe(&s->w, s->token, id);
 	if (rc == 0)
 		rc = sched_begin(s->w.disk->sched, &want, &t);
 	if (rc == 0)
@@ -486,7 +486,7 @@ int handle_scan(struct rpc_request *r)
 	if (n == 0 && node_chunk_from(&id, q->chunk) < 0)
 		n = no_name(r);
 	if (n == 0)
-		n = access_whole(&w, &q->token, id, TOKEN_READ);
+		n = access_describe(&w, &q->token, id);
 	if (n == 0)
 		n = scan_stat(&w, id, &st);
 	if (n == 0) {

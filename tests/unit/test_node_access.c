@@ -35,8 +35,8 @@ struct world {
 	struct node_key_source source;
 	struct key_ring ring;
 	struct issuer *issuer;
-	struct secure_self alice, janitor;
-	struct rpc_channel *janitor_channel;
+	struct secure_self alice, janitor, oper;
+	struct rpc_channel *janitor_channel, *operator_channel;
 	uint64_t asked; /* times that the node asked for its keys */
 };
 
@@ -49,12 +49,14 @@ static const struct chunk_id their_chunk = {.block = 0x300, .index = 1};
 static int find(void *ctx, const char *name, struct session *out, uint8_t key[MAC_KEY_BYTES])
 {
 	uint8_t secret[MAC_KEY_BYTES];
-	bool janitor = strcmp(name, "janitor") == 0;
-	if (!janitor && strcmp(name, "alice") != 0)
+	bool janitor = strcmp(name, "janitor") == 0, oper = strcmp(name, "operator") == 0;
+	if (!janitor && !oper && strcmp(name, "alice") != 0)
 		return -ENOENT;
 	CHECK_EQ(secure_identity_secret(root, name, 1, secret), 0);
 	CHECK_EQ(secure_key(secret, NODE, key), 0);
-	*out = (struct session){.identity = janitor ? 2 : 1, .key_version = 1};
+	*out = (struct session){.identity = 1, .key_version = 1};
+	if (oper)
+		out->cluster_ops = 1u << OP_CLUSTER_READ | 1u << OP_CLUSTER_WRITE;
 	if (janitor)
 		out->cluster_ops = 1u << OP_CHUNK_READ | 1u << OP_CHUNK_WRITE;
 	snprintf(out->name, sizeof(out->name), "%s", name);
@@ -147,6 +149,12 @@ static int put(struct world *w, struct chunk_id id, uint32_t tenant, uint64_t bl
 	return rc;
 }
 
+static void channel_open(struct world *w, const struct secure_self *self, struct rpc_channel **out)
+{
+	const struct rpc_channel_options o = {.pool = &w->fx->pool, .self = self, .server = NODE};
+	CHECK_EQ(rpc_channel_open(out, w->fx->addr, &o), 0);
+}
+
 static void begin(struct world *w, struct node_fixture *fx)
 {
 	*w = (struct world){.fx = fx};
@@ -163,14 +171,13 @@ static void begin(struct world *w, struct node_fixture *fx)
 		 0);
 	self_init(&w->alice, "alice");
 	self_init(&w->janitor, "janitor");
+	self_init(&w->oper, "operator");
 	fx->options.guard = &w->guard;
 	fx->options.keys = &w->source;
 	fx->self = &w->alice;
 	CHECK_EQ(fixture_start(fx), 0);
-	CHECK_EQ(rpc_channel_open(&w->janitor_channel, fx->addr,
-				  &(struct rpc_channel_options){
-					  .pool = &fx->pool, .self = &w->janitor, .server = NODE}),
-		 0);
+	channel_open(w, &w->janitor, &w->janitor_channel);
+	channel_open(w, &w->oper, &w->operator_channel);
 	/* Without keys the node cannot tell a good token from a bad one. */
 	(void)carry(w, token_new(OURS));
 	int rc = put(w, chunk, OURS, BLOCK, true, false);
@@ -187,11 +194,13 @@ static void begin(struct world *w, struct node_fixture *fx)
 static void end(struct world *w)
 {
 	rpc_channel_close(w->janitor_channel);
+	rpc_channel_close(w->operator_channel);
 	fixture_stop(w->fx);
 	issuer_close(w->issuer);
 	key_ring_fini(&w->ring);
 	credentials_free(w->alice.credentials);
 	credentials_free(w->janitor.credentials);
+	credentials_free(w->oper.credentials);
 	w->fx->self = NULL;
 	w->fx->options.guard = NULL;
 	w->fx->options.keys = NULL;
@@ -330,6 +339,25 @@ static bool new_chunks_have_the_label_of_the_tenant(struct world *w)
 	return held && node_release(&w->fx->call, 1, reservation) == 0;
 }
 
+/* Operators see that a chunk is there and whether it is intact, as in a list of chunks, but no byte of it. */
+static bool operators_describe_chunks_and_read_none(struct world *w)
+{
+	struct chunk_stat st;
+	struct store_range bad;
+	struct rpc_channel *own = w->fx->call.channel;
+	w->fx->call.channel = w->operator_channel;
+	w->fx->call.token = NULL;
+	bool held = node_stat_one(&w->fx->call, 1, their_chunk, &st) == 0;
+	held = held && node_scan(&w->fx->call, 1, their_chunk, &bad, 1) == 0;
+	held = held && get(w, their_chunk, 0, LEN) == -EACCES;
+	held = held && node_seal(&w->fx->call, 1, chunk, 0, LEN, NULL) == -EACCES;
+	held = held && node_delete_one(&w->fx->call, 1, chunk) == -EACCES;
+	struct chunk_id id = {.block = 0x779, .index = 0};
+	held = held && put(w, id, OURS, 0x779, false, false) == -EACCES;
+	w->fx->call.channel = own;
+	return held;
+}
+
 static bool services_need_no_token(struct world *w)
 {
 	struct rpc_channel *own = w->fx->call.channel;
@@ -405,6 +433,7 @@ static bool (*const properties[])(struct world *w) = {
 	a_token_expires_by_the_clock_and_the_skew,
 	the_key_of_a_disk_signs_for_no_other,
 	new_chunks_have_the_label_of_the_tenant,
+	operators_describe_chunks_and_read_none,
 	services_need_no_token,
 	a_chunk_that_is_put_again_has_its_new_label,
 	ranges_of_one_request_are_decided_one_by_one,

@@ -33,6 +33,7 @@ int cmd_down(int argc, char **argv);
 int cmd_emu(int argc, char **argv);
 int cmd_fsck(int argc, char **argv);
 int cmd_group(int argc, char **argv);
+int cmd_key(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_node(int argc, char **argv);
 int cmd_durability(int argc, char **argv);

@@ -29,6 +29,7 @@ static const struct command cluster_commands[] = {
 	{"user", "list, add and remove users; their credentials and grants", cmd_user,
 	 "list show add grant revoke rotate disable enable remove"},
 	{"access", "tell whether a user may do something, and by which grant", cmd_access, "test"},
+	{"key", "replace the keys of tokens", cmd_key, "show rotate"},
 	{"top", "show what each traffic group uses now", cmd_top, ""},
 	{"policy", "choose the encoding that sealed files get later", cmd_policy, "list set clear"},
 	{"node", "list, drain and remove storage nodes; serve the disks of this machine", cmd_node,

@@ -146,6 +146,7 @@ static const struct rule rules[METHOD_COUNT] = {
 	[METHOD_identity_list] = CLUSTER(OP_CLUSTER_WRITE),
 	[METHOD_identity_change] = {.subject = SUBJECT_GRANTS},
 	[METHOD_identity_key] = CLUSTER(OP_HEARTBEAT),
+	[METHOD_token_rotate] = CLUSTER(OP_CLUSTER_WRITE),
 	[METHOD_token_disks] = IN_TENANT(OP_WRITE),
 	[METHOD_token_keys] = CLUSTER(OP_HEARTBEAT),
 	[METHOD_access_test] = CLUSTER(OP_CLUSTER_WRITE),

@@ -90,7 +90,8 @@ void ms_tokens_follow(struct meta_service *s)
 	if (s == s->all->parts)
 		rc = token_ring_step(s->meta, wall_ms(), false);
 	if (rc > 0)
-		log_info("token_keys_changed", "server=%s", "self");
+		log_info("token_keys_stepped", "text=%s",
+			 LOG_QUOTE("a rotation of token keys went on"));
 	if (rc >= 0 || rc == -ESTALE)
 		rc = follow(s);
 	if (rc < 0 && rc != -ECANCELED)
@@ -236,4 +237,60 @@ int ms_handle_token_keys(struct rpc_request *r)
 	}
 	secret_wipe(own, sizeof(own));
 	return rc;
+}
+
+/* --- rotation ---------------------------------------------------------------------------------------- */
+
+static void follow_part(struct meta_service *part, void *arg)
+{
+	int *rc = arg;
+	if (*rc == 0)
+		*rc = follow(part);
+}
+
+static int rotate(struct rpc_request *r, uint32_t what)
+{
+	struct meta *m = ms_meta(r);
+	int rc = 0;
+	if (what == TOKEN_ROTATION_BEGIN)
+		rc = token_ring_stage(m, wall_ms());
+	else if (what == TOKEN_ROTATION_LEAKED)
+		rc = token_ring_replace(m, wall_ms());
+	else if (what != TOKEN_ROTATION_SHOW)
+		return rpc_fail(r, -EINVAL, "unknown change %u of the keys", what);
+	if (rc == -EBUSY)
+		return rpc_fail(r, rc,
+				"the last rotation has not ended: its old keys are accepted while "
+				"tokens of them live; if keys have leaked, use --leaked");
+	if (rc == -ESTALE)
+		return rpc_fail(r, rc, "the keys were changed by another request; try again");
+	return rc;
+}
+
+int ms_handle_token_rotate(struct rpc_request *r)
+{
+	const Terrane__Meta__TokenRotateRequest *q = rpc_body(r);
+	Terrane__Meta__TokenRotateResponse *p = rpc_reply_body(r);
+	struct meta_service *s = r->service;
+	struct token_ring now;
+	if (s->issuer == NULL)
+		return rpc_fail(
+			r, -EOPNOTSUPP,
+			"the metadata servers of this cluster have no credentials, so there "
+			"are no tokens");
+	int rc = rotate(r, q->what);
+	if (rc == 0)
+		rc = token_ring_read(s->meta, &now);
+	if (rc < 0)
+		return ms_end(r, rc);
+	p->issuing = now.issuing;
+	p->other = now.other;
+	p->changed_ms = now.changed_ms;
+	if (q->what == TOKEN_ROTATION_SHOW)
+		return 0;
+	log_info("token_keys_rotated", "issuing=%u other=%u leaked=%d by=%s", now.issuing,
+		 now.other, q->what == TOKEN_ROTATION_LEAKED,
+		 rpc_session(r) != NULL ? rpc_session(r)->name : "");
+	int each = ms_each_part(s->all, follow_part, &rc);
+	return each != 0 ? each : rc;
 }

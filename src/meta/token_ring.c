@@ -129,3 +129,19 @@ int token_ring_step(struct meta *m, uint64_t now_ms, bool force)
 	rc = ring_write(m, &r);
 	return rc < 0 ? rc : 1;
 }
+
+int token_ring_replace(struct meta *m, uint64_t now_ms)
+{
+	struct token_ring r;
+	int rc = token_ring_read(m, &r);
+	/* An old generation goes first; a staged one is promoted. */
+	if (rc == 0 && r.other != 0 && r.other < r.issuing)
+		rc = token_ring_step(m, now_ms, true);
+	if (rc >= 0 && r.other <= r.issuing)
+		rc = token_ring_stage(m, now_ms);
+	if (rc >= 0)
+		rc = token_ring_step(m, now_ms, true);
+	if (rc >= 0)
+		rc = token_ring_step(m, now_ms, true);
+	return rc < 0 ? rc : 0;
+}

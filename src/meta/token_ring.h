@@ -51,4 +51,7 @@ int token_ring_stage(struct meta *m, uint64_t now_ms);
  * token_ring_stage. force: does so at once, for keys that leaked: tokens of the old generation are refused. */
 int token_ring_step(struct meta *m, uint64_t now_ms, bool force);
 
+/* Replaces all generations by the next one at once. Errors of token_ring_stage. */
+int token_ring_replace(struct meta *m, uint64_t now_ms);
+
 #endif

@@ -21,6 +21,13 @@ enum identity_change {
 #define IDENTITY_WRAP_SECRET "secret of "
 #define IDENTITY_WRAP_KEY "key of "
 
+/* What a token_rotate does. */
+enum token_rotation {
+	TOKEN_ROTATION_SHOW = 0,
+	TOKEN_ROTATION_BEGIN = 1,  /* new keys, which come into use by themselves: no request is refused */
+	TOKEN_ROTATION_LEAKED = 2, /* new keys at once: all tokens of before are refused */
+};
+
 /* Purpose of the wrapped key with which a node checks tokens; the disk and the generation follow. */
 #define TOKEN_WRAP_KEY "token key of disk "
 #define TOKEN_WRAP_MAX ((size_t)64)

@@ -74,6 +74,7 @@ struct arena;
 	X(0x363, access_test, META_WIRE_PATH, META_WIRE_PATH)         \
 	X(0x368, token_disks, META_WIRE_PATH, META_WIRE_BLOCK)        \
 	X(0x369, token_keys, META_WIRE_PATH, META_WIRE_LARGE)         \
+	X(0x36a, token_rotate, META_WIRE_SMALL, META_WIRE_SMALL)      \
 	X(0x370, share, META_WIRE_BLOCK, META_WIRE_PATH * 4)          \
 	X(0x371, traffic, META_WIRE_SMALL, META_WIRE_LARGE)
 

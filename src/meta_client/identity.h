@@ -38,6 +38,14 @@ int meta_client_identity_key(struct meta_call *c, const char *name, struct meta_
 int meta_client_token_keys(struct meta_call *c, const uint8_t secret[MAC_KEY_BYTES],
 			   struct key_pair *pairs, size_t n);
 
+struct meta_token_keys {
+	uint32_t issuing, other;
+	uint64_t changed_ms;
+};
+
+/* Shows or replaces the keys of tokens (enum token_rotation). -EBUSY: the last rotation has not ended; -ESTALE. */
+int meta_client_token_rotate(struct meta_call *c, uint32_t what, struct meta_token_keys *out);
+
 /* Asks for the decision on an operation of an identity, and why. The text is appended to why. */
 int meta_client_access_test(struct meta_call *c, const Terrane__Meta__AccessTestRequest *q,
 			    bool *allowed, struct strbuf *why);

@@ -182,3 +182,17 @@ int meta_client_token_keys(struct meta_call *c, const uint8_t secret[MAC_KEY_BYT
 		rc = key_take(p->keys[i], secret, pairs, n);
 	return rc < 0 ? mc_response_error(c, rc) : 0;
 }
+
+int meta_client_token_rotate(struct meta_call *c, uint32_t what, struct meta_token_keys *out)
+{
+	Terrane__Meta__TokenRotateRequest q = TERRANE__META__TOKEN_ROTATE_REQUEST__INIT;
+	AUTO_REPLY struct rpc_reply reply;
+	q.what = what;
+	int rc = mc_call(c, &meta_type_token_rotate, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__TokenRotateResponse *p = reply.message;
+	*out = (struct meta_token_keys){
+		.issuing = p->issuing, .other = p->other, .changed_ms = p->changed_ms};
+	return p->issuing == 0 ? mc_response_error(c, -EINVAL) : 0;
+}

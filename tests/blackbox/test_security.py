@@ -409,3 +409,21 @@ def test_a_tenant_sees_nothing_of_another(box, tmp_path):
     done = run("ls", "/", env=bob)
     assert done.returncode == 1 and "mine" not in done.stdout
     assert "mine" not in box("ls", "/").stdout.split()
+
+
+def test_the_keys_of_tokens_are_replaced_while_the_cluster_is_used(box, tmp_path):
+    def reads():
+        return box("get", "-q", "-F", "/secret", tmp_path / "out", ok=False).returncode == 0
+
+    before = box.json("key", "show")["issuing"]
+    told = box.json("key", "rotate")
+    assert told["issuing"] == before and told["other"] == before + 1
+    assert reads()
+    done = box("key", "rotate", ok=False)
+    assert done.returncode == 1 and "--leaked" in done.stderr, done.stderr
+    assert box.json("key", "rotate", "--leaked")["issuing"] == before + 1
+    await_true("nodes with the new keys", reads)
+    assert (tmp_path / "out").read_bytes() == some_bytes(1, MIB)
+    box("put", "-q", tmp_path / "out", "/again")
+    assert run("key", "rotate", "more", env=box.env).returncode == 2
+    assert run("key", "show", "--leaked", env=box.env).returncode == 2

@@ -288,6 +288,37 @@ static void a_rotation_goes_on_by_itself_and_refuses_no_token(struct fixture *fx
 	side_close(&s);
 }
 
+static void operators_alone_replace_keys(struct fixture *fx)
+{
+	struct user u;
+	struct meta_token_keys k;
+	user_add(fx, &u, "alice", "tenant-admin", "/");
+	CHECK_EQ(meta_client_token_rotate(&u.call, TOKEN_ROTATION_BEGIN, &k), -EACCES);
+	CHECK_EQ(meta_client_token_rotate(&u.call, TOKEN_ROTATION_SHOW, &k), -EACCES);
+	CHECK_EQ(meta_client_token_rotate(&fx->root, TOKEN_ROTATION_SHOW, &k), 0);
+	CHECK(k.issuing == 1 && k.other == 0 && k.changed_ms == 0);
+	CHECK_EQ(meta_client_token_rotate(&fx->root, 3, &k), -EINVAL);
+	CHECK_EQ(meta_client_token_rotate(&fx->root, TOKEN_ROTATION_BEGIN, &k), 0);
+	CHECK(k.issuing == 1 && k.other == 2);
+	CHECK_EQ(meta_client_token_rotate(&fx->root, TOKEN_ROTATION_BEGIN, &k), -EBUSY);
+	/* After a leak the staged keys come into use at once, or the next ones. */
+	CHECK_EQ(meta_client_token_rotate(&fx->root, TOKEN_ROTATION_LEAKED, &k), 0);
+	CHECK(k.issuing == 2 && k.other == 0);
+	CHECK_EQ(meta_client_token_rotate(&fx->root, TOKEN_ROTATION_LEAKED, &k), 0);
+	CHECK(k.issuing == 3 && k.other == 0);
+	uint64_t id = make_block(&fx->call, false);
+	struct meta_block b = get_block(fx, &fx->call, id);
+	struct token_ring third = {.issuing = 3};
+	struct token_need need = need_of(&b, 0, TOKEN_READ);
+	/* The other server learns it within a second. */
+	for (int i = 0; i < 100 && generation_of(b.tokens[0]) != 3; i++) {
+		CHECK_EQ(rt_sleep_ns(50 * NS_PER_MS), 0);
+		b = get_block(fx, &fx->call, id);
+	}
+	CHECK_EQ(check_as_disk(fx, &third, 101, b.tokens[0], &need), 0);
+	user_close(&u);
+}
+
 static void damaged_generations_are_refused(void **state)
 {
 	struct token_ring r;
@@ -324,6 +355,7 @@ int main(void)
 		TEST_SIM_SECURED(tokens_for_new_chunks_are_kept_and_renewed_together),
 		TEST_SECURED(a_node_gets_the_keys_of_its_own_disks),
 		TEST_SIM_SECURED(a_rotation_goes_on_by_itself_and_refuses_no_token),
+		TEST_SECURED(operators_alone_replace_keys),
 		cmocka_unit_test(damaged_generations_are_refused),
 	};
 	log_set_level(LOG_ERROR);

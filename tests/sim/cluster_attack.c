@@ -11,6 +11,8 @@
 #include "base/le.h"
 #include "cluster_secure.h"
 #include "meta_api/id.h"
+#include "meta_api/identity.h"
+#include "meta_client/identity.h"
 #include "node/label.h"
 #include "node/node_client.h"
 #include "rt/rt.h"
@@ -279,6 +281,14 @@ static void attack_one(struct attack *a, const struct known *k)
 	try_record(a, k);
 }
 
+/* Replaces the keys of all tokens while clients write, read, repair and append. */
+static void rotate(struct attack *a, uint32_t what)
+{
+	struct meta_token_keys k;
+	struct meta_call c = {.client = a->spy, .timeout_ns = ASK_NS};
+	(void)meta_client_token_rotate(&c, what, &k);
+}
+
 static void attack_run(void *arg)
 {
 	struct attack *a = arg;
@@ -291,6 +301,9 @@ static void attack_run(void *arg)
 			take_token(a);
 		if (a->count == 0 || rng_chance(&a->rng, 0.1))
 			learn(a);
+		if (rng_chance(&a->rng, 0.03))
+			rotate(a, rng_chance(&a->rng, 0.3) ? TOKEN_ROTATION_LEAKED
+							   : TOKEN_ROTATION_BEGIN);
 		if (a->count > 0)
 			attack_one(a, &a->known[rng_below(&a->rng, a->count)]);
 		rt_background();

@@ -6,7 +6,7 @@
  * attacker has valid credentials, and a grant to read and write in a tenant of its own. It also knows everything that a
  * leak could tell: the ids of all blocks and chunks, and where they are. It tries to read, change and name them, with
  * tokens of its own, forged ones and none, at nodes and at the metadata. Every success is a violation of I12: accesses
- * across tenants = 0. What it puts into its own tenant must stay readable, so that a cluster that refuses all does not
+ * across tenants = 0. It also replaces the keys of all tokens now and then, as an operator would. What it puts into its own tenant must stay readable, so that a cluster that refuses all does not
  * pass.
  *
  * Wall clocks of such clusters are not set wrong: beyond the allowed difference a node refuses valid tokens.

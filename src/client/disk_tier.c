@@ -488,8 +488,11 @@ static void runs_read(struct work *w, struct part *parts, size_t n)
 static void part_ask(struct work *w, struct part *p)
 {
 	struct call c = *w->read->call;
-	struct near_work near = {
-		.range = p->range, .disk = p->disk, .chunk = p->chunk, .off = p->chunk_off};
+	struct near_work near = {.range = p->range,
+				 .disk = p->disk,
+				 .chunk = p->chunk,
+				 .off = p->chunk_off,
+				 .token = p->token};
 	int rc = p->range->rc;
 	if (rc == 0)
 		rc = fabric_run(&c, p->range->len, near_work, &near);

@@ -102,7 +102,8 @@ static int take(struct call *c, struct block_range *r, const struct node_transfo
 
 static int ask(struct call *c, const struct near_work *w)
 {
-	struct node_range range = {.id = w->chunk, .off = w->off, .len = w->range->len};
+	struct node_range range = {
+		.id = w->chunk, .off = w->off, .len = w->range->len, .token = w->token};
 	struct prep_op op = op_of(w->range->prep, decoder_of(c->fabric));
 	struct node_transformed got;
 	struct disk_use u;

@@ -31,7 +31,8 @@ struct near_work {
 	struct block_range *range;
 	uint64_t disk;
 	struct chunk_id chunk;
-	uint64_t off; /* of the range in the chunk */
+	uint64_t off;         /* of the range in the chunk */
+	const uint8_t *token; /* of the chunk; NULL: there is none */
 	int rc; /* 0: the sink, the results of the operation and the CRC of the range are set */
 };
 

@@ -272,7 +272,7 @@ int ms_handle_token_rotate(struct rpc_request *r)
 	const Terrane__Meta__TokenRotateRequest *q = rpc_body(r);
 	Terrane__Meta__TokenRotateResponse *p = rpc_reply_body(r);
 	struct meta_service *s = r->service;
-	struct token_ring now;
+	struct token_ring now = {0};
 	if (s->issuer == NULL)
 		return rpc_fail(
 			r, -EOPNOTSUPP,

@@ -24,7 +24,8 @@ enum identity_change {
 /* What a token_rotate does. */
 enum token_rotation {
 	TOKEN_ROTATION_SHOW = 0,
-	TOKEN_ROTATION_BEGIN = 1,  /* new keys, which come into use by themselves: no request is refused */
+	TOKEN_ROTATION_BEGIN =
+		1, /* new keys, which come into use by themselves: no request is refused */
 	TOKEN_ROTATION_LEAKED = 2, /* new keys at once: all tokens of before are refused */
 };
 

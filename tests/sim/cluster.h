@@ -75,6 +75,7 @@ struct plan {
 	unsigned loops[NODES_MAX];          /* loops of each node */
 	unsigned client_loops[CLIENTS_MAX]; /* loops of each client */
 	unsigned server_loops[SERVERS_MAX]; /* loops of each metadata server */
+	unsigned janitor_loops[JANITORS_MAX];
 	unsigned flash_racks; /* racks in which the second disk of each node is flash */
 	unsigned servers, janitors, clients;
 	unsigned rounds;

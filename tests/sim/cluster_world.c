@@ -67,6 +67,8 @@ static void loops_draw(struct plan *p, uint64_t seed)
 		p->client_loops[i] = 1 + (unsigned)rng_below(&r, LOOPS_MAX);
 	for (unsigned i = 0; i < SERVERS_MAX; i++)
 		p->server_loops[i] = 1 + (unsigned)rng_below(&r, LOOPS_MAX);
+	for (unsigned i = 0; i < JANITORS_MAX; i++)
+		p->janitor_loops[i] = 1 + (unsigned)rng_below(&r, LOOPS_MAX);
 }
 
 void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
@@ -380,9 +382,8 @@ static void janitor_work(void *arg)
 	(void)janitor_run(arg);
 }
 
-static void janitor_main(void *arg)
+static void janitor_serve(const struct role *r, struct rt_team *team)
 {
-	const struct role *r = arg;
 	struct world *w = r->world;
 	char text[SERVERS_MAX][32];
 	const char *addrs[SERVERS_MAX];
@@ -407,6 +408,7 @@ static void janitor_main(void *arg)
 		.dead_percent = w->plan.compacts ? 50 : 100, /* 100: never compact */
 		.method = (enum janitor_method)w->plan.method,
 		.fabric = world_fabric(w, "janitor"),
+		.team = team,
 	};
 	struct janitor *j;
 	struct rt_fiber *fiber;
@@ -418,6 +420,16 @@ static void janitor_main(void *arg)
 		rt_join(fiber);
 	}
 	janitor_close(j);
+}
+
+static void janitor_main(void *arg)
+{
+	const struct role *r = arg;
+	struct rt_team team;
+	if (rt_team_open(&team, r->world->plan.janitor_loops[r->index]) != 0)
+		return;
+	janitor_serve(r, &team);
+	rt_team_close(&team);
 }
 
 /* --- the cluster -------------------------------------------------------------------------------------- */

@@ -357,6 +357,10 @@ static void plan_fill(struct plan *p)
 		p->loops[i] = 2;
 	for (unsigned i = 0; i < ARRAY_LEN(p->server_loops); i++)
 		p->server_loops[i] = 2;
+	for (unsigned i = 0; i < ARRAY_LEN(p->client_loops); i++)
+		p->client_loops[i] = 2;
+	for (unsigned i = 0; i < ARRAY_LEN(p->janitor_loops); i++)
+		p->janitor_loops[i] = 2;
 }
 
 static struct sim_node *dying_node(struct world *w, const struct wait_place *p)

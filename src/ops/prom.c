@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "base/strbuf.h"
+#include "rt/load.h"
 #include "rt/rt.h"
 
 /* --- merging ---------------------------------------------------------------------------------- */
@@ -115,6 +116,15 @@ int prom_loops(struct strbuf *out, struct rt_loop *const *loops, size_t count)
 			     "time for which the loop was awake",
 			     offsetof(struct rt_load, busy_ns));
 	if (rc == 0)
+		rc = head(out, "terrane_loop_busy_ratio", "gauge",
+			  "share of the last minutes for which the loop was awake");
+	for (size_t i = 0; i < count && rc == 0; i++) {
+		struct rt_recent r;
+		rt_loop_recent(loops[i], &r);
+		rc = strbuf_printf(out, "terrane_loop_busy_ratio{loop=\"%zu\"} %.4f\n", i,
+				   (double)r.busy_ns / (double)max_u64(r.span_ns, 1));
+	}
+	if (rc == 0)
 		rc = head(out, "terrane_loop_long_runs_total", "counter",
 			  "runs of a fiber of more than 10 ms without a wait");
 	for (size_t i = 0; i < count && rc == 0; i++) {
@@ -124,9 +134,10 @@ int prom_loops(struct strbuf *out, struct rt_loop *const *loops, size_t count)
 				   (unsigned long long)l.long_runs);
 	}
 	if (rc == 0)
-		rc = head(out, "terrane_loop_longest_run_seconds", "gauge",
-			  "longest run of a fiber without a wait in the last minutes, and its "
-			  "fiber");
+		rc = head(
+			out, "terrane_loop_longest_run_seconds", "gauge",
+			"longest run of a fiber without a wait in the last minutes, also one that "
+			"has not ended, and its fiber");
 	for (size_t i = 0; i < count && rc == 0; i++) {
 		struct rt_load l;
 		rt_loop_load(loops[i], &l);

@@ -16,6 +16,7 @@
 #define RT_CORE_H
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +26,7 @@
 #include "base/list.h"
 #include "base/rng.h"
 #include "rt/file.h"
+#include "rt/load.h"
 #include "rt/net.h"
 #include "rt/rt.h"
 
@@ -104,7 +106,8 @@ struct sched {
 	size_t fiber_max;
 	size_t stack_size_bytes;
 	uint64_t switches;
-	const char *ran_name; /* name of the fiber that ran last */
+	_Atomic(const char *)
+		ran_name; /* name of the fiber that runs, or ran last; other threads read it */
 };
 
 struct rt_loop {
@@ -145,7 +148,7 @@ struct rt_world {
 	/* Called before each wait of a fiber; the simulator may crash the process here. May be NULL. */
 	void (*at_wait)(struct rt_loop *l);
 	/* Measures how busy the loop is; called on any thread. NULL: the world does not measure it. */
-	void (*load)(struct rt_loop *l, struct rt_load *out);
+	void (*load)(struct rt_loop *l, struct rt_load *out, struct rt_recent *recent);
 	const struct rt_fs_ops *fs;
 	const struct rt_net_ops *net;
 };

@@ -241,13 +241,6 @@ void rt_post(struct rt_loop *loop, struct rt_msg *msg)
 	loop->world->post(loop, msg);
 }
 
-void rt_loop_load(struct rt_loop *loop, struct rt_load *out)
-{
-	*out = (struct rt_load){0};
-	if (loop->world->load != NULL)
-		loop->world->load(loop, out);
-}
-
 int rt_offload(void (*fn)(void *), void *arg)
 {
 	int rc = fiber_check();

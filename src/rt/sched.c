@@ -265,7 +265,7 @@ bool sched_run_one(struct sched *s)
 	struct rt_fiber *f = sched_pick(s);
 	assert(f->loop->sched == s && !f->parked && !f->finished);
 	s->switches++;
-	s->ran_name = f->name;
+	atomic_store_explicit(&s->ran_name, f->name, memory_order_relaxed);
 	current_fiber = f;
 	current_loop = f->loop;
 	enter_fiber(s, f);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -423,17 +424,18 @@ static void a_meter_bears_a_clock_that_goes_back(void **state)
 	(void)state;
 	struct meter m;
 	struct rt_load l;
+	struct rt_recent recent;
 	uint64_t t0 = 1000 * NS_PER_S;
 	meter_init(&m, t0);
 	meter_sleeps(&m, t0 - NS_PER_S);
 	meter_wakes(&m, t0 - NS_PER_S);
 	meter_record(&m, 1, "fiber", t0 - NS_PER_S);
-	meter_load(&m, t0 - 2 * NS_PER_S, &l);
+	meter_load(&m, t0 - 2 * NS_PER_S, "now", &l, &recent);
 	assert_int_equal(l.up_ns, 0);
 	assert_int_equal(l.busy_ns, 0);
 	assert_int_equal(l.long_runs, 0);
 	meter_sleeps(&m, t0 + NS_PER_S);
-	meter_load(&m, t0 + NS_PER_S, &l);
+	meter_load(&m, t0 + NS_PER_S, "now", &l, &recent);
 	assert_int_equal(l.busy_ns, 2 * NS_PER_S);
 	meter_fini(&m);
 }
@@ -443,26 +445,124 @@ static void a_meter_names_the_longest_run_of_the_last_minutes(void **state)
 	(void)state;
 	struct meter m;
 	struct rt_load l;
+	struct rt_recent recent;
 	const uint64_t t0 = 1000 * NS_PER_S;
 	meter_init(&m, t0);
 	meter_sleeps(&m, t0 + 3 * NS_PER_S);
 	meter_wakes(&m, t0 + 5 * NS_PER_S);
-	meter_load(&m, t0 + 6 * NS_PER_S, &l);
+	meter_load(&m, t0 + 6 * NS_PER_S, "now", &l, &recent);
 	CHECK_EQ(l.up_ns, 6 * NS_PER_S);
 	CHECK_EQ(l.busy_ns, 4 * NS_PER_S);
+	CHECK(recent.span_ns == l.up_ns && recent.busy_ns == l.busy_ns);
 	CHECK(l.long_runs == 0 && l.longest_ns == 0 && l.longest_name[0] == 0);
 	/* Half of all ticks so far belong to this run: half of six seconds. */
 	uint64_t ticks = (meter_ticks() - m.begin_ticks) / 2 + 1;
 	meter_record(&m, ticks, "encode", t0 + 6 * NS_PER_S);
 	meter_record(&m, 1, "other", t0 + 6 * NS_PER_S);
-	meter_load(&m, t0 + 7 * NS_PER_S, &l);
+	meter_load(&m, t0 + 7 * NS_PER_S, "now", &l, &recent);
 	CHECK(l.long_runs == 1 && strcmp(l.longest_name, "encode") == 0);
 	CHECK(l.longest_ns > NS_PER_S && l.longest_ns <= 3 * NS_PER_S + NS_PER_MS);
-	meter_load(&m, t0 + 61 * NS_PER_S, &l);
+	meter_load(&m, t0 + 61 * NS_PER_S, "now", &l, &recent);
 	CHECK(strcmp(l.longest_name, "encode") == 0);
-	meter_load(&m, t0 + 122 * NS_PER_S, &l);
+	meter_load(&m, t0 + 122 * NS_PER_S, "now", &l, &recent);
 	CHECK(l.longest_ns == 0 && l.long_runs == 1);
 	meter_fini(&m);
+}
+
+static void a_meter_counts_the_busy_time_of_the_last_minutes(void **state)
+{
+	(void)state;
+	struct meter m;
+	struct rt_load l;
+	struct rt_recent recent;
+	const uint64_t t0 = 1000 * NS_PER_S;
+	meter_init(&m, t0);
+	meter_sleeps(&m, t0 + 30 * NS_PER_S); /* busy for 30 s, then idle until 90 s */
+	meter_wakes(&m, t0 + 90 * NS_PER_S);
+	meter_sleeps(&m, t0 + 100 * NS_PER_S); /* the second minute begins */
+	meter_wakes(&m, t0 + 160 * NS_PER_S);
+	meter_load(&m, t0 + 165 * NS_PER_S, "now", &l,
+		   &recent); /* the third one, with 5 s of work */
+	CHECK_EQ(l.busy_ns, 45 * NS_PER_S);
+	CHECK_EQ(recent.span_ns, 65 * NS_PER_S);
+	CHECK_EQ(recent.busy_ns, 5 * NS_PER_S);
+	meter_load(&m, t0 + 170 * NS_PER_S, "now", &l, &recent);
+	CHECK_EQ(recent.span_ns, 70 * NS_PER_S);
+	CHECK_EQ(recent.busy_ns, 10 * NS_PER_S);
+	meter_fini(&m);
+}
+
+static void a_meter_names_the_fiber_that_has_not_ended(void **state)
+{
+	(void)state;
+	struct meter m;
+	struct rt_load l;
+	struct rt_recent recent;
+	const uint64_t t0 = 1000 * NS_PER_S;
+	meter_init(&m, t0);
+	/* It has run since the loop began, a second of ticks or so ago, which the clock shows as 20 ms. */
+	m.begin_ticks -= NS_PER_S;
+	m.run_ticks = m.begin_ticks;
+	meter_load(&m, t0 + 20 * NS_PER_MS, "stuck", &l, &recent);
+	CHECK(l.longest_ns > 19 * NS_PER_MS && l.longest_ns <= 20 * NS_PER_MS);
+	CHECK(strcmp(l.longest_name, "stuck") == 0 && l.long_runs == 0);
+	m.run_ticks = 0;
+	meter_load(&m, t0 + 20 * NS_PER_MS, "stuck", &l, &recent);
+	CHECK(l.longest_ns == 0 && l.longest_name[0] == 0);
+	meter_fini(&m);
+}
+
+struct spin {
+	struct rt_port *port;
+	atomic_bool on, stop;
+};
+
+static void spin_until_stopped(void *arg)
+{
+	struct spin *s = arg;
+	s->on = true;
+	while (!s->stop)
+		;
+}
+
+static void call_spin(void *arg)
+{
+	struct spin *s = arg;
+	CHECK_EQ(rt_call(s->port, "spinner", spin_until_stopped, s), 0);
+}
+
+static void watch_a_stuck_loop(void *arg)
+{
+	(void)arg;
+	struct rt_team t;
+	struct rt_load l = {0};
+	struct rt_load_sum sum;
+	struct rt_fiber *caller;
+	CHECK_EQ(rt_team_open(&t, 2), 0);
+	struct spin s = {.port = &t.ports[1]};
+	CHECK_EQ(rt_spawn(&caller, "caller", call_spin, &s), 0);
+	while (!s.on)
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	/* The other loop is stuck, and this one sees for how long and where. */
+	while (l.longest_ns < 15 * NS_PER_MS || strcmp(l.longest_name, "spinner") != 0) {
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+		rt_loop_load(t.ports[1].loop, &l);
+	}
+	struct rt_loop *loops[] = {t.ports[0].loop, t.ports[1].loop};
+	rt_load_sum(loops, 2, &sum);
+	CHECK(sum.loops == 2 && sum.longest_ns >= 15 * NS_PER_MS);
+	CHECK_EQ(strcmp(sum.longest_name, "spinner"), 0);
+	CHECK(sum.busiest_permille > 0 && sum.busiest_permille <= 1000);
+	CHECK(sum.busy_permille <= sum.busiest_permille);
+	s.stop = true;
+	rt_join(caller);
+	rt_team_close(&t);
+}
+
+static void a_stuck_loop_is_seen_from_another_one(void **state)
+{
+	(void)state;
+	CHECK_EQ(rt_real_run(NULL, watch_a_stuck_loop, NULL), 0);
 }
 
 static void compute(void *arg)
@@ -524,6 +624,9 @@ int main(void)
 			a_budget_serves_in_order_of_arrival_and_forgets_those_that_gave_up),
 		cmocka_unit_test(a_meter_names_the_longest_run_of_the_last_minutes),
 		cmocka_unit_test(a_meter_bears_a_clock_that_goes_back),
+		cmocka_unit_test(a_meter_counts_the_busy_time_of_the_last_minutes),
+		cmocka_unit_test(a_meter_names_the_fiber_that_has_not_ended),
+		cmocka_unit_test(a_stuck_loop_is_seen_from_another_one),
 		cmocka_unit_test(a_long_computation_is_counted_on_its_loop),
 		cmocka_unit_test(threads_are_a_number_or_auto),
 	};

@@ -307,9 +307,11 @@ static int signal_open(struct real_loop *l)
 static int real_loop_open(struct rt_loop *l, struct rt_loop **out, const char *name);
 static void real_loop_close(struct rt_loop *l, struct rt_loop *other);
 
-static void real_load(struct rt_loop *l, struct rt_load *out)
+static void real_load(struct rt_loop *l, struct rt_load *out, struct rt_recent *recent)
 {
-	meter_load(&real_loop(l)->meter, clock_ns(CLOCK_MONOTONIC), out);
+	struct real_loop *r = real_loop(l);
+	meter_load(&r->meter, clock_ns(CLOCK_MONOTONIC),
+		   atomic_load_explicit(&r->sched.ran_name, memory_order_relaxed), out, recent);
 }
 
 static void real_random_secret(void *out, size_t len)
@@ -445,14 +447,18 @@ static void ring_poll(struct real_loop *l, bool may_sleep)
 static void run_fibers(struct real_loop *l)
 {
 	uint64_t before = meter_ticks();
+	atomic_store_explicit(&l->meter.run_ticks, before, memory_order_relaxed);
 	for (unsigned ran = 0; ran < RUN_BATCH && !l->submit_soon && sched_run_one(&l->sched);
 	     ran++) {
 		uint64_t after = meter_ticks();
 		if (after - before > l->meter.alarm_ticks)
-			meter_record(&l->meter, after - before, l->sched.ran_name,
+			meter_record(&l->meter, after - before,
+				     atomic_load_explicit(&l->sched.ran_name, memory_order_relaxed),
 				     clock_ns(CLOCK_MONOTONIC));
 		before = after;
+		atomic_store_explicit(&l->meter.run_ticks, before, memory_order_relaxed);
 	}
+	atomic_store_explicit(&l->meter.run_ticks, 0, memory_order_relaxed);
 	l->submit_soon = false;
 }
 

@@ -46,13 +46,19 @@ struct meter {
 	/* For the loop's thread: */
 	uint64_t
 		alarm_ticks; /* a run above this is recorded: at least the longest of this minute */
-	uint64_t begin_ticks, begin_ns; /* the same instant on the counter and on the clock */
+	uint64_t begin_ticks,
+		begin_ns; /* the same instant on the counter and on the clock; constant */
+	/* ticks at which the fiber that runs began; 0: none runs. The loop writes it, other threads read it. */
+	_Atomic uint64_t run_ticks;
 
 	pthread_mutex_t lock;       /* guards the fields below; no other lock is taken inside */
 	uint64_t busy_ns;           /* time for which the loop was awake, up to the last sleep */
 	uint64_t awake_ns;          /* time of the last wake-up; 0: the loop sleeps */
 	uint64_t long_runs;         /* runs above METER_LONG_NS */
 	uint64_t minute_ns;         /* begin of the current minute */
+	uint64_t before_ns;         /* begin of the minute before */
+	uint64_t minute_busy_ns;    /* busy time up to the begin of the current minute */
+	uint64_t before_busy_ns;    /* and of the minute before */
 	struct long_run longest[2]; /* of the current minute and of the one before */
 };
 
@@ -114,8 +120,9 @@ void meter_sleeps(struct meter *m, uint64_t now_ns);
 void meter_wakes(struct meter *m, uint64_t now_ns);
 /* Records a run of a fiber above m->alarm_ticks. */
 void meter_record(struct meter *m, uint64_t ticks, const char *name, uint64_t now_ns);
-/* On any thread. */
-void meter_load(struct meter *m, uint64_t now_ns, struct rt_load *out);
+/* On any thread. name: the fiber that runs, or ran last. */
+void meter_load(struct meter *m, uint64_t now_ns, const char *name, struct rt_load *out,
+		struct rt_recent *recent);
 
 /* --- loop.c ------------------------------------------------------------------------------------ */
 

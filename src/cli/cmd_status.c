@@ -12,16 +12,21 @@
 #include "cli/fs.h"
 #include "cli/repair_left.h"
 #include "cli/status.h"
+#include "cluster/load.h"
+#include "meta_client/load.h"
 #include "rt/rt.h"
 
 #define WATCH_NS NS_PER_S
+#define STATUS_DELAY_NS (100 * NS_PER_MS) /* longest run of a fiber that is not worth a line */
 
 static const char usage_text[] =
 	"usage: terrane status [-c FILE | --dir DIR] [--json] [--watch]\n"
 	"\n"
 	"Shows nodes, disks, space and health. Health is the number of blocks that are degraded\n"
 	"(can be rebuilt), unreachable (readable once offline nodes and disks return) or lost,\n"
-	"as a janitor last counted them. Ends with 0 if everything is online and every block is\n"
+	"as a janitor last counted them. Busy is the share of the last minutes for which the "
+	"threads\n"
+	"of a process worked. Ends with 0 if everything is online and every block is\n"
 	"complete, 1 if not, or if the cluster cannot be reached.\n"
 	"\n"
 	"  -c, --cluster FILE  the cluster file (default: $TERRANE_CLUSTER, else ./cluster.ini)\n"
@@ -58,6 +63,7 @@ static bool status_online(const struct status_counts *n)
 
 struct told {
 	struct cluster *map;
+	const struct meta_client *client; /* it has the loads of the processes */
 	struct status_counts n;
 	const struct status_data *data;
 	uint64_t chunks_left; /* chunks recorded on suspect, draining, failed and removed disks */
@@ -94,8 +100,41 @@ static void tell_states(const char *what, const uint64_t counts[STATUS_STATES])
 	putchar('\n');
 }
 
-static void tell_node(const struct cluster *c, const struct cluster_node *n)
+/* Returns how busy the threads of a process are, as text. */
+static const char *busy_text(char out[32], const struct cluster_load *l)
 {
+	if (l->loops == 0)
+		snprintf(out, 32, "-");
+	else
+		snprintf(out, 32, "%u%% of %u", (l->busy_permille + 5) / 10, l->loops);
+	return out;
+}
+
+/* Warns of a process in which one piece of work keeps a thread from all others. */
+static void tell_delay(const char *name, const struct cluster_load *l)
+{
+	if (l->longest_ns > STATUS_DELAY_NS)
+		printf("  %-8s %s: \"%s\" kept a thread for %lu ms without a break\n", "delay",
+		       name, l->longest_fiber, (unsigned long)(l->longest_ns / NS_PER_MS));
+}
+
+static void tell_loads(const struct told *t)
+{
+	char busy[32];
+	struct cluster_load load;
+	meta_client_load(t->client, 0, &load);
+	if (load.loops > 0)
+		printf("  %-8s %s threads busy\n", "metadata", busy_text(busy, &load));
+	tell_delay("metadata", &load);
+	map_for_each(&t->map->nodes, it) {
+		meta_client_load(t->client, it.key, &load);
+		tell_delay(((const struct cluster_node *)it.value)->name, &load);
+	}
+}
+
+static void tell_node(const struct told *t, const struct cluster_node *n)
+{
+	const struct cluster *c = t->map;
 	uint64_t online = 0, all = 0;
 	map_for_each(&c->disks, it) {
 		const struct cluster_disk *d = it.value;
@@ -105,8 +144,12 @@ static void tell_node(const struct cluster *c, const struct cluster_node *n)
 		online += cluster_disk_state(c, d) == CLUSTER_ONLINE;
 	}
 	const struct cluster_rack *r = cluster_rack(c, n->rack);
-	printf("  %-12s %-12s %-9s %3lu of %-3lu  %s\n", n->name, r != NULL ? r->name : "?",
-	       cluster_state_name(cluster_node_state(n)), online, all, n->addr);
+	char busy[32];
+	struct cluster_load load;
+	meta_client_load(t->client, n->id, &load);
+	printf("  %-12s %-12s %-9s %3lu of %-3lu  %-10s  %s\n", n->name, r != NULL ? r->name : "?",
+	       cluster_state_name(cluster_node_state(n)), online, all, busy_text(busy, &load),
+	       n->addr);
 }
 
 static int tell(const struct told *t)
@@ -132,10 +175,12 @@ static int tell(const struct told *t)
 		printf("  %-8s %lu chunks are on disks that are not online\n", "repair",
 		       t->chunks_left);
 	status_data_tell(t->data);
+	tell_loads(t);
 	putchar('\n');
-	printf("  %-12s %-12s %-9s %-10s  %s\n", "node", "rack", "state", "disks", "address");
+	printf("  %-12s %-12s %-9s %-10s  %-10s  %s\n", "node", "rack", "state", "disks", "busy",
+	       "address");
 	for (size_t i = 0; i < count; i++)
-		tell_node(c, nodes[i]);
+		tell_node(t, nodes[i]);
 	return wrong == NULL ? CLI_OK : CLI_FAILED;
 }
 
@@ -157,6 +202,20 @@ void status_node_disks(const struct cluster *c, const struct cluster_node *n,
 		if (d->node == n->id && cluster_disk_state(c, d) != CLUSTER_GONE)
 			out[d->media]++;
 	}
+}
+
+/* Returns the load of a node, or of the metadata server for node 0; null: it is not known. */
+static json_t *load_json(const struct told *t, uint64_t node)
+{
+	struct cluster_load load;
+	const struct cluster_load *l = &load;
+	meta_client_load(t->client, node, &load);
+	return l->loops == 0
+		       ? json_null()
+		       : json_pack("{s:i, s:i, s:i, s:I, s:s}", "loops", (int)l->loops,
+				   "busy_permille", (int)l->busy_permille, "busiest_permille",
+				   (int)l->busiest_permille, "longest_ns",
+				   (json_int_t)l->longest_ns, "longest_fiber", l->longest_fiber);
 }
 
 json_t *status_node_json(const struct cluster *c, const struct cluster_node *n)
@@ -198,20 +257,24 @@ static int tell_json(const struct told *t)
 	if (nodes == NULL || disks == NULL)
 		return cli_fail("out of memory");
 	json_t *node_list = json_array(), *disk_list = json_array();
-	for (size_t i = 0; i < node_count; i++)
-		json_array_append_new(node_list, status_node_json(c, nodes[i]));
+	for (size_t i = 0; i < node_count; i++) {
+		json_t *node = status_node_json(c, nodes[i]);
+		json_object_set_new(node, "load", load_json(t, nodes[i]->id));
+		json_array_append_new(node_list, node);
+	}
 	for (size_t i = 0; i < disk_count; i++)
 		json_array_append_new(disk_list, status_disk_json(c, disks[i]));
 	snprintf(id, sizeof(id), "%016lx%016lx", c->id.high, c->id.low);
 	AUTO_JSON json_t *root = json_pack(
-		"{s:s, s:b, s:s?, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
+		"{s:s, s:b, s:s?, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
 		"cluster", id, "well", (int)(wrong == NULL), "trouble", wrong, "online",
 		(int)status_online(n), "map_version", (json_int_t)c->version, "racks",
 		(json_int_t)n->racks, "node_states", states_json(n->nodes), "disk_states",
 		states_json(n->disks), "capacity_bytes", (json_int_t)n->capacity_bytes,
 		"used_bytes", (json_int_t)n->used_bytes, "chunks_to_repair",
 		(json_int_t)t->chunks_left, "data", status_data_json(t->data), "janitors",
-		status_janitors_json(t->data), "nodes", node_list, "disks", disk_list);
+		status_janitors_json(t->data), "metadata_load", load_json(t, 0), "nodes", node_list,
+		"disks", disk_list);
 	if (json_emit(stdout, root) < 0)
 		return cli_fail("cannot write the output");
 	return wrong == NULL ? CLI_OK : CLI_FAILED;
@@ -239,6 +302,7 @@ static int body(struct admin *a)
 		struct status_data d;
 		int status = status_data_load(a, c, &d);
 		struct told t = {.map = c,
+				 .client = a->client,
 				 .data = &d,
 				 .chunks_left = repair_left_sum(left, n),
 				 .chunks_lacking = repair_left_lacking(left, n)};

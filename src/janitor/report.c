@@ -14,6 +14,8 @@
 #include "janitor/impl.h"
 #include "janitor/notes.h"
 #include "meta_api/note.h"
+#include "rt/call.h"
+#include "rt/load.h"
 #include "rt/rt.h"
 
 #define LIVES_NS (60 * NS_PER_S)
@@ -22,6 +24,23 @@
 static void name_of(const struct janitor *j, char out[META_NOTE_NAME_MAX + 1])
 {
 	snprintf(out, META_NOTE_NAME_MAX + 1, "janitor/%016" PRIx64, j->holder);
+}
+
+/* Adds how busy the loops are. */
+static void load_add(const struct janitor *j, json_t *o)
+{
+	struct rt_loop *loops[RT_TEAM_MAX] = {rt_loop_self()};
+	unsigned count = j->opts.team != NULL ? j->opts.team->count : 1;
+	struct rt_load_sum sum;
+	assert(count > 0 && count <= RT_TEAM_MAX);
+	for (unsigned i = 1; i < count; i++)
+		loops[i] = j->opts.team->ports[i].loop;
+	rt_load_sum(loops, count, &sum);
+	json_object_set_new(o, "loops", json_integer(sum.loops));
+	json_object_set_new(o, "busy_permille", json_integer(sum.busy_permille));
+	json_object_set_new(o, "busiest_permille", json_integer(sum.busiest_permille));
+	json_object_set_new(o, "longest_ns", json_integer((json_int_t)sum.longest_ns));
+	json_object_set_new(o, "longest_fiber", json_string(sum.longest_name));
 }
 
 static int report_write(struct janitor *j, struct meta_call *m)
@@ -45,6 +64,8 @@ static int report_write(struct janitor *j, struct meta_call *m)
 		(json_int_t)s->failed, "oldest_ns", (json_int_t)s->scrub_oldest_ns, "stuck_lost",
 		(json_int_t)s->stuck_lost, "stuck_no_room", (json_int_t)s->stuck_no_room,
 		"repaired_ns", (json_int_t)s->repaired_ns);
+	if (o != NULL)
+		load_add(j, o);
 	AUTO_FREE char *text = o == NULL ? NULL : json_dumps(o, JSON_COMPACT);
 	if (text == NULL)
 		return -ENOMEM;

@@ -332,6 +332,12 @@ struct cluster *meta_map_cluster(struct meta_map *m)
 	return &m->cluster;
 }
 
+const struct cluster_load *meta_map_load(const struct meta_map *m, uint64_t node)
+{
+	const struct map_heartbeat *heartbeat = map_get(&m->heartbeats, node);
+	return heartbeat != NULL ? &heartbeat->load : NULL;
+}
+
 uint64_t meta_map_beat_ns(const struct meta_map *m)
 {
 	return m->o.beat_ns;

@@ -37,6 +37,7 @@ struct meta_map_node;
 #define META_MAP_PAGE 2000 /* largest number of records in one response */
 
 struct kv;
+struct cluster_load;
 struct meta_map;
 
 struct meta_map_options {
@@ -62,6 +63,8 @@ void meta_map_close(struct meta_map *m);
 /* Returns this server's copy of the map. Pointers into it are valid until the next wait. */
 struct cluster *meta_map_cluster(struct meta_map *m);
 uint64_t meta_map_beat_ns(const struct meta_map *m);
+/* Returns the load that a node reported with its last heartbeat; NULL: the map has no heartbeat of the node. */
+const struct cluster_load *meta_map_load(const struct meta_map *m, uint64_t node);
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 

@@ -6,6 +6,7 @@
 #include <assert.h>
 
 #include "base/arena.h"
+#include "cluster/load.h"
 #include "cluster/record.h"
 #include "kv/kv.h"
 #include "meta/map.h"
@@ -25,6 +26,8 @@ struct map_heartbeat {
 	uint64_t pending_incarnation;
 	struct meta_map_disk *pending_disks;
 	size_t pending_count;
+	struct cluster_load pending_load;
+	struct cluster_load load; /* of the BeatRecord that was last read */
 	/* Hash of the disks in the heartbeat that was last compared with the map; 0: none was compared yet */
 	uint64_t named_disks;
 };

@@ -37,6 +37,7 @@ void map_heartbeat_note(struct map_heartbeat *heartbeat, const struct meta_map_n
 	/* 0 would mean that no heartbeat is pending */
 	heartbeat->pending_beats = heartbeat->beats + 1 != 0 ? heartbeat->beats + 1 : 1;
 	heartbeat->seen_ns = rt_now_ns();
+	heartbeat->pending_load = n->load;
 	struct meta_map_disk *copy =
 		realloc(heartbeat->pending_disks, (n->disk_count + 1) * sizeof(*copy));
 	heartbeat->pending_count = 0;
@@ -71,6 +72,9 @@ static size_t pack_beat(struct batch *to, const struct map_heartbeat *heartbeat)
 	Terrane__Cluster__DiskUse *use = to->use;
 	b.incarnation = heartbeat->pending_incarnation;
 	b.beats = heartbeat->pending_beats;
+	Terrane__Cluster__Load load;
+	cluster_load_write(&load, &heartbeat->pending_load);
+	b.load = heartbeat->pending_load.loops > 0 ? &load : NULL;
 	b.n_disks = heartbeat->pending_count;
 	b.disks = to->list;
 	for (size_t i = 0; i < heartbeat->pending_count; i++) {
@@ -195,6 +199,7 @@ static int read_beat(struct meta_map *m, const struct kv_row *row)
 			heartbeat->incarnation = b->incarnation;
 			heartbeat->seen_ns = rt_now_ns();
 		}
+		(void)cluster_load_read(&heartbeat->load, b->load);
 		note_usage(m, b);
 	}
 	arena_fini(&a);

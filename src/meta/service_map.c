@@ -2,14 +2,18 @@
 /* Handlers for the cluster map. */
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cluster/record.h"
 #include "meta/service_impl.h"
 #include "meta_api/node.h"
+#include "rt/call.h"
+#include "rt/load.h"
 
 #define USAGE_DISKS_MAX 10000 /* largest number of disks with their used bytes in one response */
+#define USAGE_NODES_MAX 10000 /* and of nodes with their loads */
 
 /* --- changes since a version ------------------------------------------------------------------ */
 
@@ -150,6 +154,58 @@ static int add_nodes(struct page *p)
 	return rc;
 }
 
+/* Adds a load to the response. */
+static int add_load(struct page *p, uint64_t node, const struct cluster_load *load)
+{
+	Terrane__Meta__NodeLoad *m = rpc_alloc(p->r, sizeof(*m));
+	Terrane__Cluster__Load *l = rpc_alloc(p->r, sizeof(*l));
+	if (m == NULL || l == NULL)
+		return -ENOMEM;
+	cluster_load_write(l, load);
+	/* the heartbeat may change before the response is sent */
+	l->longest_fiber = meta_wire_name(&p->r->arena, meta_name(load->longest_fiber));
+	if (l->longest_fiber == NULL)
+		return -ENOMEM;
+	terrane__meta__node_load__init(m);
+	m->node = node;
+	m->load = l;
+	p->out->loads[p->out->n_loads++] = m;
+	return 0;
+}
+
+static struct cluster_load own_load(const struct service_all *all)
+{
+	struct rt_loop *loops[RT_TEAM_MAX];
+	struct rt_load_sum sum;
+	assert(all->part_count <= RT_TEAM_MAX);
+	for (unsigned i = 0; i < all->part_count; i++)
+		loops[i] = all->parts[i].loop;
+	rt_load_sum(loops, all->part_count, &sum);
+	struct cluster_load out = {.loops = sum.loops,
+				   .busy_permille = sum.busy_permille,
+				   .busiest_permille = sum.busiest_permille,
+				   .longest_ns = sum.longest_ns};
+	snprintf(out.longest_fiber, sizeof(out.longest_fiber), "%s", sum.longest_name);
+	return out;
+}
+
+/* Adds the loads of this server and of the nodes. */
+static int add_loads(struct page *p)
+{
+	size_t max = min_u64(map_count(&p->map->nodes), USAGE_NODES_MAX) + 1;
+	p->out->loads = rpc_alloc(p->r, max * sizeof(Terrane__Meta__NodeLoad *));
+	if (p->out->loads == NULL)
+		return -ENOMEM;
+	const struct cluster_load own = own_load(((struct meta_service *)p->r->service)->all);
+	int rc = add_load(p, 0, &own);
+	map_for_each(&p->map->nodes, it) {
+		const struct cluster_load *load = meta_map_load(ms_map(p->r), it.key);
+		if (rc == 0 && load != NULL && load->loops > 0 && p->out->n_loads < max)
+			rc = add_load(p, it.key, load);
+	}
+	return rc;
+}
+
 int ms_handle_map_get(struct rpc_request *r)
 {
 	const Terrane__Meta__MapGetRequest *q = rpc_body(r);
@@ -172,6 +228,8 @@ int ms_handle_map_get(struct rpc_request *r)
 		rc = add_nodes(&p);
 	if (rc == 0)
 		rc = add_disks(&p);
+	if (rc == 0 && p.usage && !out->more)
+		rc = add_loads(&p);
 	out->version = p.upto;
 	map_fini(&p.sent);
 	return rc;
@@ -257,6 +315,8 @@ int ms_handle_node_beat(struct rpc_request *r)
 	int rc = ms_system(r);
 	if (rc == 0)
 		rc = node_disks(r, q->disks, q->n_disks, &n.disks);
+	if (rc == 0 && cluster_load_read(&n.load, q->load) < 0)
+		rc = rpc_fail(r, -EINVAL, "node %lu reports an invalid load", q->id);
 	if (rc < 0)
 		return rc;
 	rc = meta_map_beat(ms_map(r), &n);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "cluster/cluster.h"
+#include "cluster/load.h"
 
 #define META_MAP_NODE_DISKS_MAX 512
 
@@ -30,6 +31,7 @@ struct meta_map_node {
 	const char *addr;
 	const struct meta_map_disk *disks;
 	size_t disk_count;
+	struct cluster_load load; /* only with heartbeats */
 };
 
 #endif

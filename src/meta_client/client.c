@@ -80,6 +80,7 @@ void meta_client_close(struct meta_client *c)
 	mc_cache_fini(&c->cache);
 	mc_tokens_fini(c);
 	cluster_fini(&c->cluster);
+	free(c->loads);
 	context_unref(c->own);
 	free(c);
 }

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/list.h"
+#include "cluster/load.h"
 #include "meta_api/wire.h"
 #include "meta_client/meta_client.h"
 #include "rt/sync.h"
@@ -43,6 +44,11 @@ int mc_cache_get_file(struct meta_cache *c, uint64_t id, struct meta_file *out,
 void mc_cache_drop_file(struct meta_cache *c, uint64_t id);
 void mc_cache_drop_block(struct meta_cache *c, uint64_t id);
 
+struct mc_load {
+	uint64_t node; /* 0: the metadata server that answered */
+	struct cluster_load load;
+};
+
 struct meta_client {
 	struct rpc_channel *channels[META_CLIENT_SERVERS_MAX];
 	size_t count;              /* number of servers */
@@ -59,6 +65,9 @@ struct meta_client {
 	struct cluster cluster;
 	uint64_t map_ns; /* last time at which the map was up to date; 0: never */
 	struct rt_mutex map_turn;
+	/* loads of the processes in the last answer with usage */
+	struct mc_load *loads;
+	size_t load_count;
 	struct mc_share *share; /* NULL: the client does not share */
 	struct map disk_tokens; /* disk -> struct disk_token (tokens.c) */
 };

@@ -2,11 +2,13 @@
 /* Client stubs of the requests for the cluster map. */
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cluster/record.h"
 #include "meta_api/node.h"
 #include "meta_client/impl.h"
+#include "meta_client/load.h"
 #include "rt/rt.h"
 
 #define PAGES_MAX 1000
@@ -61,6 +63,33 @@ static int merge_records(struct cluster *to, const Terrane__Meta__MapGetResponse
 	return rc;
 }
 
+/* Keeps the loads of a response in place of those before. */
+static int keep_loads(struct meta_client *m, const Terrane__Meta__MapGetResponse *p)
+{
+	struct mc_load *all = calloc(p->n_loads + 1, sizeof(*all));
+	int rc = all == NULL ? -ENOMEM : 0;
+	for (size_t i = 0; rc == 0 && i < p->n_loads; i++) {
+		all[i].node = p->loads[i]->node;
+		rc = cluster_load_read(&all[i].load, p->loads[i]->load);
+	}
+	if (rc < 0) {
+		free(all);
+		return rc;
+	}
+	free(m->loads);
+	m->loads = all;
+	m->load_count = p->n_loads;
+	return 0;
+}
+
+void meta_client_load(const struct meta_client *m, uint64_t node, struct cluster_load *out)
+{
+	*out = (struct cluster_load){0};
+	for (size_t i = 0; i < m->load_count; i++)
+		if (m->loads[i].node == node)
+			*out = m->loads[i].load;
+}
+
 static bool same_id(struct cluster_id a, struct cluster_id b)
 {
 	return a.high == b.high && a.low == b.low;
@@ -86,6 +115,8 @@ static int merge_page(struct meta_call *c, const Terrane__Meta__MapGetResponse *
 	to->id = id;
 	to->network_place = (enum place_kind)p->network_place;
 	int rc = merge_records(to, p, usage);
+	if (rc == 0 && usage && !p->more)
+		rc = keep_loads(c->client, p);
 	/* After an error in the middle of a page, the version stays, and the client asks for the same page again. */
 	if (rc == 0 && p->version > to->version)
 		to->version = p->version;
@@ -213,6 +244,9 @@ int meta_client_node_beat(struct meta_call *c, const struct meta_map_node *n, ui
 	q.disks = node_disks(&a, n);
 	if (q.disks == NULL)
 		return mc_fail(c, -ENOMEM);
+	Terrane__Cluster__Load load;
+	cluster_load_write(&load, &n->load);
+	q.load = &load;
 	AUTO_REPLY struct rpc_reply reply;
 	int rc = mc_call(c, &meta_type_node_beat, &q.base, &reply);
 	if (rc < 0)

@@ -13,6 +13,8 @@
 #include "meta_api/node.h"
 #include "meta_client/meta_client.h"
 #include "node/node_client.h"
+#include "rt/call.h"
+#include "rt/load.h"
 #include "rt/pool.h"
 #include "rt/rt.h"
 
@@ -144,11 +146,28 @@ static int enlist(struct node_beat *b, uint64_t *beat_ns)
 	return 0;
 }
 
+static void read_load(const struct node_beat *b, struct cluster_load *out)
+{
+	struct rt_loop *loops[RT_TEAM_MAX] = {b->loop};
+	unsigned count = b->o.team != NULL ? b->o.team->count : 1;
+	struct rt_load_sum sum;
+	assert(count > 0 && count <= RT_TEAM_MAX);
+	for (unsigned i = 1; i < count; i++)
+		loops[i] = b->o.team->ports[i].loop;
+	rt_load_sum(loops, count, &sum);
+	*out = (struct cluster_load){.loops = sum.loops,
+				     .busy_permille = sum.busy_permille,
+				     .busiest_permille = sum.busiest_permille,
+				     .longest_ns = sum.longest_ns};
+	snprintf(out->longest_fiber, sizeof(out->longest_fiber), "%s", sum.longest_name);
+}
+
 /* Sends one heartbeat. -ENOENT, -ESTALE: the node has to register again. */
 static int report(struct node_beat *b, uint64_t *beat_ns)
 {
 	struct meta_call call = {.client = b->client};
 	struct meta_map_node n = report_of(b);
+	read_load(b, &n.load);
 	int rc = meta_client_node_beat(&call, &n, beat_ns);
 	if (rc == -ESTALE)
 		log_error("node_replaced", "text=%s",

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct node_beat;
+struct rt_team;
 struct secure_self;
 
 /* Options of the heartbeats. The strings are copied. */
@@ -26,6 +27,8 @@ struct node_beat_options {
 	const char *rack;
 	const char *addr;               /* address for clients */
 	const struct secure_self *self; /* identity of the node; outlives the fiber; NULL: none */
+	/* loops of the node's process, whose load is reported; outlives the fiber; NULL: that of the caller */
+	const struct rt_team *team;
 };
 
 /* Starts the fiber. -EINVAL: the options have no address or too many addresses; -ENOMEM, -EAGAIN. */

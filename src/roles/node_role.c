@@ -123,6 +123,7 @@ static int announce(struct node_role *r, const char *addr)
 						.rack = c->rack,
 						.addr = c->announce[0] != 0 ? c->announce : addr,
 						.self = r->guard != NULL ? &r->self : NULL,
+						.team = r->team,
 					});
 }
 
@@ -187,7 +188,9 @@ void node_role_main(void *role)
 	r->rc = alone ? rt_team_open(&own, r->threads) : 0;
 	if (r->rc < 0)
 		return;
-	o.team = alone ? &own : r->team;
+	if (alone)
+		r->team = &own;
+	o.team = r->team;
 	o.first_loop = r->first_loop;
 	o.ready = role_ready;
 	o.ended = role_ended;
@@ -205,8 +208,10 @@ void node_role_main(void *role)
 	r->guard = NULL;
 	audit_log_close(r->audit);
 	r->audit = NULL;
-	if (alone)
+	if (alone) {
+		r->team = NULL;
 		rt_team_close(&own);
+	}
 }
 
 void node_role_why(const struct node_role *r, struct strbuf *out)

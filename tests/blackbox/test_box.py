@@ -57,6 +57,13 @@ def loops_of(box, role):
     return sum(name.startswith("terrane_loop_busy_seconds_total{") for name in box.metrics(role))
 
 
+def loads_of(box):
+    """Returns what the status says of how busy the processes are."""
+    status = json.loads(box("status", "--json", ok=False).stdout)
+    loads = [status["metadata_load"], *(n["load"] for n in status["nodes"]), *status["janitors"]]
+    return [load for load in loads if load is not None and "loops" in load]
+
+
 @pytest.mark.parametrize("how", [[], ["--procs"]])
 def test_all_roles_work_on_as_many_threads_as_were_asked_for(tmp_path, how):
     with Box(tmp_path / "box", "--racks", 3, "--disks", 2, "--threads", 3, *how) as box:
@@ -65,6 +72,10 @@ def test_all_roles_work_on_as_many_threads_as_were_asked_for(tmp_path, how):
         box("get", "/data", tmp_path / "again")
         assert (tmp_path / "again").read_bytes() == (tmp_path / "data").read_bytes()
         assert {loops_of(box, role) for role in ("node-1", "meta", "janitor")} == {3}
+        # metadata, three nodes and the janitor
+        await_true("loads of all processes", lambda: [load["loops"] for load in loads_of(box)] == 5 * [3])
+        for load in loads_of(box):
+            assert 0 <= load["busy_permille"] <= load["busiest_permille"] <= 1000
         box.down()
         # The number can be changed while the cluster is down.
         for file in [box.folder / "box.ini", *(box.folder / "conf").glob("*.ini")]:

@@ -7,8 +7,12 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
+#include <string.h>
+
 #include "janitor_fixture.h"
 #include "meta_api/node.h"
+#include "meta_client/load.h"
 #include "roles/node_beat.h"
 
 #define NODE 100
@@ -52,10 +56,62 @@ CLIENT_TEST(a_node_registers_again_after_a_late_heartbeat_of_its_predecessor, 4,
 	janitor_fixture_close(&jf);
 }
 
+static struct cluster_load load_of(struct janitor_fixture *jf)
+{
+	struct cluster *map;
+	struct cluster_load load;
+	CHECK_EQ(meta_client_map_usage(&jf->root, &map), 0);
+	meta_client_load(jf->client, NODE, &load);
+	return load;
+}
+
+/* The load is no part of the versioned map: it reaches a client that has the map already. */
+CLIENT_TEST(the_load_of_a_node_reaches_those_who_ask_for_usage, 4, 1)
+{
+	struct janitor_fixture jf;
+	struct cluster_id id;
+	struct cluster_load own;
+	uint64_t beat_ns;
+	janitor_fixture_open(&jf, fx);
+	struct meta_map_node n = {
+		.id = NODE, .incarnation = 7, .name = "busy", .rack = "r0", .addr = "n0:7000"};
+	CHECK_EQ(meta_client_node_register(&jf.root, &n, &id, &beat_ns), 0);
+	CHECK_EQ(load_of(&jf).loops, 0);
+	n.load = (struct cluster_load){.loops = 4,
+				       .busy_permille = 250,
+				       .busiest_permille = 900,
+				       .longest_ns = 12345678,
+				       .longest_fiber = "encode"};
+	CHECK_EQ(meta_client_node_beat(&jf.root, &n, &beat_ns), 0);
+	CHECK_EQ(rt_sleep_ns(3 * beat_ns), 0);
+	struct cluster_load got = load_of(&jf);
+	CHECK(got.loops == 4 && got.busy_permille == 250 && got.busiest_permille == 900);
+	CHECK(got.longest_ns == 12345678 && strcmp(got.longest_fiber, "encode") == 0);
+	meta_client_load(jf.client, 0, &own);
+	CHECK_EQ(own.loops, 1);
+	/* Loads that make no sense are refused and change nothing. */
+	struct meta_map_node bad = n;
+	bad.load.loops = CLUSTER_LOOPS_MAX + 1;
+	CHECK_EQ(meta_client_node_beat(&jf.root, &bad, &beat_ns), -EINVAL);
+	bad = n;
+	bad.load.busiest_permille = 1001;
+	CHECK_EQ(meta_client_node_beat(&jf.root, &bad, &beat_ns), -EINVAL);
+	bad = n;
+	bad.load.busy_permille = 901;
+	CHECK_EQ(meta_client_node_beat(&jf.root, &bad, &beat_ns), -EINVAL);
+	bad = n;
+	bad.load.longest_fiber[0] = '\n';
+	CHECK_EQ(meta_client_node_beat(&jf.root, &bad, &beat_ns), -EINVAL);
+	CHECK_EQ(rt_sleep_ns(3 * beat_ns), 0);
+	CHECK_EQ(load_of(&jf).busy_permille, 250);
+	janitor_fixture_close(&jf);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_node_registers_again_after_a_late_heartbeat_of_its_predecessor),
+		cmocka_unit_test(the_load_of_a_node_reaches_those_who_ask_for_usage),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

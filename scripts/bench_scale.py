@@ -114,6 +114,54 @@ def measure_node(folder, threads, size):
         return read / (time.monotonic() - since) / GB
 
 
+def pss_bytes(pid):
+    """Memory of a process; what processes share is divided among them."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) << 10
+    raise RuntimeError(f"process {pid} has no Pss")
+
+
+def measure_design(folder, processes, threads, size):
+    """The same 8 disks, served by this many node processes of this many threads: READERS clients of as many threads
+    write a file each, then read it.
+    """
+    gib = size / (1 << 30)
+    shape = ["--racks", 1, "--nodes", processes, "--disks", 8 // processes, "--encoding", "r1"]
+    with Box(folder, threads, *shape) as box:
+        before = box.cpu()
+        for i in range(READERS):
+            box.bench("write", f"/f{i}", "--size", size // READERS)
+        between = box.cpu()
+        since = time.monotonic()
+        words = ["--threads", processes * threads, "--depth", 8]
+        read = [answers(r)[0] for r in [box.start("read", f"/f{i}", *words) for i in range(READERS)]]
+        seconds = time.monotonic() - since
+        pids = [int(p.read_text()) for p in (box.folder / "run").glob("node-*.pid")]
+        return {"read": sum(r["bytes"] for r in read) / seconds / GB,
+                "read_cpu": (box.cpu() - between + sum(r["client_cpu_s"] for r in read)) / gib,
+                "write_cpu": (between - before) / gib,
+                "memory": sum(map(pss_bytes, pids)) / MIB}
+
+
+def designs(folder, arguments):
+    """A table: one process of n loops against n processes of one loop, in turns; medians."""
+    size, n = arguments.size * MIB, arguments.designs
+    shapes = {f"one process of {n} threads": (1, n), f"{n} processes of one thread": (n, 1)}
+    rounds = {title: [] for title in shapes}
+    for _ in range(arguments.rounds):
+        for title, (processes, threads) in shapes.items():
+            rounds[title].append(measure_design(folder, processes, threads, size))
+    found = [middle(r) for r in rounds.values()]
+    lines = [f"| 8 disks of a machine, {READERS} readers | " + " | ".join(shapes) + " | ratio |", "|---|---:|---:|---:|"]
+    for key, title in [("read", "read, GB/s"), ("read_cpu", "all processes, read, processor s/GiB"),
+                       ("write_cpu", "all servers, written, processor s/GiB"),
+                       ("memory", "memory of the nodes, MiB")]:
+        one, several = (f[key] for f in found)
+        lines.append(f"| {title} | {one:.2f} | {several:.2f} | {one / several:.2f} |")
+    return "\n".join(lines)
+
+
 def measure_client(folder, threads, size, files):
     """The rows of one client; the nodes have all cores."""
     gib = size / (1 << 30)
@@ -175,6 +223,8 @@ def main():
     parser.add_argument("--names", type=int, default=20000, help="number of names to stat")
     parser.add_argument("--seconds", type=int, default=3, help="seconds of iperf3")
     parser.add_argument("--rounds", type=int, default=1, help="rounds; the median of each row counts")
+    parser.add_argument("--designs", type=int, choices=[2, 4, 8], metavar="N",
+                        help="only compare one node process of N threads with N of one thread (2, 4 or 8)")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     counts = arguments.threads or [n for n in (1, 2, 4, 8, 16) if n <= CORES]
@@ -184,6 +234,9 @@ def main():
     folder = Path(tempfile.mkdtemp(prefix="terrane-scale-", dir=arguments.dir))
     rounds = {n: [] for n in counts}
     try:
+        if arguments.designs:
+            print(designs(folder, arguments))
+            return
         for _ in range(arguments.rounds):
             for n in counts:
                 rounds[n].append(measure(folder, n, arguments))

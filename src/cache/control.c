@@ -144,6 +144,9 @@ bool control_admit(struct control *c, const struct cache_request *r, uint32_t in
 
 bool control_reinsert(const struct control *c, uint16_t bucket)
 {
+	double planned = c->budget.rate_bytes_s * (double)c->refresh_ms / 1000;
+	if ((double)c->budget.written >= planned)
+		return false;
 	return c->reinsert_offset > 0 && bucket < c->buckets_n &&
 	       c->buckets[bucket].priority > c->threshold + c->reinsert_offset;
 }

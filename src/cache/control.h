@@ -52,7 +52,8 @@ void control_refresh(struct control *c, uint64_t now_ms, control_priority_fn *pr
 bool control_admit(struct control *c, const struct cache_request *r, uint32_t index,
 		   uint64_t segment_bytes);
 
-/* Decides whether segments of the bucket are reinserted. */
+/* Decides whether segments of the bucket are reinserted: never beyond the bytes that are planned for this period, because
+ * what was reinserted has the priority to be reinserted again. */
 bool control_reinsert(const struct control *c, uint16_t bucket);
 
 #endif

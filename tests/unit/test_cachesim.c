@@ -97,6 +97,36 @@ static void all_is_absorbed_but_the_first_read_where_all_fits(void **state)
 	}
 }
 
+/* Five jobs at once, of which three read the same partitions: what is cached has a high priority and is written again
+ * whenever its region is freed, if nothing stops that. */
+static void reinsertion_keeps_the_write_limit(void **state)
+{
+	static const char *const policies[] = {"historic", "hybrid"};
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(policies); i++) {
+		AUTO_WORKLOAD struct workload w;
+		load(&w,
+		     "{\"partition_bytes\":400000000,\"segment_bytes\":65536,"
+		     "\"file_bytes\":13107200,\"block_bytes\":6553600,\"flash_bytes\":100000000,"
+		     "\"dram_bytes\":20000000,\"nodes\":1,\"write_limit_bytes_s\":1000000,"
+		     "\"reinsert_offset\":1,\"jobs\":["
+		     "{\"id\":\"a\",\"partitions\":[\"1\",\"2\",\"3\"],\"reader_bytes_s\":250000,"
+		     "\"request_bytes\":65536},"
+		     "{\"id\":\"b\",\"partitions\":[\"4\",\"5\"],\"reader_bytes_s\":250000,"
+		     "\"request_bytes\":65536},"
+		     "{\"id\":\"c\",\"partitions\":[\"1\",\"2\",\"3\"],\"reader_bytes_s\":250000,"
+		     "\"request_bytes\":65536},"
+		     "{\"id\":\"d\",\"partitions\":[\"6\",\"7\"],\"reader_bytes_s\":250000,"
+		     "\"request_bytes\":65536},"
+		     "{\"id\":\"e\",\"partitions\":[\"1\",\"2\",\"3\"],\"reader_bytes_s\":250000,"
+		     "\"request_bytes\":65536}]}");
+		struct cachesim_result r = run(&w, policies[i]);
+		double rate = r.flash_written_bytes / r.seconds;
+		if (rate > 1.05 * 1000000)
+			fail_msg("%s writes %.0f bytes per second", policies[i], rate);
+	}
+}
+
 /* ---- plain references for a stream of gets ---- */
 
 #define STREAM_GETS 6000u
@@ -139,7 +169,7 @@ static void draw_stream(struct stream *s, uint64_t seed)
 /* LRU in DRAM in front of FIFO regions of one segment each, as lists. */
 static uint32_t plain_fifo(const struct stream *s, uint32_t dram, uint32_t flash)
 {
-	uint32_t lru[64], lru_n = 0, fifo[256], fifo_n = 0, hits = 0;
+	uint32_t lru[64] = {0}, lru_n = 0, fifo[256] = {0}, fifo_n = 0, hits = 0;
 	for (uint32_t i = 0; i < s->n; i++) {
 		uint32_t want = s->gets[i].request.first, at = 0;
 		for (at = 0; at < fifo_n && fifo[at] != want; at++)
@@ -301,6 +331,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sums_agree_under_every_policy),
+		cmocka_unit_test(reinsertion_keeps_the_write_limit),
 		cmocka_unit_test(all_is_absorbed_but_the_first_read_where_all_fits),
 		cmocka_unit_test(fifo_on_regions_of_one_segment_is_plain_fifo),
 		cmocka_unit_test(the_bound_is_min_and_no_policy_is_above_it),

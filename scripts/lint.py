@@ -26,6 +26,7 @@ ARROWS = {
     "secure": ["auth", "rt", "base"],
     "rpc": ["secure", "rt", "base"],
     "code": ["base"],
+    "shift": ["base"],
     "cluster": ["code", "base"],
     "kv": ["rt", "base"],
     "stripe": ["code", "rt", "base"],

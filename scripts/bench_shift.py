@@ -144,7 +144,7 @@ def with_tuned(args, files, policies, thresholds):
 
 def figure8_group(args, goals, name, order):
     thresholds = tuned(args, name, order)
-    places = [(pace, seed) for pace in PACES for seed in HELD_OUT[:args.seeds]]
+    places = [(pace, seed) for pace in PACES[:args.paces] for seed in HELD_OUT[:args.seeds]]
     runs = with_tuned(args, [workload(name, order, *place, args.segment) for place in places], ALL, thresholds)
     ours = ["terrane"]
     if order == "random":  # the same gets, from jobs that gave the seed of their order
@@ -173,8 +173,8 @@ def figure8_group(args, goals, name, order):
 
 def figure8(args, goals):
     print("\n## Figure 8: bytes absorbed\n\nMedian and range over "
-          f"{len(PACES)} pairs of pace spread and launch skew and {args.seeds} held-out seeds each.")
-    for order in ("scan", "random"):
+          f"{args.paces} pairs of pace spread and launch skew and {args.seeds} held-out seeds each.")
+    for order in args.orders.split(","):
         for name in WORKLOADS:
             figure8_group(args, goals, name, order)
 
@@ -306,6 +306,9 @@ def main():
     parser.add_argument("--seeds", type=int, default=2, choices=range(1, len(HELD_OUT) + 1), metavar="N",
                         help="held-out seeds (default 2)")
     parser.add_argument("--nodes", type=int, default=1, metavar="N", help="nodes of six that are simulated (default 1)")
+    parser.add_argument("--paces", type=int, default=len(PACES), choices=range(1, len(PACES) + 1), metavar="N",
+                        help="figure 8: pairs of pace spread and launch skew (default all)")
+    parser.add_argument("--orders", default="scan,random", metavar="LIST", help="figure 8: orders (default scan,random)")
     args = parser.parse_args()
     goals = Goals()
     with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:

@@ -46,6 +46,8 @@ static void print_help(void)
 	     "  --nodes N          simulate N of the nodes, and scale up (all nodes)\n"
 	     "  --seed N           seed of paces, orders and random decisions (that of the file)\n"
 	     "  --threads N        policies that are simulated side by side (one for each core)\n"
+	     "  --power FILE       power that the absorbed reads save: servers and demand, as "
+	     "JSON\n"
 	     "  --json             print an array of objects\n"
 	     "  --csv              print comma-separated values\n"
 	     "  --plot FILE.svg    draw absorption over time and in all\n"
@@ -114,6 +116,8 @@ static int set_option(struct cachesim_args *a, const char *name, char *text)
 		return read_policies(a, text);
 	else if (strcmp(name, "plot") == 0)
 		a->plot = text;
+	else if (strcmp(name, "power") == 0)
+		a->power_file = text;
 	else if (strcmp(name, "json") == 0)
 		a->json = true;
 	else if (strcmp(name, "csv") == 0)
@@ -142,6 +146,7 @@ int cachesim_args(int argc, char **argv, struct cachesim_args *out)
 		{"seed", required_argument, NULL, 1},
 		{"threads", required_argument, NULL, 1},
 		{"plot", required_argument, NULL, 1},
+		{"power", required_argument, NULL, 1},
 		{"json", no_argument, NULL, 1},
 		{"csv", no_argument, NULL, 1},
 		{"quiet", no_argument, NULL, 1},

@@ -39,6 +39,8 @@ static const struct sheet_column columns[] = {
 	{"nodes_simulated", NULL, SHEET_COUNT, 0},
 	{"flash_share", NULL, SHEET_NUMBER, 4},
 	{"index_bytes", NULL, SHEET_COUNT, 0},
+	{"power_saved", NULL, SHEET_NUMBER, 4},
+	{"power_neutral_share", NULL, SHEET_NUMBER, 4},
 };
 
 static double absorbed_by(const char *policy, const struct cachesim_result *results, uint32_t n)
@@ -54,8 +56,8 @@ static int64_t whole(double v)
 	return llround(v);
 }
 
-static int fill(struct sheet *s, const struct workload *w, const struct cachesim_result *results,
-		uint32_t n)
+static int fill(struct sheet *s, const struct workload *w, const struct power *power,
+		const struct cachesim_result *results, uint32_t n)
 {
 	double lru = absorbed_by("lru", results, n),
 	       bound = absorbed_by(CACHESIM_BOUND, results, n);
@@ -73,7 +75,9 @@ static int fill(struct sheet *s, const struct workload *w, const struct cachesim
 			r->flash_written_bytes / TB, rate, rate / 1e6, r->disk_read_bytes / TB,
 			r->seconds, whole(r->requests), whole(r->segment_requests),
 			whole(r->segment_hits), (int64_t)r->nodes, r->flash_share,
-			whole(r->index_bytes));
+			whole(r->index_bytes),
+			power != NULL ? power_saved(power, r->absorbed_bytes / asked) : NAN,
+			power != NULL ? power->neutral_share : NAN);
 		if (rc != 0)
 			return rc;
 	}
@@ -150,17 +154,35 @@ static int write_plot(const struct cachesim_args *a, const struct cachesim_resul
 	return ok ? CLI_OK : cachesim_fail("cannot write %s: %s", a->plot, err_text(-EIO));
 }
 
+static int print_power(const struct power *p, const struct cachesim_result *results, uint32_t n)
+{
+	double unit = p->hdd_storage;
+	int rc = printf("\npower, times that of disks for the bytes alone: disks %.2f, flash %.2f, "
+			"composite "
+			"%.2f; neutral when %.3f of the reads are absorbed\n",
+			p->hdd / unit, p->flash / unit, p->composite / unit, p->neutral_share);
+	for (uint32_t i = 0; rc >= 0 && i < n; i++) {
+		const struct cachesim_result *r = &results[i];
+		double share = r->absorbed_bytes / fmax(r->requested_bytes, 1);
+		rc = printf("  %-14s saves %5.1f%% of the power of disks alone\n", r->policy,
+			    100 * power_saved(p, share));
+	}
+	return rc >= 0 && fflush(stdout) == 0 ? 0 : -EIO;
+}
+
 int cachesim_show(const struct cachesim_args *a, const struct workload *w,
-		  const struct cachesim_result *results, uint32_t n)
+		  const struct power *power, const struct cachesim_result *results, uint32_t n)
 {
 	AUTO_SHEET struct sheet s;
 	sheet_init(&s, columns, ARRAY_LEN(columns));
-	int rc = fill(&s, w, results, n);
+	int rc = fill(&s, w, power, results, n);
 	if (rc == 0 && a->json) {
 		AUTO_JSON json_t *json = sheet_json(&s);
 		rc = json != NULL ? json_emit(stdout, json) : -ENOMEM;
 	} else if (rc == 0) {
 		rc = a->csv ? sheet_print_csv(&s, stdout) : sheet_print_text(&s, stdout);
+		if (rc == 0 && power != NULL && !a->csv)
+			rc = print_power(power, results, n);
 	}
 	if (rc != 0)
 		return cachesim_fail("cannot write the result: %s", err_text(rc));

@@ -71,6 +71,20 @@ static int load_workload(const struct cachesim_args *a, struct workload *w)
 	return CLI_GO_ON;
 }
 
+static int load_power(const struct cachesim_args *a, struct power *out)
+{
+	AUTO_FREE char *text = NULL;
+	char why[POWER_WHY_MAX] = "";
+	struct power_demand d;
+	int64_t len = read_text(a->power_file, &text);
+	if (len < 0)
+		return cachesim_fail("cannot read %s: %s", a->power_file, err_text((int)len));
+	if (power_parse(&d, text, (size_t)len, why, sizeof(why)) != 0)
+		return cachesim_fail("%s: %s", a->power_file, why);
+	*out = power_of(&d);
+	return CLI_GO_ON;
+}
+
 int cmd_cachesim(int argc, char **argv)
 {
 	struct cachesim_args a;
@@ -78,6 +92,9 @@ int cmd_cachesim(int argc, char **argv)
 	int status = cachesim_args(argc, argv, &a);
 	if (status == CLI_GO_ON)
 		status = load_workload(&a, &w);
+	struct power power;
+	if (status == CLI_GO_ON && a.power_file != NULL)
+		status = load_power(&a, &power);
 	if (status != CLI_GO_ON)
 		return status;
 	AUTO_FREE struct cachesim_result *results = calloc(a.policies_n, sizeof(*results));
@@ -94,5 +111,5 @@ int cmd_cachesim(int argc, char **argv)
 	(void)progress_end(&s.progress);
 	if (rc != 0)
 		return cachesim_fail("cannot simulate %s: %s", a.workload, err_text(rc));
-	return cachesim_show(&a, &w, results, a.policies_n);
+	return cachesim_show(&a, &w, a.power_file != NULL ? &power : NULL, results, a.policies_n);
 }

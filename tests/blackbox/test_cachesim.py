@@ -52,6 +52,29 @@ def test_all_policies_see_the_same_requests_and_none_is_above_the_bound(rows):
         assert r["absorbed_bytes"] <= rows["clairvoyant"]["absorbed_bytes"] * 1.001
 
 
+SERVERS = {"storage_bytes": 1e17, "read_bytes_s": 1e13, "hdd": {"watts": 500, "bytes": 4e14, "bytes_s": 4e9},
+           "flash": {"watts": 500, "bytes": 4e13, "bytes_s": 2.2e10}}
+
+
+def test_power_that_is_saved_follows_from_what_is_absorbed(path, tmp_path):
+    servers = tmp_path / "servers.json"
+    servers.write_text(json.dumps(SERVERS))
+    words = ["--workload", path, "--policy", "lru,clairvoyant", "--power", servers]
+    for r in json.loads(cachesim(*words, "--json").stdout):
+        # disks alone: 2500 servers for the reads; the flash tier: 0.9 of the 454.5 that could serve them all
+        tier = 1e13 / 2.2e10 * 0.9
+        disks = max(250, 2500 * (1 - r["absorbed_share"]))
+        assert abs(r["power_saved"] - (1 - (disks + tier) / 2500)) < 1e-6
+        assert abs(r["power_neutral_share"] - tier / 2500) < 1e-6
+    text = cachesim(*words).stdout
+    assert "disks 10.00, flash 10.00, composite 2.64; neutral when 0.164 of the reads are absorbed" in text
+    assert "clairvoyant" in text.splitlines()[-1] and "% of the power of disks alone" in text
+    servers.write_text(json.dumps({**SERVERS, "hdd": {"watts": 500}}))
+    done = cachesim(*words)
+    assert done.returncode == 1 and "hdd.bytes: must be a number above 0" in done.stderr
+    assert cachesim(*words[:-1], tmp_path / "none").returncode == 1
+
+
 def test_knowing_the_order_of_scans_comes_close_to_the_bound(rows):
     best = rows["clairvoyant"]["absorbed_bytes"]
     assert best > 0.2 * rows["lru"]["requested_bytes"] and best > 2 * rows["lru"]["absorbed_bytes"]

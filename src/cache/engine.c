@@ -11,6 +11,7 @@
 #include "cache/engine_impl.h"
 
 #define SEGMENT_BYTES (256 * KIB)
+#define SEGMENT_BYTES_MAX (16 * MIB) /* a quarter of the buffers for reads */
 #define REGION_BYTES (16 * MIB)
 #define REGIONS_WANTED 128u /* smaller regions rather than fewer ones */
 #define REGION_SEGMENTS_MIN 8ull
@@ -101,7 +102,7 @@ static int shape_init(struct cache_engine *e, const struct cache_engine_options 
 	uint64_t segment = o->segment_bytes != 0 ? o->segment_bytes : SEGMENT_BYTES;
 	uint64_t wanted = o->flash_bytes / REGIONS_WANTED;
 	uint64_t region = o->region_bytes != 0 ? o->region_bytes : min_u64(REGION_BYTES, wanted);
-	if (segment % CACHE_PAGE_BYTES != 0 || segment > CACHE_REGION_BYTES_MAX ||
+	if (segment % CACHE_PAGE_BYTES != 0 || segment > SEGMENT_BYTES_MAX ||
 	    region > CACHE_REGION_BYTES_MAX || o->flash_bytes < CACHE_PAGE_BYTES)
 		return -EINVAL;
 	uint64_t n = min_u64(max_u64(region / segment, 1), CACHE_REGION_SEGMENTS_MAX);

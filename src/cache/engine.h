@@ -46,7 +46,7 @@ struct cache_engine_options {
 	const char *path; /* a file, which is made and gets flash_bytes, or a block device */
 	uint64_t flash_bytes;
 	uint64_t owner[2];      /* a device of another owner is refused */
-	uint32_t segment_bytes; /* 0: 256 KiB */
+	uint32_t segment_bytes; /* a multiple of 4 KiB, at most 16 MiB; 0: 256 KiB */
 	uint32_t region_bytes;  /* 0: 16 MiB, less on small flash so that there are 128 regions */
 	uint64_t dram_bytes;    /* for segments, at least 16 of them; 0: 16 segments */
 	const char *policy;     /* NULL: lru */

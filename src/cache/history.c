@@ -139,27 +139,36 @@ static void sweep(struct history *h)
 	free(had);
 }
 
+/* Takes a sample out of the sums of its bucket, which need not be that of the next request for it: tags may lie. */
+static void forget_sample(struct history *h, const struct history_sample *s)
+{
+	struct history_bucket *was = find_bucket(h, s->bucket);
+	assert(was != NULL && was->samples > 0);
+	was->samples--;
+	if (in_window(h, s->slice)) {
+		uint64_t *unique = &was->unique[s->slice % HISTORY_SLICES];
+		assert(*unique >= sample_bytes(h, s));
+		*unique -= sample_bytes(h, s);
+	}
+}
+
 static void add_segment(struct history *h, struct history_bucket *b, uint64_t key, uint16_t bucket,
 			const uint64_t part[2])
 {
 	struct history_sample *s = find_slot(h, key);
 	uint16_t from = (uint16_t)(part[0] / h->step_bytes);
 	uint16_t to = (uint16_t)((part[1] + h->step_bytes - 1) / h->step_bytes);
-	if (s->key == 0) {
-		*s = (struct history_sample){.key = key, .bucket = bucket, .from = from, .to = to};
+	bool wider = s->key != 0 && in_window(h, s->slice) && s->bucket == bucket;
+	if (s->key != 0)
+		forget_sample(h, s);
+	else
 		h->count++;
-		b->samples++;
-	} else if (in_window(h, s->slice)) {
-		uint64_t *unique = &b->unique[s->slice % HISTORY_SLICES];
-		assert(*unique >= sample_bytes(h, s));
-		*unique -= sample_bytes(h, s);
-		s->from = from < s->from ? from : s->from;
-		s->to = to > s->to ? to : s->to;
-	} else {
-		s->from = from;
-		s->to = to;
-	}
-	s->slice = h->slice;
+	*s = (struct history_sample){.key = key,
+				     .slice = h->slice,
+				     .bucket = bucket,
+				     .from = wider && s->from < from ? s->from : from,
+				     .to = wider && s->to > to ? s->to : to};
+	b->samples++;
 	b->unique[h->slice % HISTORY_SLICES] += sample_bytes(h, s);
 	b->total[h->slice % HISTORY_SLICES] += (uint64_t)(to - from) * h->step_bytes;
 }

@@ -351,6 +351,8 @@ SIM_TEST(another_owner_and_other_files_are_refused, .disk_bytes = 64 * MIB)
 	o = small;
 	o.segment_bytes = 5000;
 	CHECK_EQ(cache_engine_open(&e, &o), -EINVAL);
+	o.segment_bytes = 32 * MIB;
+	CHECK_EQ(cache_engine_open(&e, &o), -EINVAL);
 }
 
 /* ---- damage ---- */

@@ -285,6 +285,31 @@ static void writes_meet_the_limit_though_plans_are_wrong(void **state)
 	}
 }
 
+static void segments_whose_bucket_changes_count_where_they_were_read_last(void **state)
+{
+	const struct cache_params params = {
+		.segment_bytes = 1000, .history_bytes = 1 << 20, .share = 1};
+	struct history h;
+	(void)state;
+	assert_int_equal(cache_history_init(&h, &params), 0);
+	for (uint32_t i = 0; i < 600; i++) {
+		struct cache_request r = {.now_ms = i * 100ULL,
+					  .block = i % 50 + 1,
+					  .segments = 1,
+					  .bucket = (uint16_t)(i / 50 % 3),
+					  .bytes = 1000};
+		assert_int_equal(cache_history_add(&h, &r), 0);
+	}
+	/* the last reads were under bucket 2: all unique bytes stand there, of 200 reads by 50 segments */
+	assert_true(fabs(cache_history_reads(&h, 2) - 4) < 0.01);
+	uint32_t samples = 0;
+	for (uint32_t b = 0; b < h.buckets_n; b++)
+		samples += h.buckets[b] != NULL ? h.buckets[b]->samples : 0;
+	assert_int_equal(samples, h.count);
+	assert_int_equal(h.buckets[2]->samples, 50);
+	cache_history_fini(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +321,7 @@ int main(void)
 		cmocka_unit_test(a_segment_counts_once_when_its_parts_are_read),
 		cmocka_unit_test(a_sampled_window_keeps_its_error),
 		cmocka_unit_test(recent_keys_are_found_and_old_ones_are_not),
+		cmocka_unit_test(segments_whose_bucket_changes_count_where_they_were_read_last),
 		cmocka_unit_test(writes_meet_the_limit_though_plans_are_wrong),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev bench training: how many emulated accelerators one client feeds by the rules of MLPerf Storage, from a cluster with
-emulated drives and from a plain folder of the same files in the same run. Rounds alternate between the two, and the median
-of each counts. The data fits into the machine's memory: the path is measured, not this machine's disk. The first step of an epoch does not
-count, and loaders have read up to 8 batches by then: the more steps an epoch has, the less that matters.
+"""./dev bench training [NAME...]: trainings on emulated accelerators.
+
+  figures   4.19 to 4.22 of the MLEC dissertation in virtual time, the same on every machine: training_figures.py
+  studies   experiments of its sections 4.2 and 4.3 in virtual time: training_studies.py
+  4.20b     one of them by its number
+  mlperf    how many emulated accelerators one client feeds by the rules of MLPerf Storage, from a cluster with emulated
+            drives and from a plain folder of the same files in the same run
+
+Without a name: figures and studies. --plots FOLDER gets drawings as SVG.
+
+mlperf: rounds alternate between cluster and folder, and the median of each counts. The data fits into the machine's memory:
+the path is measured, not this machine's disk. The first step of an epoch does not count, and loaders have read up to 8
+batches by then: the more steps an epoch has, the less that matters.
 """
 import argparse
 import json
@@ -15,6 +24,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import training_figures
+import training_studies
 from common import BUILD, CORES, ROOT
 
 sys.path[:0] = [str(ROOT / "tests" / "blackbox")]
@@ -79,8 +90,22 @@ def show(results, threshold, as_json):
             print(f"\n{name}: {most} accelerators at {threshold} % or more")
 
 
+def virtual(names, folder):
+    """Prints the tables of these figures and studies, and writes their drawings to the folder, unless it is None."""
+    print("terrane train --clock virtual: the same numbers on every machine")
+    for name in names:
+        drawing = {**training_figures.FIGURES, **training_studies.STUDIES}[name]()
+        if drawing is not None and folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"figure-{name}.svg").write_text(drawing)
+
+
 def main():
-    parser = argparse.ArgumentParser(prog="./dev bench training", description=__doc__)
+    every = [*training_figures.FIGURES, *training_studies.STUDIES]
+    parser = argparse.ArgumentParser(prog="./dev bench training", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"figures, studies, mlperf, or of {' '.join(every)}")
+    parser.add_argument("--plots", type=Path, help="folder for drawings")
     parser.add_argument("--dir", help="where to keep data; else a new folder")
     parser.add_argument("--rule", default="resnet50:h100", help="WORKLOAD:ACCELERATOR (default resnet50:h100)")
     parser.add_argument("--counts", default="1,2,4", help="numbers of accelerators (default 1,2,4)")
@@ -91,6 +116,18 @@ def main():
     parser.add_argument("--spin", action="store_true", help="spin for exact ends of steps: for machines with free cores")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    groups = {"figures": list(training_figures.FIGURES), "studies": list(training_studies.STUDIES)}
+    names = [n for name in options.names or groups for n in groups.get(name, [name])]
+    unknown = [n for n in names if n not in every and n != "mlperf"]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}")
+    if names != ["mlperf"]:
+        virtual([n for n in names if n != "mlperf"], options.plots)
+    if "mlperf" in names:
+        mlperf(parser, options)
+
+
+def mlperf(parser, options):
     workload = options.rule.partition(":")[0]
     if workload not in RECORD:
         parser.error(f"--rule {options.rule}: unknown workload, one of {', '.join(RECORD)}")

@@ -51,19 +51,24 @@ static int conf_read(const struct train_line *line, struct simbox_conf *out)
 	return CLI_GO_ON;
 }
 
-static json_t *result_json(const struct simbox_conf *c, const struct simbox_result *r,
+static json_t *result_json(const struct simbox_conf *c, const struct simbox_result *r, size_t jobs,
 			   uint64_t seed)
 {
 	char hash[24];
-	json_t *timeline = json_array();
-	for (size_t i = 0; i < r->timeline_count; i++)
-		json_array_append_new(timeline, json_integer((json_int_t)r->timeline[i]));
+	json_t *timelines = json_array();
+	for (size_t j = 0; j < jobs && r->timeline_count > 0; j++) {
+		json_t *timeline = json_array();
+		for (size_t i = 0; i < r->timeline_count; i++)
+			json_array_append_new(timeline,
+					      json_integer((json_int_t)r->timeline[j][i]));
+		json_array_append_new(timelines, timeline);
+	}
 	snprintf(hash, sizeof(hash), "%016" PRIx64, r->trace_hash);
 	return json_pack("{s:I, s:s, s:f, s:f, s:f, s:f, s:I, s:f, s:o}", "seed", (json_int_t)seed,
 			 "run", hash, "simulated_s", seconds(r->took_ns), "failed_s",
 			 seconds(r->failed_ns), "recoverable_s", seconds(r->recoverable_ns),
 			 "whole_s", seconds(r->whole_ns), "rack_bytes", (json_int_t)r->rack_bytes,
-			 "timeline_s", seconds(c->timeline_ns), "timeline", timeline);
+			 "timeline_s", seconds(c->timeline_ns), "timelines", timelines);
 }
 
 static void result_print(const struct simbox_conf *c, const struct simbox_result *r, uint64_t seed)
@@ -117,7 +122,7 @@ int train_virtual(struct train_line *line, struct train_run_job *jobs, size_t co
 	if (err.len > 0)
 		status = cli_fail("%s", strbuf_text(&err));
 	else if (line->json)
-		report.simulated = result_json(&c, result, seed);
+		report.simulated = result_json(&c, result, count, seed);
 	if (status == CLI_GO_ON)
 		status = train_report_end(&report, fs_cpu() - cpu);
 	if (status == CLI_OK && !line->json && line->sweep.count == 0)

@@ -154,13 +154,13 @@ static json_t *job_json(struct train_report *r, size_t i)
 	const struct train_run_job *j = &r->run->jobs[i];
 	const struct trainer *t = &j->trainer;
 	json_t *o = json_pack(
-		"{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:b, s:s, s:o, s:o, s:f, s:f, s:f}",
+		"{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:b, s:s, s:o, s:o, s:f, s:f, s:f}",
 		"job", j->name, "model", j->job.model, "device", t->device != NULL ? t->device : "",
 		"devices", (json_int_t)j->job.devices, "batch", (json_int_t)j->job.batch, "samples",
 		(json_int_t)j->samples, "data_bytes", (json_int_t)j->data_bytes, "data_to_memory",
-		(double)j->data_bytes / memory_bytes(), "passed", passed(j), "error",
-		strbuf_text(&j->err), "all", span_json(&t->all, j->job.devices), "epochs",
-		r->epochs[i], "late_p50_us",
+		(double)j->data_bytes / memory_bytes(), "cached_bytes", (json_int_t)j->hit_bytes,
+		"passed", passed(j), "error", strbuf_text(&j->err), "all",
+		span_json(&t->all, j->job.devices), "epochs", r->epochs[i], "late_p50_us",
 		(double)emu_hist_quantile_ns(&t->waiter.lateness, 0.5) / 1e3, "late_p99_us",
 		(double)emu_hist_quantile_ns(&t->waiter.lateness, 0.99) / 1e3, "spun_s",
 		seconds(t->waiter.spun_ns));
@@ -182,6 +182,9 @@ static void print_job(const struct train_run_job *j)
 	       s->samples == 0 ? 0 : ms(s->prep_ns) / (double)s->samples,
 	       (double)emu_hist_quantile_ns(&t->waiter.lateness, 0.5) / 1e3,
 	       (double)emu_hist_quantile_ns(&t->waiter.lateness, 0.99) / 1e3);
+	if (j->job.cache_bytes > 0)
+		printf("%-16s the cache had %.1f%% of the bytes\n", j->name,
+		       share(j->hit_bytes, s->read_bytes));
 	if (s->checkpoints > 0 || s->checkpoint_ns > 0)
 		printf("%-16s checkpoints took %.2f s\n", j->name, seconds(s->checkpoint_ns));
 	if (j->job.threshold > 0)

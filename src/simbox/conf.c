@@ -44,6 +44,9 @@ const struct conf_key simbox_schema[] = {
 		  "bytes per second of the training host's network card; 0: no cap"),
 	CONF_INT("virtual", "file_samples", C, file_samples, "64", 1, 1000000,
 		 "samples of each file of the data"),
+	CONF_INT("virtual", "spread", C, spread_percent, "0", 0, 100,
+		 "spread of the sizes of samples, which then have a file each: standard deviation "
+		 "of the logarithm in percent (ImageNet: about 50); 0: all have data.sample bytes"),
 	CONF_INT("virtual", "fail_members", C, fail_members, "0", 0, SIMBOX_MEMBERS_MAX,
 		 "drives of the first pool that fail at the same time; 0: none"),
 	CONF_DURATION("virtual", "fail_at", C, fail_ns, "0s", 0, 86400 * NS_PER_S,
@@ -52,6 +55,8 @@ const struct conf_key simbox_schema[] = {
 		    "how a pool that lost more than its code tolerates is repaired"),
 	CONF_INT("virtual", "repair_percent", C, repair_percent, "20", 1, 100,
 		 "percent of the bandwidth of drives and uplinks that repair may use"),
+	CONF_DURATION("virtual", "round", C, round_ns, "5s", NS_PER_MS, 3600 * NS_PER_S,
+		      "pause between two rounds of the janitor"),
 	CONF_DURATION("virtual", "timeline", C, timeline_ns, "0s", 0, 3600 * NS_PER_S,
 		      "count trained samples in intervals of this length (--json); 0: do not"),
 	CONF_DURATION("virtual", "chunk_timeout", C, chunk_timeout_ns, "10s", NS_PER_MS,
@@ -70,10 +75,17 @@ static int refuse(struct strbuf *err, const char *fmt, ...)
 	return -EINVAL;
 }
 
-/* The chunks of a block lie in racks of their own. */
-static int64_t columns(const struct encoding *e)
+/* The columns of a block on two levels lie in racks of their own, and all chunks on disks of their own. */
+static int room_check(const struct simbox_conf *c, struct strbuf *err)
 {
-	return e->kind == ENCODING_MLEC ? e->mlec.net.k + e->mlec.net.p : encoding_total_chunks(e);
+	bool pools = simbox_pools(c);
+	int64_t columns =
+		pools ? c->code.mlec.net.k + c->code.mlec.net.p : encoding_total_chunks(&c->code);
+	int64_t have = pools ? c->racks : c->racks * c->nodes * c->disks;
+	if (columns > have)
+		return refuse(err, "encoding = %s needs %lld %s; there are %lld", c->encoding,
+			      (long long)columns, pools ? "racks" : "disks", (long long)have);
+	return 0;
 }
 
 static int pool_check(struct simbox_conf *c, struct strbuf *err)
@@ -119,11 +131,11 @@ int simbox_conf_check(struct simbox_conf *c, struct strbuf *err)
 	if (c->racks * c->nodes > SIMBOX_NODES_MAX)
 		return refuse(err, "%lld racks of %lld nodes are more than %d nodes",
 			      (long long)c->racks, (long long)c->nodes, SIMBOX_NODES_MAX);
-	if (columns(&c->code) > c->racks)
-		return refuse(err, "encoding = %s needs %lld racks; there are %lld", c->encoding,
-			      (long long)columns(&c->code), (long long)c->racks);
+	int rc = room_check(c, err);
+	if (rc < 0)
+		return rc;
 	if (simbox_pools(c)) {
-		int rc = pool_check(c, err);
+		rc = pool_check(c, err);
 		if (rc < 0)
 			return rc;
 	} else if (c->fail_members != 0 || c->members != 0) {

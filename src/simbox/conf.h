@@ -9,7 +9,7 @@
 
 #define SIMBOX_RACKS_MAX 32
 #define SIMBOX_NODES_MAX 64   /* of all racks */
-#define SIMBOX_DISKS_MAX 8    /* disks or pools of a node */
+#define SIMBOX_DISKS_MAX 16   /* disks or pools of a node */
 #define SIMBOX_MEMBERS_MAX 32 /* drives of a pool */
 #define SIMBOX_BYTES_MAX \
 	((uint64_t)4 << 30) /* of the data, with redundancy: the simulator keeps it in memory */
@@ -28,7 +28,8 @@ struct simbox_conf {
 	uint64_t fail_ns;
 	int repair; /* enum janitor_method */
 	int64_t repair_percent;
-	uint64_t timeline_ns, chunk_timeout_ns;
+	uint64_t timeline_ns, chunk_timeout_ns, round_ns;
+	int64_t spread_percent;
 	/* From the values above: */
 	struct encoding code;
 	struct drive_spec spec;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Private to simbox: simbox.c has the run and its jobs, roles.c the processes of the cluster. */
+/* Private to simbox: simbox.c has the run and its jobs, fill.c their data, roles.c the processes of the cluster. */
 #ifndef SIMBOX_IMPL_H
 #define SIMBOX_IMPL_H
 
@@ -42,6 +42,10 @@ static inline uint64_t simbox_disk_id(unsigned node, unsigned disk)
 	return 100 * ((uint64_t)node + 1) + disk;
 }
 
+/* Writes the data of every job. Errors with a line in b->err. */
+int simbox_fill(struct simbox *b);
+/* Returns whether an earlier job has the same data. */
+bool simbox_filled_before(const struct train_run *r, size_t i);
 /* Adds and starts metadata server, nodes and janitor. */
 void simbox_roles_start(struct simbox *b);
 /* Fiber: lets drives of the first pool fail, and observes their repair until it is cancelled. */

@@ -18,11 +18,9 @@
 
 #define NODE_PORT 7000
 #define GRACE_NS (60 * NS_PER_S)
-#define ROUND_NS (5 * NS_PER_S)
 #define NEVER_NS (86400 * NS_PER_S)
-#define LOOK_NS (500 * NS_PER_MS)
+#define LOOK_NS (500 * NS_PER_MS) /* longest time between two looks at the pool */
 #define ORDER_TIMEOUT_NS (3600 * NS_PER_S)
-#define DISK_TURNS 256 /* requests at a drive at the same time, as a pool has of all its drives */
 
 static const enum place_kind kinds[] = {PLACE_CLUSTERED, PLACE_DECLUSTERED};
 static const char *const META_ADDRS[] = {SIMBOX_META};
@@ -132,7 +130,6 @@ static void node_main(void *arg)
 	r->sched = c->drive == SIMBOX_NVME   ? sched_nvme
 		   : c->drive == SIMBOX_SATA ? sched_sata
 					     : sched_hdd;
-	r->sched.depth = r->sched.other_depth = DISK_TURNS;
 	for (unsigned d = 0; d < (unsigned)c->disks; d++)
 		disk_fill(r, d);
 	snprintf(listen, sizeof(listen), "n%u:%d", n->index, NODE_PORT);
@@ -171,7 +168,7 @@ static void janitor_main(void *arg)
 	struct janitor_options o = {.addrs = META_ADDRS,
 				    .addr_count = 1,
 				    .grace_ns = GRACE_NS,
-				    .round_ns = ROUND_NS,
+				    .round_ns = c->round_ns,
 				    .disk_bytes_per_s = c->spec.read_bytes_per_s,
 				    .rack_bytes_per_s = c->rack_bytes_s,
 				    .percent = (unsigned)c->repair_percent,
@@ -244,7 +241,7 @@ static void observe(struct simbox *b, struct engine *e)
 {
 	struct simbox_result *r = b->result;
 	struct pool_state s;
-	while (r->whole_ns == 0 && rt_sleep_ns(LOOK_NS) == 0) {
+	while (r->whole_ns == 0 && rt_sleep_ns(min_u64(LOOK_NS, b->conf->round_ns)) == 0) {
 		if (pool_ask(b, e, false, &s) < 0)
 			continue;
 		uint64_t since = rt_now_ns() - b->begin_ns;

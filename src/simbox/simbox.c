@@ -8,7 +8,6 @@
 
 #include "base/base.h"
 #include "base/err.h"
-#include "base/rng.h"
 #include "client/engine.h"
 #include "rt/rt.h"
 #include "simbox/impl.h"
@@ -16,148 +15,26 @@
 #define FOREVER_NS (1000ULL * 3600 * NS_PER_S)
 #define JOIN_NS (5 * NS_PER_S)    /* until all nodes are in the map */
 #define SETTLE_NS (30 * NS_PER_S) /* until the last writes have reached the drives */
-#define FILL_TIMEOUT_MS 100000000U
 #define DRIVE_SPARE (64 * MIB)
-#define PIECE ((size_t)(1 * MIB))
-
-/* --- the data ----------------------------------------------------------------------------------- */
-
-static int fill_fail(struct simbox *b, const char *what, const char *path, const struct call *c,
-		     int rc)
-{
-	if (b->err->len == 0)
-		(void)strbuf_printf(b->err, "cannot %s %s in the simulated cluster: %s", what, path,
-				    c->error[0] != 0 ? c->error : err_text(rc));
-	return rc;
-}
-
-/* Appends so many bytes, which no code or layer can shorten. */
-static int file_fill(struct call *c, struct efile *f, uint64_t bytes, uint64_t seed)
-{
-	AUTO_FREE uint64_t *piece = malloc(PIECE);
-	int rc = piece == NULL ? -ENOMEM : 0;
-	for (size_t i = 0; rc == 0 && i < PIECE / sizeof(*piece); i++)
-		piece[i] = mix_u64(seed + i);
-	for (uint64_t at = 0; rc == 0 && at < bytes; at += PIECE) {
-		struct iovec iov = {piece, (size_t)min_u64(bytes - at, PIECE)};
-		rc = engine_append(c, f, &iov, 1, NULL);
-	}
-	return rc;
-}
-
-static int file_write(struct simbox *b, struct engine *e, const char *path, uint64_t bytes)
-{
-	const struct terrane_options o = {.encoding = b->conf->encoding,
-					  .block_bytes = (uint32_t)b->conf->block_bytes,
-					  .timeout_ms = FILL_TIMEOUT_MS};
-	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(rt_context());
-	uint64_t deadline = rt_deadline();
-	struct call c;
-	struct efile *f;
-	int rc = engine_call(e, &c, &o);
-	if (rc == 0)
-		rc = engine_create(&c, path, 0, &o, &f);
-	if (rc == 0) {
-		rc = file_fill(&c, f, bytes, mix_u64(b->seed));
-		int closed = engine_file_close(&c, f);
-		rc = rc == 0 ? closed : rc;
-	}
-	if (rc < 0)
-		fill_fail(b, "write", path, &c, rc);
-	rt_deadline_set(deadline);
-	return rc;
-}
-
-static int dirs_make(struct simbox *b, struct engine *e, const char *path)
-{
-	char part[256];
-	struct call c;
-	int rc = engine_call(e, &c, NULL);
-	for (size_t at = 1; rc == 0; at++) {
-		size_t n = strcspn(path + at, "/") + at;
-		if (n >= sizeof(part))
-			return fill_fail(b, "make", path, &c, -ENAMETOOLONG);
-		memcpy(part, path, n);
-		part[n] = 0;
-		rc = n > at ? engine_mkdir(&c, part, 0) : 0;
-		if (rc == -EEXIST)
-			rc = 0;
-		if (path[n] == 0)
-			break;
-		at = n;
-	}
-	rt_background();
-	return rc < 0 ? fill_fail(b, "make", path, &c, rc) : 0;
-}
-
-/* Writes the samples of a job, in files of file_samples each. */
-static int job_fill(struct simbox *b, struct engine *e, const struct train_job *j)
-{
-	uint64_t left = (uint64_t)j->samples;
-	int rc = dirs_make(b, e, j->path);
-	if (rc == 0 && j->checkpoint_steps != 0)
-		rc = dirs_make(b, e, j->checkpoint_path);
-	for (unsigned i = 0; rc == 0 && left > 0; i++) {
-		char path[256];
-		uint64_t n = min_u64(left, (uint64_t)b->conf->file_samples);
-		snprintf(path, sizeof(path), "%s/%06u", j->path, i);
-		rc = file_write(b, e, path, n * j->sample_bytes);
-		left -= n;
-	}
-	return rc;
-}
-
-static bool filled_before(const struct train_run *r, size_t i)
-{
-	for (size_t k = 0; k < i; k++)
-		if (r->jobs[k].job.from == TRAIN_CLUSTER &&
-		    strcmp(r->jobs[k].job.path, r->jobs[i].job.path) == 0)
-			return true;
-	return false;
-}
-
-static int fill(struct simbox *b)
-{
-	char why[FABRIC_ERROR_MAX];
-	struct engine_options o = *b->run->engine;
-	struct engine *e;
-	o.fabric.chunk_timeout_ns = FILL_TIMEOUT_MS * NS_PER_MS;
-	int rc = engine_open(&e, &o, why);
-	if (rc < 0) {
-		(void)strbuf_printf(b->err, "cannot open the simulated cluster: %s", why);
-		return rc;
-	}
-	for (size_t i = 0; rc == 0 && i < b->run->count; i++)
-		if (b->run->jobs[i].job.from == TRAIN_CLUSTER && !filled_before(b->run, i))
-			rc = job_fill(b, e, &b->run->jobs[i].job);
-	rt_background();
-	engine_close(e);
-	return rc;
-}
 
 /* --- training ----------------------------------------------------------------------------------- */
-
-static uint64_t trained(const struct simbox *b)
-{
-	uint64_t sum = 0;
-	for (size_t i = 0; i < b->run->count; i++)
-		sum += b->run->jobs[i].trainer.trained;
-	return sum;
-}
 
 static void timeline_fiber(void *arg)
 {
 	struct simbox *b = arg;
 	struct simbox_result *r = b->result;
-	uint64_t before = 0;
+	uint64_t before[TRAIN_JOBS_MAX] = {0};
 	while (r->timeline_count < SIMBOX_TIMELINE_MAX) {
 		uint64_t next = b->begin_ns + (r->timeline_count + 1) * b->conf->timeline_ns;
 		uint64_t now = rt_now_ns();
 		if (next > now && rt_sleep_ns(next - now) < 0)
 			return;
-		uint64_t sum = trained(b);
-		r->timeline[r->timeline_count++] = sum - before;
-		before = sum;
+		for (size_t i = 0; i < b->run->count; i++) {
+			uint64_t sum = b->run->jobs[i].trainer.trained;
+			r->timeline[i][r->timeline_count] = sum - before[i];
+			before[i] = sum;
+		}
+		r->timeline_count++;
 	}
 }
 
@@ -188,6 +65,8 @@ static int train(struct simbox *b)
 	int rc = 0;
 	uint64_t left = racks_left(b);
 	caps_begin(b);
+	for (size_t i = 0; i < b->run->count && b->conf->spread_percent != 0; i++)
+		b->run->jobs[i].job.sample_bytes = 0; /* each file is a sample */
 	b->begin_ns = rt_now_ns();
 	if (b->conf->timeline_ns != 0)
 		rc = rt_spawn(&timeline, "timeline", timeline_fiber, b);
@@ -210,7 +89,7 @@ static void trainer_main(void *arg)
 	struct simbox *b = arg;
 	b->rc = rt_sleep_ns(JOIN_NS);
 	if (b->rc == 0)
-		b->rc = fill(b);
+		b->rc = simbox_fill(b);
 	if (b->rc == 0)
 		b->rc = rt_sleep_ns(SETTLE_NS);
 	if (b->rc == 0)
@@ -250,7 +129,7 @@ static int64_t data_check(const struct train_run *r, struct strbuf *err)
 			return -EINVAL;
 		}
 		uint64_t bytes = (uint64_t)j->samples * j->sample_bytes;
-		sum += filled_before(r, i) ? 0 : bytes;
+		sum += simbox_filled_before(r, i) ? 0 : bytes;
 		if (bytes > SIMBOX_BYTES_MAX || sum > SIMBOX_BYTES_MAX) {
 			(void)strbuf_printf(
 				err,

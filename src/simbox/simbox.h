@@ -27,8 +27,8 @@ struct simbox_result {
 	uint64_t failed_ns;      /* the drives failed */
 	uint64_t recoverable_ns; /* no stripe lacks more than the pool tolerates */
 	uint64_t whole_ns;       /* no stripe lacks anything */
-	/* samples trained by all jobs in each interval of the timeline */
-	uint64_t timeline[SIMBOX_TIMELINE_MAX];
+	/* samples that each job trained in each interval of the timeline */
+	uint64_t timeline[TRAIN_JOBS_MAX][SIMBOX_TIMELINE_MAX];
 	size_t timeline_count;
 	uint64_t rack_bytes; /* bytes of data that left racks, from the begin of training */
 	uint64_t took_ns;    /* virtual time of the whole simulation */

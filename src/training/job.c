@@ -12,6 +12,7 @@
 #include "emu/step.h"
 
 static const char *const froms[] = {"cluster", "folder", "memory", NULL};
+static const char *const caches[] = {"lru", "minio", "small", NULL};
 static const char *const orders[] = {"strict", "window", "stored", NULL};
 static const char *const copies[] = {"pinned", "pageable", "none", NULL};
 static const char *const sharings[] = {"fifo", "iteration", "weighted", NULL};
@@ -29,6 +30,12 @@ const struct conf_key train_job_schema[] = {
 		  "bytes of a sample; larger files hold several; 0: each file is a sample"),
 	CONF_INT("data", "samples", J, samples, "0", 0, TRAIN_SAMPLES_MAX,
 		 "number of samples to use; 0: all (memory needs a number)"),
+	CONF_SIZE("data", "cache", J, cache_bytes, "0", 0, 1024 * GIB,
+		  "modelled memory of the training host that caches samples, which are then not "
+		  "read; 0: none"),
+	CONF_CHOICE("data", "cache_policy", J, cache_policy, "lru", caches,
+		    "what it keeps: the least recently read go (lru, as a page cache), what was "
+		    "cached stays (minio), the smallest samples (small)"),
 	CONF_STRING("model", "name", J, model, "", 0, EMU_NAME_MAX - 1,
 		    "model of a profile (terrane emu models); empty: step says the time"),
 	CONF_STRING("model", "device", J, model_device, "", 0, EMU_NAME_MAX - 1,
@@ -78,10 +85,14 @@ const struct conf_key train_job_schema[] = {
 		 "processors for prep; 0: one for each worker"),
 	CONF_DURATION("loader", "prep", J, prep_ns, "0s", 0, 3600 * NS_PER_S,
 		      "processor time that preparing a sample takes (modelled, not burnt)"),
+	CONF_INT("loader", "at_once", J, at_once, "0", 0, EMU_BATCH_MAX,
+		 "samples of a batch that a worker reads at the same time; 0: all"),
 	CONF_SIZE("loader", "memory", J, host_bytes, "4GiB", 4096, 1024 * GIB,
 		  "most memory of all buffers; more is refused"),
 	CONF_DURATION("loader", "timeout", J, read_timeout_ns, "60s", NS_PER_MS, 3600 * NS_PER_S,
 		      "time that reading a batch may take"),
+	CONF_DURATION("train", "delay", J, delay_ns, "0s", 0, 86400 * NS_PER_S,
+		      "time until the job begins"),
 	CONF_INT("train", "epochs", J, epochs, "1", 1, 1000000, "passes over the samples"),
 	CONF_INT("train", "steps", J, steps, "0", 0, 1000000000,
 		 "most steps of an epoch; 0: no limit"),

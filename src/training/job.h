@@ -19,6 +19,7 @@
 
 enum train_from { TRAIN_CLUSTER, TRAIN_FOLDER, TRAIN_MEMORY };
 enum train_order { TRAIN_STRICT, TRAIN_WINDOW, TRAIN_STORED };
+enum train_cache_policy { TRAIN_CACHE_LRU, TRAIN_CACHE_MINIO, TRAIN_CACHE_SMALL };
 enum train_copies { TRAIN_PINNED, TRAIN_PAGEABLE, TRAIN_NO_COPIES };
 
 struct train_job {
@@ -27,6 +28,8 @@ struct train_job {
 	char *path;
 	uint64_t sample_bytes;
 	int64_t samples;
+	uint64_t cache_bytes;
+	int cache_policy; /* enum train_cache_policy */
 	/* model */
 	char *model, *model_device, *precision;
 	uint64_t step_ns;
@@ -40,9 +43,10 @@ struct train_job {
 	int copies;  /* enum train_copies */
 	bool ahead, vary, spin, lock;
 	/* loader */
-	int64_t workers, buffers, cores;
+	int64_t workers, buffers, cores, at_once;
 	uint64_t prep_ns, host_bytes, read_timeout_ns;
 	/* train */
+	uint64_t delay_ns;
 	int64_t epochs, steps, seed, threshold, checkpoint_steps, window;
 	int order; /* enum train_order */
 	bool skip_first;

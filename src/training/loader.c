@@ -108,6 +108,23 @@ static int buffer_room(struct train_loader *l, struct train_batch *b, uint64_t b
 	return 0;
 }
 
+/* Reads the samples of a batch, so many at a time. */
+static int samples_read(struct train_loader *l, const uint32_t *samples,
+			const struct train_batch *b, struct strbuf *err)
+{
+	uint32_t most = l->job->at_once != 0 ? (uint32_t)l->job->at_once : b->count;
+	uint64_t at = 0;
+	int rc = 0;
+	for (uint32_t i = 0; rc == 0 && i < b->count; i += most) {
+		uint32_t n = (uint32_t)min_u64(most, b->count - i);
+		rc = l->source->ops->read(l->source, samples + i, n,
+					  b->memory != NULL ? b->memory + at : NULL, err);
+		for (uint32_t k = 0; k < n; k++)
+			at += train_sample_bytes(l->source, samples[i + k]);
+	}
+	return rc;
+}
+
 static int batch_read(struct train_loader *l, struct train_batch *b)
 {
 	const struct train_job *j = l->job;
@@ -122,7 +139,7 @@ static int batch_read(struct train_loader *l, struct train_batch *b)
 	struct strbuf err;
 	strbuf_init(&err, ERROR_MAX);
 	uint64_t from = rt_now_ns();
-	rc = l->source->ops->read(l->source, samples, b->count, b->memory, &err);
+	rc = samples_read(l, samples, b, &err);
 	l->read_ns += rt_elapsed_ns(from);
 	if (rc < 0 && l->rc == 0 && !l->stopped && l->err.len == 0)
 		(void)strbuf_puts(&l->err, strbuf_text(&err));

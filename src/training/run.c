@@ -166,6 +166,8 @@ static int job_train(struct train_run_job *j)
 	j->samples = j->source.samples;
 	j->data_bytes = j->source.total_bytes;
 	rc = trainer_run(t, &j->err);
+	j->hit_samples = j->source.hit_samples;
+	j->hit_bytes = j->source.hit_bytes;
 	rt_shield_enter();
 	(void)rt_call(r->storage, "job end", job_close_fiber, &call);
 	rt_shield_leave();
@@ -175,7 +177,9 @@ static int job_train(struct train_run_job *j)
 static void job_fiber(void *arg)
 {
 	struct train_run_job *j = arg;
-	j->rc = job_train(j);
+	j->rc = j->job.delay_ns != 0 ? rt_sleep_ns(j->job.delay_ns) : 0;
+	if (j->rc == 0)
+		j->rc = job_train(j);
 	if (j->rc < 0 && j->err.len == 0)
 		(void)strbuf_puts(&j->err, err_text(j->rc));
 }

@@ -25,7 +25,8 @@ struct train_run_job {
 	const char *name;
 	/* Results: */
 	struct trainer trainer;
-	uint64_t samples, data_bytes; /* of its data set */
+	uint64_t samples, data_bytes;    /* of its data set */
+	uint64_t hit_samples, hit_bytes; /* that the modelled cache had */
 	int rc;
 	struct strbuf err;
 	/* Its own: */

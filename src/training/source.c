@@ -155,6 +155,8 @@ int train_source_open(struct train_source *s, const struct train_job *j, struct 
 				    (unsigned long long)TRAIN_SAMPLE_MAX);
 		rc = -EFBIG;
 	}
+	if (rc == 0 && j->cache_bytes != 0)
+		rc = train_cache_open(s, j->cache_bytes, j->cache_policy);
 	if (rc < 0)
 		train_source_close(s);
 	return rc;
@@ -162,6 +164,7 @@ int train_source_open(struct train_source *s, const struct train_job *j, struct 
 
 void train_source_close(struct train_source *s)
 {
+	train_cache_close(s);
 	for (size_t i = 0; i < s->file_count; i++)
 		free(s->files[i].path);
 	free(s->files);

@@ -25,6 +25,7 @@ struct train_file {
 };
 
 struct train_source;
+struct train_cache;
 
 struct train_source_ops {
 	/* Reads n samples into memory, one behind the other. Waits. Errors with a line in *err. */
@@ -42,8 +43,10 @@ struct train_source {
 	struct train_file *files;
 	size_t file_count;
 	uint64_t samples;
-	uint64_t total_bytes; /* of all samples */
-	uint64_t largest;     /* bytes of the largest sample */
+	uint64_t total_bytes;            /* of all samples */
+	uint64_t largest;                /* bytes of the largest sample */
+	struct train_cache *cache;       /* NULL: none */
+	uint64_t hit_samples, hit_bytes; /* that the cache had, in all epochs */
 };
 
 /*
@@ -54,6 +57,10 @@ struct train_source {
 int train_source_open(struct train_source *s, const struct train_job *j, struct engine *engine,
 		      struct strbuf *err);
 void train_source_close(struct train_source *s);
+
+/* Puts a modelled cache in front of an open source, which train_source_close closes. -ENOMEM. */
+int train_cache_open(struct train_source *s, uint64_t room, int policy);
+void train_cache_close(struct train_source *s);
 
 /* Returns the bytes of a sample. */
 uint64_t train_sample_bytes(const struct train_source *s, uint32_t sample);

@@ -59,7 +59,7 @@ def test_drives_that_fail_are_rebuilt_while_the_training_goes_on():
               "virtual.timeline": "1s"}
     virtual = trained(values)["virtual"]
     assert 1 <= virtual["failed_s"] < virtual["recoverable_s"] <= virtual["whole_s"] < virtual["simulated_s"]
-    assert virtual["timeline_s"] == 1 and 0 < sum(virtual["timeline"]) <= 60 * 128
+    assert virtual["timeline_s"] == 1 and 0 < sum(*virtual["timelines"]) <= 60 * 128
     assert "drives failed after 1" in train(values).stdout
 
 
@@ -70,7 +70,7 @@ def test_keys_of_the_cluster_are_documented():
 
 
 @pytest.mark.parametrize("values, text", [
-    ({"virtual.racks": 2}, "needs 3 racks; there are 2"),
+    ({"virtual.racks": 2}, "needs 3 disks; there are 2"),
     ({"virtual.drive": "constant"}, "needs drive_rate"),
     ({"virtual.drive": "tape"}, "tape"),
     ({"data.from": "folder"}, "cannot read a folder"),

@@ -134,7 +134,7 @@ static void a_seed_gives_one_run(void **state)
 		elapsed[i] = s->job.trainer.all.elapsed_ns;
 		uint64_t sum = 0;
 		for (size_t k = 0; k < s->result.timeline_count; k++)
-			sum += s->result.timeline[k];
+			sum += s->result.timeline[0][k];
 		assert_true(sum > 0 && sum <= SAMPLES);
 		session_close(s);
 		free(s);
@@ -171,6 +171,43 @@ static void training_goes_on_while_a_lost_pool_is_repaired(void **state)
 {
 	(void)state;
 	assert_true(repaired_after("r_min") < repaired_after("r_all"));
+}
+
+/* Trains at a drive that seeks, with these lines for the job, and returns the elapsed time. */
+static uint64_t seeking_ns(const char *shape, const char *lines)
+{
+	char whole_shape[400], whole_job[600];
+	struct session *s = malloc(sizeof(*s));
+	assert_non_null(s);
+	snprintf(whole_shape, sizeof(whole_shape),
+		 "[virtual]\nencoding = r1\nracks = 1\nblock = 1MiB\ndrive = hdd\n%s", shape);
+	snprintf(whole_job, sizeof(whole_job), JOB "%s", lines);
+	session_open(s, whole_shape, whole_job);
+	session_train(s, 1);
+	uint64_t elapsed = s->job.trainer.all.elapsed_ns;
+	session_close(s);
+	free(s);
+	return elapsed;
+}
+
+static void many_reads_at_a_time_shorten_the_seeks(void **state)
+{
+	(void)state;
+	uint64_t one = seeking_ns("", "[loader]\nworkers = 1\nat_once = 1\n");
+	uint64_t batch = seeking_ns("", "[loader]\nworkers = 1\n");
+	assert_true(one > 3 * batch / 2);
+}
+
+static void a_cache_of_small_samples_saves_more_seeks(void **state)
+{
+	(void)state;
+	uint64_t any =
+		seeking_ns("spread = 80\n",
+			   "[data]\ncache = 4MiB\ncache_policy = minio\n[train]\nepochs = 3\n");
+	uint64_t small =
+		seeking_ns("spread = 80\n",
+			   "[data]\ncache = 4MiB\ncache_policy = small\n[train]\nepochs = 3\n");
+	assert_true(small < any);
 }
 
 static void refused(const char *job, const char *text)
@@ -217,7 +254,8 @@ static void a_shape(const char *shape, const char *text)
 static void shapes_that_contradict_themselves_are_refused(void **state)
 {
 	(void)state;
-	a_shape("[virtual]\nencoding = rs:10+2\n", "needs 12 racks; there are 6");
+	a_shape("[virtual]\nencoding = rs:10+2\n", "needs 12 disks; there are 6");
+	a_shape("[virtual]\nencoding = mlec:4+2/2+1\nracks = 5\n", "needs 6 racks; there are 5");
 	a_shape("[virtual]\nencoding = rubbish\n", "encoding: ");
 	a_shape("[virtual]\ndrive = constant\n", "needs drive_rate");
 	a_shape("[virtual]\nracks = 32\nnodes = 3\n", "more than 64 nodes");
@@ -237,6 +275,8 @@ int main(void)
 		cmocka_unit_test(the_link_between_clusters_limits_a_training),
 		cmocka_unit_test(a_seed_gives_one_run),
 		cmocka_unit_test(training_goes_on_while_a_lost_pool_is_repaired),
+		cmocka_unit_test(many_reads_at_a_time_shorten_the_seeks),
+		cmocka_unit_test(a_cache_of_small_samples_saves_more_seeks),
 		cmocka_unit_test(jobs_that_virtual_time_cannot_run_are_refused),
 		cmocka_unit_test(shapes_that_contradict_themselves_are_refused),
 	};

@@ -145,6 +145,47 @@ static uint64_t elapsed_with(const char *device)
 	return elapsed;
 }
 
+/* Trains three epochs in stored order over 100 samples of 1 KiB, and returns how many reads the cache saved. */
+static uint64_t hits_of(const char *cache)
+{
+	char text[400];
+	struct training t;
+	snprintf(text, sizeof(text),
+		 "[data]\nfrom = memory\nsamples = 100\nsample = 1KiB\n%s\n[model]\nstep = 1ms\n"
+		 "batch = 10\n[device]\ncopies = none\n[loader]\nworkers = 1\n"
+		 "[train]\nepochs = 3\norder = stored\n",
+		 cache);
+	training_init(&t, text);
+	(void)train(&t);
+	CHECK_EQ(t.rc, 0);
+	CHECK_EQ(t.jobs[0].hit_bytes, t.jobs[0].hit_samples * KIB);
+	uint64_t hits = t.jobs[0].hit_samples;
+	training_fini(&t);
+	return hits;
+}
+
+SIM_TEST(a_page_cache_smaller_than_the_data_is_thrashed_and_minio_is_not)
+{
+	CHECK_EQ(hits_of(""), 0);
+	CHECK_EQ(hits_of("cache = 40KiB"), 0);
+	CHECK_EQ(hits_of("cache = 100KiB"), 200);
+	CHECK_EQ(hits_of("cache = 40KiB\ncache_policy = minio"), 80);
+	/* Samples of one size: the cache is filled up as by minio. */
+	CHECK_EQ(hits_of("cache = 40KiB\ncache_policy = small"), 80);
+}
+
+SIM_TEST(a_job_begins_after_its_delay)
+{
+	struct training t;
+	training_init(&t, "[data]\nfrom = memory\nsamples = 80\n[model]\nstep = 10ms\nbatch = 8\n"
+			  "[device]\ncopies = none\n[train]\ndelay = 3s\n");
+	uint64_t before = rt_now_ns();
+	const struct train_span *s = train(&t);
+	CHECK_NEAR(s->elapsed_ns, 100 * MS);
+	CHECK_NEAR(rt_elapsed_ns(before), 3100 * MS);
+	training_fini(&t);
+}
+
 SIM_TEST(copies_ahead_are_hidden_below_the_step)
 {
 	CHECK_NEAR(elapsed_with("copies = pinned\nahead = false\n"), 10 * (13 * MS));
@@ -573,6 +614,8 @@ int main(void)
 		cmocka_unit_test(a_device_whose_data_is_at_hand_is_always_busy),
 		cmocka_unit_test(a_slow_loader_stalls_the_device_for_the_difference),
 		cmocka_unit_test(workers_share_the_processors_that_the_job_has),
+		cmocka_unit_test(a_page_cache_smaller_than_the_data_is_thrashed_and_minio_is_not),
+		cmocka_unit_test(a_job_begins_after_its_delay),
 		cmocka_unit_test(copies_ahead_are_hidden_below_the_step),
 		cmocka_unit_test(pageable_buffers_are_copied_at_the_pace_of_their_whole_ring),
 		cmocka_unit_test(the_first_step_of_an_epoch_can_be_left_out),

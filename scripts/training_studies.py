@@ -78,8 +78,8 @@ def study_410():
     head("4.10: epoch of resnet18 on N hosts with 8 V100 each, each caching alone or a part (minio, CoorDL); a hard disk in each "
          "host; a hit in another host costs nothing", "hosts", ["65 % each: speed-up", "40 % each: speed-up"], "the dissertation")
     told = {1: "3 times at 65 %", 2: "6 times at 65 %: the caches hold everything"}
-    samples = 2048
-    for hosts in (1, 2, 3, 4):
+    samples = 6144
+    for hosts in (1, 2, 3):
         cells = []
         for share in (0.65, 0.40):
             common = {**model("resnet18", 32), "device.count": 8, "virtual.drive": "hdd", "data.samples": samples,
@@ -104,7 +104,7 @@ def job_rate(name, gpus, cpus):
 def average_jct(policy, sensitive, gpus=16, cpus=48):
     """Average completion time in hours of SCHEDULED, one job each 5 minutes, on one cluster, in rounds of a minute."""
     jobs = [{"name": n, "gpus": g, "left": images, "arrival": 300 * i, "served": 0} for i, (n, g, images) in enumerate(SCHEDULED)]
-    order = {"FIFO": lambda j: j["arrival"], "SRTF": lambda j: j["left"] / job_rate(j["name"], j["gpus"], 1e9),
+    order = {"FIFO": lambda j: j["arrival"], "SRTF": lambda j: j["left"] / job_rate(j["name"], j["gpus"], cpus * j["gpus"] / gpus),
              "LAS": lambda j: j["served"]}[policy]
     now, done = 0, []
     while len(done) < len(jobs):

@@ -139,7 +139,7 @@ int placement_train(int argc, char **argv)
 		{"label", "worth|density", "what categories rank (worth)"},
 		{"categories", "N", "number of categories, with category 0 (15)"},
 		{"ratio", "R",
-		 "byte-seconds of a category by worth to those of the one above (1.5)"},
+		 "byte-seconds of a category by worth to those of the one above (1.7)"},
 		{"rate", "NAME=VALUE", "a rate of the cost model, as in placement study"},
 		{"rounds", "N", "most rounds of training (300)"},
 		{"depth", "N", "most levels of a tree (6)"},

@@ -41,6 +41,8 @@ static struct study_result run(const struct study *s, const char *name, double c
 	const struct method *m = method_find(name);
 	assert_non_null(m);
 	o.oracle_limit_s = 0;
+	o.heuristic_window_s = 86400;
+	o.heuristic_by_total = 1;
 	o.rounds = 2;
 	o.depth = 3;
 	assert_int_equal(method_run(m, s, &o, capacity, &r), 0);

@@ -13,10 +13,13 @@ int adaptive_fit(const struct study *s, enum adaptive_value value, const struct 
 		 struct category_cuts *cuts);
 
 /*
- * Opens a policy with a category for each test job. Takes `category`, also on an error; NULL gives -ENOMEM. -EINVAL:
- * the configuration of the threshold is out of range.
+ * Opens a policy with a category for each test job: with the threshold of the BYOM paper, or with the price of flash
+ * (placement/price.h). Takes `category`, also on an error; NULL gives -ENOMEM. -EINVAL: the configuration is out of
+ * range.
  */
 int adaptive_open_take(const struct study *s, const struct method_options *o, int *category,
 		       struct policy **out);
+int adaptive_open_price_take(const struct study *s, const struct method_options *o, int *category,
+			     double capacity_bytes, struct policy **out);
 
 #endif

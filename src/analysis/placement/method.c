@@ -10,22 +10,25 @@
 #include "base/base.h"
 
 const struct method_options method_default = {
-	.ratio = 1,
+	.ratio = 1.7,
 	.categories = 15,
 	.window_s = 3600,
 	.interval_s = 300,
 	.low = 0.01,
 	.high = 0.15,
-	.heuristic_window_s = 86400,
+	.price_goal = 0.55,
+	.price_span = 5,
+	.price_settle_s = 14400,
+	.heuristic_window_s = 604800,
 	.heuristic_interval_s = 3600,
-	.heuristic_by_total = 1,
+	.heuristic_by_total = 0,
 	.oracle_gap = 0.005,
 	.oracle_limit_s = 60,
 	.rounds = 300,
 	.depth = 6,
 	.rate = 0.1,
 	.seed = 1,
-	.lifetime_limit_s = 7200,
+	.lifetime_limit_s = 21600,
 };
 
 struct parameter {
@@ -46,6 +49,10 @@ static const struct parameter parameters[] = {
 	PARAMETER("interval-s", interval_s, 0, 1e7),
 	PARAMETER("low", low, 0, 1),
 	PARAMETER("high", high, 0, 1),
+	PARAMETER("price-goal", price_goal, 0, 1),
+	PARAMETER("price-span", price_span, 0.01, 128),
+	PARAMETER("price-settle-s", price_settle_s, 1, 1e9),
+	PARAMETER("control", control, 0, 2),
 	PARAMETER("heuristic-window-s", heuristic_window_s, 60, 1e7),
 	PARAMETER("heuristic-interval-s", heuristic_interval_s, 1, 1e7),
 	PARAMETER("heuristic-by-total", heuristic_by_total, 0, 1),
@@ -109,34 +116,52 @@ struct threshold_config method_threshold(const struct method_options *o)
 }
 
 const struct method methods[] = {
-	{"firstfit", "on flash what fits, in the order of arrival", method_firstfit, NULL, NULL,
-	 false},
-	{"heuristic", "keys with the largest past savings until flash is full", method_heuristic,
-	 NULL, NULL, false},
-	{"lifetime", "a model of the lifetime: on flash what is short-lived", NULL, NULL,
-	 method_lifetime, true},
-	{"adaptive-hash", "adaptive threshold, category from a hash of the key", method_hash, NULL,
-	 NULL, false},
-	{"adaptive-ranking", "adaptive threshold, a model of the class by density", NULL, NULL,
-	 method_ranking, false},
-	{"table", "adaptive threshold, worth of the key in the training trace", method_table, NULL,
-	 NULL, false},
-	{"terrane", "adaptive threshold, a model of the worth", NULL, NULL, method_terrane, false},
-	{"true-density", "adaptive threshold, the true category by density", method_true_density,
-	 NULL, NULL, false},
-	{"true-worth", "adaptive threshold, the true category by worth", method_true_worth, NULL,
-	 NULL, false},
-	{"oracle-tcio", "knows the future, saves most disk time", method_oracle_tcio, NULL, NULL,
-	 false},
-	{"oracle-tco", "knows the future, saves most money", method_oracle_tco, NULL, NULL, false},
-	{"lp-bound", "no placement saves more: the linear relaxation", NULL, method_lp_bound, NULL,
-	 false},
+	{.name = "firstfit",
+	 .about = "on flash what fits, in the order of arrival",
+	 .open = method_firstfit},
+	{.name = "heuristic",
+	 .about = "keys with the largest past savings until flash is full",
+	 .open = method_heuristic},
+	{.name = "lifetime",
+	 .about = "a model of the lifetime: on flash what is short-lived",
+	 .predict = method_lifetime,
+	 .timed = true},
+	{.name = "adaptive-hash",
+	 .about = "adaptive threshold, category from a hash of the key",
+	 .open = method_hash},
+	{.name = "adaptive-ranking",
+	 .about = "adaptive threshold, a model of the class by density",
+	 .predict = method_ranking},
+	{.name = "table",
+	 .about = "adaptive threshold, worth of the key in the training trace",
+	 .open = method_table},
+	{.name = "terrane",
+	 .about = "price of flash, a model of the worth",
+	 .predict = method_terrane,
+	 .priced = true},
+	{.name = "true-density",
+	 .about = "adaptive threshold, the true category by density",
+	 .open = method_true_density},
+	{.name = "true-worth",
+	 .about = "adaptive threshold, the true category by worth",
+	 .open = method_true_worth},
+	{.name = "oracle-tcio",
+	 .about = "knows the future, saves most disk time",
+	 .open = method_oracle_tcio},
+	{.name = "oracle-tco",
+	 .about = "knows the future, saves most money",
+	 .open = method_oracle_tco},
+	{.name = "lp-bound",
+	 .about = "no placement saves more: the linear relaxation",
+	 .bound = method_lp_bound},
 	{0},
 };
 
 /* Not among all methods, because it needs a file. */
-static const struct method from_file = {
-	"model", "adaptive threshold, the model of --model", NULL, NULL, method_file, false};
+static const struct method from_file = {.name = "model",
+					.about = "price of flash, the model of --model",
+					.predict = method_file,
+					.priced = true};
 
 const struct method *method_find(const char *name)
 {
@@ -158,7 +183,9 @@ static int open_policy(const struct method *m, const struct study *s,
 	int *copy = malloc(s->test->n * sizeof(*copy));
 	if (copy != NULL)
 		memcpy(copy, p->category, s->test->n * sizeof(*copy));
-	return adaptive_open_take(s, o, copy, out);
+	bool priced = o->control > 0 ? o->control > 1 : m->priced;
+	return priced ? adaptive_open_price_take(s, o, copy, capacity_bytes, out)
+		      : adaptive_open_take(s, o, copy, out);
 }
 
 static int run_one(const struct method *m, const struct study *s, const struct method_options *o,

@@ -12,8 +12,11 @@ struct method_options {
 	double ratio;      /* of the byte-seconds of a category by worth to those of the next one */
 	double categories; /* of the adaptive methods, with category 0 */
 	double window_s, interval_s, low, high; /* of their threshold */
-	double heuristic_window_s;              /* outcomes of this time count */
-	double heuristic_interval_s;            /* time between two choices of the admitted keys */
+	double price_goal, price_span,
+		price_settle_s; /* of the price of flash, placement/price.h */
+	double control; /* what decides: 0: as the method says, 1: the threshold, 2: the price */
+	double heuristic_window_s;   /* outcomes of this time count */
+	double heuristic_interval_s; /* time between two choices of the admitted keys */
 	double heuristic_by_total; /* 1: ranks keys by savings, as the paper says; 0: by savings per byte-second */
 	double oracle_gap, oracle_limit_s; /* for oracle_solve() */
 	double rounds, depth, rate, seed;  /* of training, see train.h */
@@ -48,7 +51,8 @@ struct method {
 	int (*bound)(const struct study *s, double capacity_bytes, struct study_result *out);
 	/* Instead of open(): trains a model and fills the prediction. Returns 0 or the errors of train_model(). */
 	int (*predict)(const struct study *s, const struct method_options *o, struct prediction *p);
-	bool timed; /* predict() fills stay_s */
+	bool timed;  /* predict() fills stay_s */
+	bool priced; /* the price decides on the categories, not the threshold */
 };
 
 /*

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Methods that give each job a category and let the adaptive threshold decide (placement/threshold.h). */
+/* Methods that give each job a category, and let the adaptive threshold or the price of flash decide. */
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
@@ -8,6 +8,7 @@
 #include "analysis/placement/adaptive.h"
 #include "base/base.h"
 #include "base/hash.h"
+#include "placement/price.h"
 
 struct adaptive {
 	struct policy base;
@@ -63,6 +64,69 @@ int adaptive_open_take(const struct study *s, const struct method_options *o, in
 	return 0;
 }
 
+struct priced {
+	struct policy base;
+	const struct study *study;
+	struct price price;
+	double capacity;
+	int *category; /* of each test job */
+};
+
+static double priced_stay(struct policy *p, size_t job, double free_bytes)
+{
+	struct priced *a = container_of(p, struct priced, base);
+	double use = a->capacity > 0 ? 1 - free_bytes / a->capacity : 1;
+	price_move(&a->price, a->study->test->io[job].start_s, use);
+	return price_limit(&a->price, a->category[job]) > use ? INFINITY : 0;
+}
+
+static double priced_bytes(struct policy *p, size_t job, double free_bytes)
+{
+	struct priced *a = container_of(p, struct priced, base);
+	double limit = price_limit(&a->price, a->category[job]) * a->capacity;
+	return fmax(limit - (a->capacity - free_bytes), 0);
+}
+
+static void priced_close(struct policy *p)
+{
+	struct priced *a = container_of(p, struct priced, base);
+	free(a->category);
+	free(a);
+}
+
+static const struct policy_ops priced_ops = {
+	.stay_s = priced_stay,
+	.bytes_max = priced_bytes,
+	.close = priced_close,
+};
+
+int adaptive_open_price_take(const struct study *s, const struct method_options *o, int *category,
+			     double capacity_bytes, struct policy **out)
+{
+	struct priced *a = category == NULL ? NULL : calloc(1, sizeof(*a));
+	if (a == NULL) {
+		free(category);
+		return -ENOMEM;
+	}
+	*a = (struct priced){.base = {&priced_ops},
+			     .study = s,
+			     .capacity = capacity_bytes,
+			     .category = category};
+	struct price_config config = {
+		.categories = (uint32_t)o->categories,
+		.goal = o->price_goal,
+		.span = o->price_span,
+		.settle_s = o->price_settle_s,
+	};
+	int rc = price_init(&a->price, &config);
+	if (rc != 0) {
+		priced_close(&a->base);
+		return rc;
+	}
+	*out = &a->base;
+	return 0;
+}
+
 static int *new_categories(const struct study *s)
 {
 	return calloc(s->test->n, sizeof(int));
@@ -97,7 +161,8 @@ int method_hash(const struct study *s, const struct method_options *o, double ca
 	for (size_t i = 0; category != NULL && i < s->test->n; i++)
 		category[i] =
 			1 + (int)(hash64_u64s(s->test_key[i], 0) % ((uint32_t)o->categories - 1));
-	return adaptive_open_take(s, o, category, out);
+	return o->control > 1 ? adaptive_open_price_take(s, o, category, capacity_bytes, out)
+			      : adaptive_open_take(s, o, category, out);
 }
 
 /* The mean worth of each key in the training trace; unknown keys get the mean of all. */
@@ -132,11 +197,12 @@ int method_table(const struct study *s, const struct method_options *o, double c
 		double worth = of > 0 ? gain / of / s->rates.flash_byte_usd : 0;
 		category[i] = (int)category_of(&cuts, gain, worth);
 	}
-	return adaptive_open_take(s, o, category, out);
+	return o->control > 1 ? adaptive_open_price_take(s, o, category, capacity_bytes, out)
+			      : adaptive_open_take(s, o, category, out);
 }
 
 static int true_categories(const struct study *s, const struct method_options *o,
-			   enum adaptive_value value, struct policy **out)
+			   enum adaptive_value value, double capacity_bytes, struct policy **out)
 {
 	struct category_cuts cuts;
 	int rc = adaptive_fit(s, value, o, &cuts);
@@ -150,17 +216,18 @@ static int true_categories(const struct study *s, const struct method_options *o
 						     : cost_worth(&s->rates, io, cost);
 		category[i] = (int)category_of(&cuts, cost_savings(cost), v);
 	}
-	return adaptive_open_take(s, o, category, out);
+	return o->control > 1 ? adaptive_open_price_take(s, o, category, capacity_bytes, out)
+			      : adaptive_open_take(s, o, category, out);
 }
 
 int method_true_density(const struct study *s, const struct method_options *o,
 			double capacity_bytes, struct policy **out)
 {
-	return true_categories(s, o, ADAPTIVE_DENSITY, out);
+	return true_categories(s, o, ADAPTIVE_DENSITY, capacity_bytes, out);
 }
 
 int method_true_worth(const struct study *s, const struct method_options *o, double capacity_bytes,
 		      struct policy **out)
 {
-	return true_categories(s, o, ADAPTIVE_WORTH, out);
+	return true_categories(s, o, ADAPTIVE_WORTH, capacity_bytes, out);
 }

@@ -152,6 +152,9 @@ static int place(struct replay *r, size_t job, double stay_s)
 	const struct cost *cost = &r->study->test_cost[job];
 	double life = job_seconds(io), size = (double)io->size_bytes;
 	double bytes = fmin(size, fmax(r->capacity - r->used, 0));
+	if (r->policy->ops->bytes_max != NULL)
+		bytes = fmin(bytes,
+			     r->policy->ops->bytes_max(r->policy, job, r->capacity - r->used));
 	double share = bytes / size, part = fmin(stay_s / life, 1);
 	assert(share >= 0 && share <= 1 && part > 0);
 	r->used += bytes;

@@ -58,6 +58,8 @@ struct policy;
 struct policy_ops {
 	/* Returns the seconds for which the job may stay on flash (INFINITY: all its life), or 0 for disk. */
 	double (*stay_s)(struct policy *p, size_t job, double free_bytes);
+	/* Returns the most bytes of a job for which it returned a time; NULL: all. */
+	double (*bytes_max)(struct policy *p, size_t job, double free_bytes);
 	/* Tells the share of a job meant for flash that found space there; may be NULL. */
 	void (*placed)(struct policy *p, size_t job, double share);
 	/* Tells that a job has ended, so that its outcome is known; may be NULL. */

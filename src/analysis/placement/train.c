@@ -18,7 +18,7 @@
 const struct train_options train_default = {
 	.label = TRAIN_WORTH,
 	.categories = 15,
-	.ratio = 1.5,
+	.ratio = 1.7,
 	.held_power = 0,
 	.until_s = INFINITY,
 	.rounds = 300,

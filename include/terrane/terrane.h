@@ -119,7 +119,7 @@ struct terrane_options {
 	uint64_t job_id; /* id of the training job, for the policies of the caches */
 	/* id of the data set's directory; 0: the directory of the file */
 	uint64_t directory_id;
-	uint32_t placement_category; /* category of new bytes, for the choice of media */
+	uint32_t placement_category; /* of new bytes: 0: not known; c + 1: category c */
 	struct terrane_error *error; /* filled in when the call fails; may be NULL */
 	/* CRC-32C of the bytes. Appends: the checksum taken by the application; the bytes are
 	 * compared with it (-EBADMSG) and it is carried to the disks. Reads: receives the
@@ -495,6 +495,56 @@ void terrane_batch_close(struct terrane_batch *b);
 
 /* Returns the CRC-32C (Castagnoli) of data that follows data with checksum crc; start with 0. */
 uint32_t terrane_crc32c(uint32_t crc, const void *data, size_t len);
+
+/* --- placement models ------------------------------------------------------------------------- */
+
+/*
+ * A model says, before a file is written, how much it would gain from flash: its category. Models are trained with
+ * `terrane placement train`; a program may use several. No cluster is needed. All functions may be called by several
+ * threads; a category takes microseconds.
+ *
+ *     struct terrane_feature f[] = {{.name = "n_workers", .number = 16}, {.name = "s_pipeline", .text = "daily-join"}};
+ *     int category = terrane_model_category(m, (double)time(NULL), f, 2);
+ *     options.placement_category = category < 0 ? 0 : (uint32_t)category + 1;     // 0: not known
+ */
+struct terrane_model;
+
+#define TERRANE_FEATURES_MAX 96
+
+/* A feature by the name of its column in the training trace. Names that the model does not know are ignored. */
+struct terrane_feature {
+	const char *name;
+	const char *text; /* value of an s_ column; NULL: an n_ column */
+	double number;    /* value of an n_ column; NAN: missing */
+	uint64_t reserved;
+};
+
+/* What a job did to its files. */
+struct terrane_outcome {
+	double start_s, end_s;                             /* end_s > start_s >= 0 */
+	uint64_t size_bytes;                               /* peak of the bytes kept, above 0 */
+	uint64_t read_bytes, reads, written_bytes, writes; /* each at most 2^60 */
+	uint64_t reserved[2];
+};
+
+/* Opens a model file. -EBADMSG: not a model, or damaged; -EPROTONOSUPPORT: of another version; -EINVAL: breaks a rule of
+ * the format, or is no regular file; the errors of open(2). */
+int terrane_model_open(struct terrane_model **out, const char *path);
+void terrane_model_close(struct terrane_model *m);
+
+/* Reads the file again if it was replaced. Returns 1 if there is a new model, 0 if not, or the errors of
+ * terrane_model_open; after an error the old model stays in use. */
+int terrane_model_reload(struct terrane_model *m);
+
+/* Returns the category of a job that starts at a time (seconds since 1970), 0 to 63; -EINVAL for more than
+ * TERRANE_FEATURES_MAX features or a name that is NULL. */
+int terrane_model_category(struct terrane_model *m, double start_s,
+			   const struct terrane_feature *features, size_t n);
+
+/* Tells what a job with these features did, when it has ended: the history of its pipeline is a feature of later jobs.
+ * -EINVAL as above, or for an outcome out of range. */
+int terrane_model_ended(struct terrane_model *m, const struct terrane_feature *features, size_t n,
+			const struct terrane_outcome *o);
 
 /* --- asynchronous variants -------------------------------------------------------------------- */
 

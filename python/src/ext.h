@@ -111,5 +111,6 @@ PyObject *py_prep_tensor(PyObject *module, PyObject *args);
 bool py_cluster_add(PyObject *module);
 bool py_dataset_add(PyObject *module);
 bool py_file_add(PyObject *module);
+bool py_model_add(PyObject *module);
 
 #endif

@@ -12,7 +12,7 @@ from ._cluster import Cluster, DirEntry, Packed, Stat, connect
 from ._errors import (Busy, ChecksumError, DataLost, Error, Exists, Forbidden, IsADirectory, NoSpace, NotADirectory,
                       NotFound, Stale, TimedOut, Unreachable)
 from ._io import LogWriter, RawReader, RawWriter, Reader, Writer
-from ._terrane import crc32c, version
+from ._terrane import PlacementModel, crc32c, version
 
 __version__ = version()
 # what needs numpy is imported when it is used first
@@ -31,7 +31,8 @@ def __getattr__(name):
 
 __all__ = ["Batch", "Busy", "ChecksumError", "Cluster", "DataLost", "Dataset", "DirEntry", "Error", "Exists",
            "Forbidden", "IsADirectory", "Loader", "LogWriter", "Mix", "NoSpace", "NotADirectory", "NotFound", "Packed",
-           "RawReader", "RawWriter", "Reader", "Sample", "Stale", "Stat", "Subset", "TimedOut", "Unreachable", "Writer",
+           "PlacementModel", "RawReader", "RawWriter", "Reader", "Sample", "Stale", "Stat", "Subset", "TimedOut",
+           "Unreachable", "Writer",
            "connect", "crc32c", "version"]
 
 for _class in __all__:  # in messages and pickles the classes have their public names

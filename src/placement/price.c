@@ -13,7 +13,7 @@
 
 const struct price_config price_default = {
 	.categories = 15,
-	.goal = 0.55,
+	.goal = 0.65,
 	.span = 5,
 	.settle_s = 14400,
 };

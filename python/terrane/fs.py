@@ -16,7 +16,7 @@ from fsspec.callbacks import _DEFAULT_CALLBACK
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import tokenize
 
-from . import _cluster, _io
+from . import _cluster, _copying, _io
 
 PIECE_BYTES = 4 << 20
 
@@ -127,17 +127,71 @@ class TerraneFileSystem(AbstractFileSystem):
 
     def rm(self, path, recursive=False, maxdepth=None):
         for one in path if isinstance(path, list) else [path]:
+            if maxdepth is not None:
+                self._rm_to_depth(self.expand_path(one, recursive=recursive, maxdepth=maxdepth))
+                continue
             for name in reversed(self.expand_path(one)):
-                if recursive and maxdepth is None:
-                    self.cluster.remove(name, recursive=True)
-                elif recursive:
-                    super().rm(name, recursive=True, maxdepth=maxdepth)
-                else:
-                    self.cluster.remove(name)
+                self.cluster.remove(name, recursive=recursive)
+
+    def _rm_to_depth(self, names):
+        """Removes files, and the directories that are empty then: what is deeper stays."""
+        for name in reversed(names):
+            if not self.isdir(name) or not self.cluster.listdir(name):
+                self.cluster.remove(name)
+
+    # --- globs and copies: _copying.py
+
+    def _given(self, path):
+        """A path without the protocol, but with the slash at its end."""
+        return self._strip_protocol(path) + ("/" if os.fspath(path).endswith("/") else "")
+
+    def entries(self, path):
+        return [(entry.path, entry.is_dir()) for entry in self.cluster.scandir(path)]
+
+    def glob(self, path, maxdepth=None, detail=False, **kwargs):
+        found = _copying.glob(self, self._given(path), maxdepth)
+        return {one: self.info(one) for one in found} if detail else found
+
+    def expand_path(self, path, recursive=False, maxdepth=None, **kwargs):
+        paths = [path] if isinstance(path, (str, os.PathLike)) else path
+        return _copying.expand(self, [self._given(one) for one in paths], recursive, maxdepth)
+
+    def copy(self, path1, path2, recursive=False, maxdepth=None, on_error=None, **kwargs):
+        on_error = on_error or ("ignore" if recursive else "raise")
+        for old, new in _copying.plan(self, path1, self, path2, self._strip_protocol, self._strip_protocol, recursive,
+                                      maxdepth):
+            try:
+                self.cp_file(old, new, **kwargs)
+            except FileNotFoundError:
+                if on_error == "raise":
+                    raise
+
+    def get(self, rpath, lpath, recursive=False, callback=_DEFAULT_CALLBACK, maxdepth=None, **kwargs):
+        local = _copying.Local
+        self._transfer(self.get_file, _copying.plan(self, rpath, local, lpath, self._strip_protocol, local.strip, recursive,
+                                                    maxdepth), callback, kwargs)
+
+    def put(self, lpath, rpath, recursive=False, callback=_DEFAULT_CALLBACK, maxdepth=None, **kwargs):
+        local = _copying.Local
+        self._transfer(self.put_file, _copying.plan(local, lpath, self, rpath, local.strip, self._strip_protocol, recursive,
+                                                    maxdepth), callback, kwargs)
+
+    @staticmethod
+    def _transfer(call, pairs, callback, kwargs):
+        callback.set_size(len(pairs))
+        for source, target in callback.wrap(pairs):
+            if hasattr(type(callback), "branched"):  # since fsspec 2024
+                with callback.branched(source, target) as child:
+                    call(source, target, callback=child, **kwargs)
+            else:
+                more = dict(kwargs)
+                callback.branch(source, target, more)
+                call(source, target, **more)
 
     def mv(self, path1, path2, recursive=False, maxdepth=None, **kwargs):
-        if isinstance(path1, list) or isinstance(path2, list) or any(mark in str(path1) for mark in "*?[") or maxdepth:
-            super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+        if isinstance(path1, list) or isinstance(path2, list) or _copying.has_magic(str(path1)) or maxdepth:
+            self.copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise", **kwargs)
+            self.rm(path1, recursive=recursive, maxdepth=maxdepth)
             return
         into = str(path2).endswith("/") or self.isdir(path2)
         old, new = self._strip_protocol(path1), self._strip_protocol(path2)

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """terrane:// through fsspec, and what opens files through it."""
 import pickle
+import subprocess
+import sys
 
+import child
 import pytest
+from conftest import ROOT
 
 fsspec = pytest.importorskip("fsspec", reason="needs python3-fsspec")
 from fsspec.registry import get_filesystem_class  # noqa: E402
@@ -146,3 +150,11 @@ def test_torch(fs, folder):
     with fs.open(f"{folder}/a.pt") as file:
         again = torch.load(file)
     assert torch.equal(again["w"], state["w"]) and again["step"] == 7
+
+
+def test_the_example_of_pandas(box, folder):
+    pytest.importorskip("pandas")
+    done = subprocess.run([sys.executable, "-B", ROOT / "examples" / "fsspec_pandas.py", "--folder", f"terrane:/{folder}/e"],
+                          env=child.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=300, check=False)
+    assert done.returncode == 0 and "a    1.5" in done.stdout and "run,step,loss" in done.stdout, done.stdout

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """./dev demo: shows Terrane at work in about a minute."""
+import importlib.util
 import json
 import os
 import random
@@ -184,10 +185,23 @@ class Demo:
         print("".join(f"    {line}\n" for line in self.terrane("status").stdout.splitlines()[:9]), end="")
 
     def table(self):
-        say("What was moved")
+        say("7. What was moved")
         print(f"    {'':22} {'files':>7} {'MiB':>7} {'seconds':>8} {'MiB/s':>7}")
         for what, files, size, seconds in self.rates:
             print(f"    {what:22} {files:7} {size / MIB:7.0f} {seconds:8.1f} {size / MIB / seconds:7.0f}")
+
+    def train_from_python(self):
+        if importlib.util.find_spec("torch") is None:
+            say("8. Training from Python is left out: python3-torch is not installed (./dev deps python).")
+            return
+        say("8. A network trains from Python on images in the cluster, stops in the middle of an epoch, and resumes.")
+        words = [BUILD.parent / "examples" / "train.py", "--terrane", TERRANE]
+        print("  $ PYTHONPATH=build/python python3 examples/train.py", flush=True)
+        done = subprocess.run([sys.executable, "-B", *words], env={**self.env, "PYTHONPATH": str(BUILD / "python")},
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        print("".join(f"    {line}\n" for line in done.stdout.splitlines()), end="")
+        if done.returncode != 0:
+            raise RuntimeError("the training from Python failed")
 
     def stop(self):
         if (self.box / "box.ini").exists():
@@ -195,7 +209,8 @@ class Demo:
 
     def run(self):
         start = time.monotonic()
-        for act in (self.start, self.make_data, self.train, self.suffer, self.small_files, self.heal, self.table):
+        for act in (self.start, self.make_data, self.train, self.suffer, self.small_files, self.heal, self.table,
+                    self.train_from_python):
             act()
         self.stop()
         say(f"No process is left, no data was lost, and all data was stored with full redundancy. {time.monotonic() - start:.0f} s.")

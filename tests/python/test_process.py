@@ -13,7 +13,7 @@ from pathlib import Path
 import child
 import pytest
 import terrane
-from box import MIB, Box, some_bytes
+from box import MIB, TERRANE, Box, some_bytes
 from conftest import ROOT
 
 HERE = Path(__file__).resolve().parent
@@ -148,6 +148,14 @@ def test_examples_in_docstrings(cluster, birds, photos, name):
     failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL,
                                 extraglobs={"getfixture": lambda: cluster})
     assert failed == 0
+
+
+def test_the_walk_in_the_documentation(cluster, monkeypatch):
+    for name in ("numpy", "fsspec", "torch"):
+        pytest.importorskip(name)
+    monkeypatch.setenv("TERRANE", str(TERRANE))
+    failed, count = doctest.testfile(str(ROOT / "docs" / "python.md"), module_relative=False, encoding="utf-8")
+    assert failed == 0 and count > 30
 
 
 def test_cluster_that_comes_back_is_used_again(tmp_path):

@@ -108,6 +108,9 @@ PyObject *py_prep_plan(PyObject *module, PyObject *args);
 PyObject *py_prep_reason(PyObject *module, PyObject *number);
 PyObject *py_prep_tensor(PyObject *module, PyObject *args);
 
+/* Function of the module: building a data set. */
+PyObject *py_build(PyObject *module, PyObject *args);
+
 bool py_cluster_add(PyObject *module);
 bool py_dataset_add(PyObject *module);
 bool py_file_add(PyObject *module);

@@ -33,6 +33,7 @@ static PyObject *module_version(PyObject *module, PyObject *none)
 }
 
 static PyMethodDef methods[] = {
+	{"build", py_build, METH_VARARGS, NULL},
 	{"crc32c", module_crc32c, METH_VARARGS, NULL},
 	{"error_text", module_error_text, METH_VARARGS, NULL},
 	{"order_samples", py_order_samples, METH_VARARGS, NULL},

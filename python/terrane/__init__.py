@@ -8,6 +8,7 @@
 """
 import importlib
 
+from ._build import build
 from ._cluster import Cluster, DirEntry, Packed, Stat, connect
 from ._errors import (Busy, ChecksumError, DataLost, Error, Exists, Forbidden, IsADirectory, NoSpace, NotADirectory,
                       NotFound, Stale, TimedOut, Unreachable)
@@ -32,8 +33,7 @@ def __getattr__(name):
 __all__ = ["Batch", "Busy", "ChecksumError", "Cluster", "DataLost", "Dataset", "DirEntry", "Error", "Exists",
            "Forbidden", "IsADirectory", "Loader", "LogWriter", "Mix", "NoSpace", "NotADirectory", "NotFound", "Packed",
            "PlacementModel", "RawReader", "RawWriter", "Reader", "Sample", "Stale", "Stat", "Subset", "TimedOut",
-           "Unreachable", "Writer",
-           "connect", "crc32c", "version"]
+           "Unreachable", "Writer", "build", "connect", "crc32c", "version"]
 
 for _class in __all__:  # in messages and pickles the classes have their public names
     if isinstance(globals().get(_class), type):

@@ -46,6 +46,18 @@ class Batch:
     def __iter__(self):
         return (self[i] for i in range(len(self)))
 
+    def parts(self):
+        """The parts of each sample: a list of dicts {name: bytes}, for data sets whose samples have several, such as
+        jpg, cls and json."""
+        split = []
+        for sizes, sample in zip(self.dataset.part_sizes(self.samples), self):
+            at, parts = 0, {}
+            for name, size in sizes.items():
+                parts[name] = sample.data[at:at + size]
+                at += size
+            split.append(parts)
+        return split
+
     @property
     def samples(self):
         """The numbers of the samples."""

@@ -8,7 +8,7 @@ samples lie below `_span`.
 import numpy
 
 from . import _terrane
-from ._dataset import Batch, Dataset, Reading, Sample, _numbers, _room
+from ._dataset import Batch, Dataset, Reading, _numbers, _room
 
 GLOBAL = 2     # number of the order that shuffles everything
 PERIOD = 1024  # positions of a mix in which each source has exactly its share
@@ -194,6 +194,16 @@ class Mix:
         out = numpy.empty(len(samples), ENTRY)
         for i, places, numbers in self._split(samples):
             out[places] = self._renumber(i, self.sources[i]._lookup(numbers))
+        return out
+
+    def part_sizes(self, samples):
+        """The parts of samples, as `Dataset.part_sizes`."""
+        out = [None] * len(samples)
+        for i, places, numbers in self._split(_numbers(samples)):
+            source = self.sources[i]
+            dataset = source.dataset if isinstance(source, Subset) else source
+            for place, sizes in zip(places, dataset.part_sizes(numbers)):
+                out[place] = sizes
         return out
 
     def _start(self, samples, allocate):

@@ -108,16 +108,8 @@ PyObject *py_cluster_pack(PyObject *self, PyObject *args)
 
 /* --- read_batch ----------------------------------------------------------------------------------- */
 
-struct batch {
-	struct cluster_object *cluster;
-	PyObject *tuple;
-	Py_ssize_t count, filled;
-	struct terrane_range *ranges;
-	Py_buffer *buffers;
-};
-
 /* Sets the file of a range: a File, a path or an id. The tuple keeps it alive; a File gets a user. */
-static bool range_name(struct batch *b, struct terrane_range *r, PyObject *what)
+static bool range_name(struct py_batch *b, struct terrane_range *r, PyObject *what)
 {
 	if (PyObject_TypeCheck(what, py_file_type)) {
 		if (((struct file_object *)(void *)what)->cluster != b->cluster) {
@@ -138,7 +130,7 @@ static bool range_name(struct batch *b, struct terrane_range *r, PyObject *what)
 	return r->path != NULL;
 }
 
-static void range_release(struct batch *b, Py_ssize_t i)
+static void range_release(struct py_batch *b, Py_ssize_t i)
 {
 	PyBuffer_Release(&b->buffers[i]);
 	if (b->ranges[i].file != NULL)
@@ -146,7 +138,7 @@ static void range_release(struct batch *b, Py_ssize_t i)
 			PyTuple_GetItem(b->tuple, i), 0));
 }
 
-static bool range_fill(struct batch *b, Py_ssize_t i)
+static bool range_fill(struct py_batch *b, Py_ssize_t i)
 {
 	struct terrane_range *r = &b->ranges[i];
 	PyObject *part = PyTuple_GetItem(b->tuple, i), *what, *room, *offset;
@@ -168,7 +160,7 @@ static bool range_fill(struct batch *b, Py_ssize_t i)
 	return true;
 }
 
-static bool batch_fill(struct batch *b, PyObject *sequence)
+bool py_batch_fill(struct py_batch *b, PyObject *sequence)
 {
 	b->tuple = parts_tuple(sequence, &b->count);
 	if (b->tuple == NULL)
@@ -184,7 +176,7 @@ static bool batch_fill(struct batch *b, PyObject *sequence)
 	return b->filled == b->count;
 }
 
-static void batch_release(struct batch *b)
+void py_batch_release(struct py_batch *b)
 {
 	for (Py_ssize_t i = 0; i < b->filled; i++)
 		range_release(b, i);
@@ -193,8 +185,7 @@ static void batch_release(struct batch *b)
 	Py_XDECREF(b->tuple);
 }
 
-/* A list of the bytes read, or the negative error, of each range; and the text of the first error. */
-static PyObject *batch_results(const struct batch *b, const struct terrane_error *error)
+PyObject *py_batch_results(const struct py_batch *b, const struct terrane_error *error)
 {
 	PyObject *list = PyList_New(b->count);
 	for (Py_ssize_t i = 0; list != NULL && i < b->count; i++) {
@@ -210,13 +201,13 @@ PyObject *py_cluster_read_batch(PyObject *self, PyObject *args)
 {
 	struct cluster_object *c = (struct cluster_object *)(void *)self;
 	struct ext_call call;
-	struct batch b = {.cluster = c};
+	struct py_batch b = {.cluster = c};
 	PyObject *sequence, *options, *out = NULL;
 	int rc;
 	int64_t result;
 	if (!PyArg_ParseTuple(args, "OO", &sequence, &options) || !py_call_init(&call, options))
 		return NULL;
-	struct terrane *t = batch_fill(&b, sequence) ? py_cluster_use(c) : NULL;
+	struct terrane *t = py_batch_fill(&b, sequence) ? py_cluster_use(c) : NULL;
 	if (t != NULL) {
 		for (Py_ssize_t i = 0; i < b.count; i++)
 			b.ranges[i].result =
@@ -228,9 +219,9 @@ PyObject *py_cluster_read_batch(PyObject *self, PyObject *args)
 			if (b.ranges[i].result == -ECANCELED)
 				b.ranges[i].result = result;
 		if (ok)
-			out = batch_results(&b, &call.error);
+			out = py_batch_results(&b, &call.error);
 		py_cluster_drop(c);
 	}
-	batch_release(&b);
+	py_batch_release(&b);
 	return out;
 }

@@ -89,8 +89,27 @@ void py_cluster_drop(struct cluster_object *c);
 struct terrane_file *py_file_use(struct file_object *f);
 void py_file_drop(struct file_object *f);
 
+/* Takes the handle out of a file, which is closed then. The caller must use the cluster. NULL with ValueError. */
+struct terrane_file *py_file_take(struct file_object *f);
+
 /* Makes the object of an open file. Takes f: it is discarded if this fails, with an exception. */
 PyObject *py_file_new_take(struct cluster_object *c, struct terrane_file *f, bool writes);
+
+/* The ranges of a batch. Its tuple keeps files, paths and buffers alive. */
+struct py_batch {
+	struct cluster_object *cluster;
+	PyObject *tuple;
+	Py_ssize_t count, filled;
+	struct terrane_range *ranges;
+	Py_buffer *buffers;
+};
+
+/* Fills a batch, whose cluster is set, from a sequence of (file, offset, buffer). False with an exception; release it in any
+ * case. */
+bool py_batch_fill(struct py_batch *b, PyObject *sequence);
+void py_batch_release(struct py_batch *b);
+/* Returns (text of the first error, [bytes read or negative error of each range]). */
+PyObject *py_batch_results(const struct py_batch *b, const struct terrane_error *error);
 
 /* Methods that batch.c adds to the cluster. */
 PyObject *py_cluster_pack(PyObject *self, PyObject *args);
@@ -115,5 +134,6 @@ bool py_cluster_add(PyObject *module);
 bool py_dataset_add(PyObject *module);
 bool py_file_add(PyObject *module);
 bool py_model_add(PyObject *module);
+bool py_queue_add(PyObject *module);
 
 #endif

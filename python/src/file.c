@@ -182,6 +182,19 @@ static PyObject *writer_close(struct file_object *o, PyObject *options)
 	return ok ? Py_NewRef(Py_None) : NULL;
 }
 
+struct terrane_file *py_file_take(struct file_object *o)
+{
+	if (o->f == NULL || o->closed || o->users > 0) {
+		PyErr_SetString(PyExc_ValueError, "the file is closed or is written to");
+		return NULL;
+	}
+	struct terrane_file *f = o->f;
+	o->f = NULL;
+	o->closed = true;
+	py_cluster_drop(o->cluster);
+	return f;
+}
+
 static PyObject *file_discard(PyObject *self, PyObject *none)
 {
 	(void)none;

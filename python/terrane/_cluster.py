@@ -286,15 +286,7 @@ class Cluster:
             raise ValueError(f"errors must be raise or return, not {errors!r}")
         ranges = [(_range_file(file), offset, buffer) for file, offset, buffer in ranges]
         text, results = self._handle.read_batch(ranges, options or None)
-        for i, result in enumerate(results):
-            if result < 0:
-                name = ranges[i][0] if isinstance(ranges[i][0], str) else None
-                error = _errors.make(-result, _terrane.error_text(result)[1] if errors == "return" else
-                                     text or _terrane.error_text(result)[1], name)
-                if errors == "raise":
-                    raise error
-                results[i] = error
-        return results
+        return _batch_results(ranges, text, results, errors)
 
     def pack(self, directory, files, *, replace=False, errors="raise", **options):
         """Writes many small files in one call: a dict, or pairs, of name and bytes. They share blocks, and each becomes
@@ -318,6 +310,19 @@ class Cluster:
             first = next((one.name for one in done if one.error is not None and one.error.errno == -result), directory)
             raise _errors.make(-result, text or _terrane.error_text(result)[1], first)
         return done
+
+
+def _batch_results(ranges, text, results, errors):
+    """The results of a batch: raises the first error, or puts exceptions in the place of errors."""
+    for i, result in enumerate(results):
+        if result < 0:
+            name = ranges[i][0] if isinstance(ranges[i][0], str) else None
+            error = _errors.make(-result, _terrane.error_text(result)[1] if errors == "return" else
+                                 text or _terrane.error_text(result)[1], name)
+            if errors == "raise":
+                raise error
+            results[i] = error
+    return results
 
 
 def _range_file(file):

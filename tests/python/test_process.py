@@ -20,7 +20,9 @@ HERE = Path(__file__).resolve().parent
 
 
 CALLS = ["cluster.stat('/'", "cluster.read('/a'", "cluster.write('/b', bytes(1 << 20)", "cluster.listdir('/'",
-         "cluster.read_batch([('/a', 0, bytearray(10))]", "cluster.pack('/', {'c': b'1'}", "reader.read1("]
+         "cluster.read_batch([('/a', 0, bytearray(10))]", "cluster.pack('/', {'c': b'1'}", "reader.read1(",
+         "cluster.mkdir('/d/e', parents=True", "cluster.rename('/a', '/r'", "cluster.remove('/a'", "cluster.seal('/a'",
+         "list(cluster.walk('/'", "terrane.Dataset('/a', cluster=cluster"]
 
 
 def test_interrupt_ends_calls_that_wait_for_a_stopped_cluster(tmp_path):
@@ -35,7 +37,8 @@ print('ready', flush=True)
 input()
 try:
     print('calls', flush=True)
-    {call.replace("/a", f"/a{i}") + (")" if "reader" in call else ", timeout=3600)")}
+    {call.replace("/a", f"/a{i}") + (")" if "reader" in call else ", timeout=3600))" if "list(" in call else
+                                     ", timeout=3600)")}
 except KeyboardInterrupt:
     print('interrupted', flush=True)
     os._exit(0)

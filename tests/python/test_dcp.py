@@ -32,7 +32,7 @@ def same(a, b):
     return all(torch.equal(a[key], b[key]) if isinstance(a[key], torch.Tensor) else a[key] == b[key] for key in a)
 
 
-def test_a_state_comes_back_as_it_was(cluster, folder):
+def test_a_distributed_state_comes_back_as_it_was(cluster, folder):
     save(state_of(1), f"{folder}/run/step-1", cluster=cluster)
     assert cluster.listdir(f"{folder}/run") == ["step-1"]
     state = state_of(2)

@@ -256,6 +256,7 @@ static int operate(struct simbox *b, struct engine *e)
 {
 	struct call c;
 	struct terrane_stat st;
+	struct pool_state state;
 	/* The engine gets the map when it is asked for something. */
 	int rc = engine_call(e, &c, NULL);
 	if (rc == 0)
@@ -263,7 +264,7 @@ static int operate(struct simbox *b, struct engine *e)
 	rt_background();
 	b->result->failed_ns = rt_now_ns() - b->begin_ns;
 	if (rc == 0)
-		rc = pool_ask(b, e, true, NULL);
+		rc = pool_ask(b, e, true, &state);
 	if (rc == 0)
 		observe(b, e);
 	return rc;

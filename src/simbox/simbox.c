@@ -181,6 +181,7 @@ int simbox_train(const struct simbox_conf *c, uint64_t seed, struct train_run *r
 	struct simbox b = {.conf = c, .seed = seed, .run = run, .result = out, .err = err};
 	/* Any drive can take all data, and checkpoints as large. */
 	b.drive_bytes = 4 * (uint64_t)bytes + 64 * DRIVE_SPARE;
+	// cppcheck-suppress autoVariables ; it is NULL again before this returns
 	run->engine = &engine;
 	run->one_loop = true;
 	for (size_t i = 0; i < run->count; i++)

@@ -440,7 +440,8 @@ static int grant_tenant(struct rpc_request *r, uint32_t tenant)
 
 void ms_grant_creator(struct rpc_request *r, uint32_t tenant)
 {
-	const struct session *who = rpc_session(r);
+	struct meta_service *s = r->service;
+	const struct session *who = s->root != NULL ? rpc_session(r) : NULL;
 	int rc = -ESTALE;
 	if (who == NULL)
 		return;

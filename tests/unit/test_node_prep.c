@@ -224,7 +224,7 @@ static void ask_a_busy_node(struct node_fixture *fx)
 	snprintf(line, sizeof(line), "terrane_prep_results_total{reason=\"busy\"} %u\n", a.busy);
 	CHECK(strstr(strbuf_text(&text), line) != NULL);
 	snprintf(line, sizeof(line), "terrane_prep_source_bytes_total %llu\n",
-		 (unsigned long long)((ASKERS + 1) * photo().len));
+		 (ASKERS + 1ULL) * photo().len);
 	CHECK(strstr(strbuf_text(&text), line) != NULL);
 	strbuf_fini(&text);
 }

@@ -209,7 +209,7 @@ static void a_call_with_memory_is_cancelled_at_any_moment(struct fixture *f)
 		struct rt_fiber *caller = NULL;
 		memory_init(&c.memory, LEN, 200);
 		CHECK_RC(rt_spawn(&caller, "caller", cancelled_fiber, &c), 0);
-		CHECK_RC(rt_sleep_ns(i * 50 * NS_PER_US), 0);
+		CHECK_RC(rt_sleep_ns(i * 50ULL * NS_PER_US), 0);
 		rt_cancel(caller);
 		rt_join(caller);
 		CHECK(c.rc == 0 || c.rc == -ECANCELED);

@@ -290,8 +290,8 @@ static void another_node_with_a_valid_certificate_relays_nothing(struct fixture 
 
 static void payloads_of_every_size_arrive_as_they_were(struct fixture *f)
 {
-	static const size_t sizes[] = {0,     1,     4095,  4096,  16383,      16384,
-				       16385, 32768, 65535, 70000, 160 * 1024, 1024 * 1024};
+	static const size_t sizes[] = {0,     1,     4095,  4096,  16383,     16384,
+				       16385, 32768, 65535, 70000, 160 * KIB, MIB};
 	struct tls_world w;
 	begin(f, &w);
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {

@@ -487,6 +487,59 @@ static void test_whatever_a_node_refuses_is_raw(void **state)
 	free((void *)file.data);
 }
 
+/* Returns a copy of a baseline file with another marker, precision or size in its frame header. */
+static struct prep_bytes with_frame(struct prep_bytes file, uint8_t marker, uint8_t bits,
+				    uint16_t side)
+{
+	uint8_t *copy = malloc(file.len);
+	assert_non_null(copy);
+	memcpy(copy, file.data, file.len);
+	size_t at = 2;
+	while (at + 9 < file.len && copy[at + 1] != 0xC0)
+		at += 2 + (size_t)(copy[at + 2] << 8 | copy[at + 3]);
+	assert_int_equal(copy[at], 0xFF);
+	assert_int_equal(copy[at + 1], 0xC0);
+	copy[at + 1] = marker;
+	copy[at + 4] = bits;
+	for (size_t i = 5; side != 0 && i < 9; i += 2) {
+		copy[at + i] = (uint8_t)(side >> 8);
+		copy[at + i + 1] = (uint8_t)side;
+	}
+	return (struct prep_bytes){.data = copy, .len = file.len};
+}
+
+static void test_kinds_that_no_node_decodes_are_raw(void **state)
+{
+	struct prep_bytes file = prep_make(&(struct prep_made){
+		.width = 200, .height = 150, .h = 2, .v = 2, .quality = 90, .seed = 1});
+	static const struct {
+		uint8_t marker, bits;
+		uint16_t side;
+		enum prep_reason reason;
+	} cases[] = {
+		{0xC0, 12, 0, PREP_UNSUPPORTED},  /* 12 bits */
+		{0xC1, 12, 0, PREP_UNSUPPORTED},  /* 12 bits, extended */
+		{0xC9, 8, 0, PREP_UNSUPPORTED},   /* arithmetic coding */
+		{0xC3, 8, 0, PREP_UNSUPPORTED},   /* lossless */
+		{0xC0, 8, 30000, PREP_TOO_LARGE}, /* a bomb */
+		{0xC0, 8, 65535, PREP_TOO_LARGE},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		for (int form = PREP_CUT; form <= PREP_PIXELS; form++) {
+			struct prep_rect crop = {.x = 5, .y = 5, .width = 20, .height = 20};
+			struct prep_bytes odd =
+				with_frame(file, cases[i].marker, cases[i].bits, cases[i].side);
+			struct prep_op op = op_of((enum prep_form)form, &crop);
+			struct prep_result result;
+			op.out_width = op.out_height = 8;
+			prep_serve(&op, op.decoder, node, odd, &result);
+			assert_int_equal(result.form, PREP_RAW);
+			assert_int_equal(result.reason, cases[i].reason);
+			free((void *)(uintptr_t)odd.data);
+		}
+	free((void *)(uintptr_t)file.data);
+}
+
 static void test_results_that_do_not_match_are_refused(void **state)
 {
 	struct prep_bytes file = prep_make(&kinds[2]);
@@ -566,6 +619,7 @@ int main(void)
 		cmocka_unit_test(test_narrow_images_get_the_middle),
 		cmocka_unit_test(test_every_form_ends_in_the_same_pixels),
 		cmocka_unit_test(test_whatever_a_node_refuses_is_raw),
+		cmocka_unit_test(test_kinds_that_no_node_decodes_are_raw),
 		cmocka_unit_test(test_results_that_do_not_match_are_refused),
 		cmocka_unit_test(test_the_wire_format_returns_what_was_put),
 	};

@@ -236,7 +236,7 @@ int node_serve(const struct node_serve_options *o)
 	rt_cond_init(&n.changed);
 	rt_port_init(&n.own, rt_loop_self());
 	n.held_max = o->disks.disk_count > 1 ? pool_bytes / 4 : UINT64_MAX;
-	int rc = node_prep_open(&n.prep, o->prep_cores);
+	int rc = node_prep_open(&n.prep, o);
 	if (rc == 0)
 		rc = serve_parts(o, &n);
 	node_parts_end(&n);

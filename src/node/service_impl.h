@@ -93,8 +93,9 @@ struct rt_port *node_home(struct rpc_request *r);
 
 /* --- service_prep.c ----------------------------------------------------------------------------- */
 
-/* Opens the processors for operations: at most `cores` at a time; 0: every file is sent as it is. */
-int node_prep_open(struct node_prep *p, unsigned cores);
+/* Opens the processors for operations, with the weights of the disks; without cores every file is sent as it is. After an
+ * error, too, node_prep_close is called. */
+int node_prep_open(struct node_prep *p, const struct node_serve_options *o);
 void node_prep_close(struct node_prep *p);
 /* Prints the metrics of operations. */
 int node_prep_print(struct node_prep *p, struct strbuf *out);

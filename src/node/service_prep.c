@@ -33,14 +33,17 @@ struct transform {
 	uint64_t start_ns, cpu_ns; /* processor time of the offload thread */
 };
 
-int node_prep_open(struct node_prep *p, unsigned cores)
+int node_prep_open(struct node_prep *p, const struct node_serve_options *o)
 {
 	*p = (struct node_prep){0};
-	if (cores == 0)
+	if (o->prep_cores == 0)
 		return 0;
 	p->decoder = prep_fingerprint();
-	struct sched_config config = sched_for_cores(cores);
-	return sched_open(&config, &p->cores);
+	struct sched_config config = sched_for_cores(o->prep_cores);
+	int rc = sched_open(&config, &p->cores);
+	for (size_t i = 0; rc == 0 && i < o->disks.weight_count; i++)
+		rc = sched_weigh(p->cores, o->disks.weights[i].group, o->disks.weights[i].weight);
+	return rc;
 }
 
 void node_prep_close(struct node_prep *p)

@@ -235,6 +235,28 @@ static void a_busy_node_sends_files_as_they_are(void **state)
 	node_fixture_run_everywhere(ask_a_busy_node);
 }
 
+static void weigh(struct node_fixture *fx)
+{
+	static const struct node_weight weights[] = {{"birds/train", 300}, {"birds/eval", 20}};
+	fixture_stop(fx);
+	fx->options.disks.weights = weights;
+	fx->options.disks.weight_count = ARRAY_LEN(weights);
+	CHECK_EQ(fixture_start(fx), 0);
+	unsigned found = 0;
+	struct sched_group_stats st;
+	for (uint32_t i = 0; sched_group_stats(fx->node->prep.cores, i, &st); i++)
+		for (size_t k = 0; k < ARRAY_LEN(weights); k++)
+			found += strcmp(st.name, weights[k].group) == 0 &&
+				 st.weight == weights[k].weight;
+	CHECK_EQ(found, ARRAY_LEN(weights));
+}
+
+static void jobs_share_the_processors_by_the_weights_of_their_groups(void **state)
+{
+	(void)state;
+	node_fixture_run(FIXTURE_SIM, weigh);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -242,6 +264,7 @@ int main(void)
 		cmocka_unit_test(what_a_node_will_not_do_comes_as_it_is),
 		cmocka_unit_test(a_wrong_request_is_refused),
 		cmocka_unit_test(a_busy_node_sends_files_as_they_are),
+		cmocka_unit_test(jobs_share_the_processors_by_the_weights_of_their_groups),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

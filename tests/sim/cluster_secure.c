@@ -89,8 +89,8 @@ const struct credentials *secrets_root(const struct world *w)
 	return w->secrets != NULL ? w->secrets->root : NULL;
 }
 
-/* Adds a grant to an identity, unless it has it. */
-static int give(struct meta *m, const char *name, const struct grant *g, bool only)
+/* Makes a grant the only one of an identity, unless it has it. */
+static int give(struct meta *m, const char *name, const struct grant *g)
 {
 	struct arena a;
 	struct stored_identity *s = malloc(sizeof(*s));
@@ -102,8 +102,8 @@ static int give(struct meta *m, const char *name, const struct grant *g, bool on
 	for (size_t i = 0; rc == 0 && i < s->grant_count; i++)
 		has = has || s->grants[i].id == g->id;
 	if (rc == 0 && !has) {
-		s->grant_count = only ? 0 : s->grant_count;
-		s->grants[s->grant_count++] = *g;
+		s->grants[0] = *g;
+		s->grant_count = 1;
 		rc = identity_write(m, s);
 	}
 	arena_fini(&a);
@@ -128,16 +128,13 @@ int secrets_format(struct world *w, struct kv *kv, const struct meta_options *o)
 	rc = meta_tenant_create(m, &evil);
 	if (rc == -EEXIST)
 		rc = 0;
-	const struct grant all = {.id = 100, .role = ROLE_JANITOR, .prefix = ""};
 	const struct grant own = {.id = 100,
 				  .role = ROLE_READ_WRITE,
 				  .tenant = ATTACKER_TENANT_ID,
 				  .prefix = "/",
 				  .prefix_len = 1};
 	if (rc == 0)
-		rc = give(m, CHECKER, &all, false);
-	if (rc == 0)
-		rc = give(m, ATTACKER, &own, true);
+		rc = give(m, ATTACKER, &own);
 	meta_close(m);
 	/* Another server may write the same at the same time. */
 	return rc == -ESTALE ? 0 : rc;

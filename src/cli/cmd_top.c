@@ -128,6 +128,7 @@ static int add_node(struct top *t, const struct cluster_node *n)
 	assert(t->count < t->room);
 	struct top_server *s = &t->servers[t->count];
 	struct rpc_channel_options o = admin_channel(t->admin);
+	o.server = n->id;
 	int rc = rpc_channel_open(&s->channel, n->addr, &o);
 	if (rc == 0)
 		t->count++;

@@ -256,20 +256,20 @@ def test_damaged_sources_are_refused_with_their_place(box, tmp_path):
     for i, data in enumerate(damaged_tars()):
         file = tmp_path / f"{i}.tar"
         file.write_bytes(data)
-        done = box("dataset", "build", file, "/bad", ok=False)
+        done = box("dataset", "build", file, "/refused", ok=False)
         assert done.returncode == 1 and "it is no tar file or is damaged" in done.stderr, done.stderr
     write_tar(tmp_path / "twice.tar", [("a.jpg", b"1"), ("a.jpg", b"2")])
-    done = box("dataset", "build", tmp_path / "twice.tar", "/bad", ok=False)
+    done = box("dataset", "build", tmp_path / "twice.tar", "/refused", ok=False)
     assert done.returncode == 1 and "two members a.jpg" in done.stderr
     (tmp_path / "bad.jsonl").write_text('{"a": 1}\n{"a": \n')
-    done = box("dataset", "build", tmp_path / "bad.jsonl", "/bad", ok=False)
+    done = box("dataset", "build", tmp_path / "bad.jsonl", "/refused", ok=False)
     assert done.returncode == 1 and "bad.jsonl, line 2:" in done.stderr
     (tmp_path / "x.zip").write_text("zip")
-    done = box("dataset", "build", tmp_path / "x.zip", "/bad", ok=False)
+    done = box("dataset", "build", tmp_path / "x.zip", "/refused", ok=False)
     assert done.returncode == 1 and "neither a folder" in done.stderr
-    done = box("dataset", "build", tmp_path, "/bad", "--source", "zip", ok=False)
+    done = box("dataset", "build", tmp_path, "/refused", "--source", "zip", ok=False)
     assert done.returncode == 1 and "it is folder, tar or jsonl" in done.stderr
-    assert box("ls", "/bad", ok=False).returncode == 1
+    assert box("ls", "/refused", ok=False).returncode == 1
 
 
 def test_export_writes_nothing_outside_its_folder(box, tmp_path):

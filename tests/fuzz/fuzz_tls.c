@@ -127,19 +127,22 @@ struct pipe {
 static void pipe_main(void *arg)
 {
 	struct pipe *p = arg;
-	uint8_t bytes[2048];
+	uint8_t bytes[2048], received[sizeof(bytes)];
 	size_t at = 0;
 	int64_t n;
 	while ((n = rt_sock_recv(p->from, bytes, sizeof(bytes), 1)) > 0) {
+		memcpy(received, bytes, (size_t)n);
 		for (size_t i = 1; i + 3 <= p->in->size && i < 1 + 3 * CHANGES_MAX; i += 3) {
 			const uint8_t *c = p->in->data + i;
 			size_t where = (size_t)(c[0] & 0x7f) << 8 | c[1];
 			if (((c[0] & 0x80) != 0) != p->of_server || where < at ||
-			    where >= at + (size_t)n || c[2] == 0 || where == UNPROTECTED)
+			    where >= at + (size_t)n || where == UNPROTECTED)
 				continue;
 			bytes[where - at] ^= c[2];
-			p->changed = true;
 		}
+		/* Compares the bytes, because two changes of the same byte can undo each other. */
+		if (memcmp(bytes, received, (size_t)n) != 0)
+			p->changed = true;
 		at += (size_t)n;
 		struct iovec iov = {bytes, (size_t)n};
 		if (rt_sock_sendv(p->to, &iov, 1) < 0)

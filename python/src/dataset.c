@@ -212,22 +212,30 @@ static bool samples_check(const Py_buffer *samples)
 	return false;
 }
 
-/* lookup(samples, entries, options): fills the entries. */
+/* lookup(samples, entries, options, kinds): fills the entries. kinds: an enum dataset_part for each name of parts, to narrow
+ * the entries to a part of their samples, or None. */
 static PyObject *py_dataset_lookup(PyObject *self, PyObject *args)
 {
 	struct dataset_object *o = dataset_of(self);
 	Py_buffer samples, out;
 	PyObject *options;
+	const char *kinds = NULL;
+	Py_ssize_t kinds_len = 0;
 	bool ok = false;
-	if (!PyArg_ParseTuple(args, "y*w*O", &samples, &out, &options))
+	if (!PyArg_ParseTuple(args, "y*w*O|z#", &samples, &out, &options, &kinds, &kinds_len))
 		return NULL;
 	size_t n = (size_t)samples.len / sizeof(uint64_t);
 	if ((size_t)out.len < n * sizeof(struct dataset_entry)) {
 		PyErr_SetString(PyExc_ValueError, "the buffer for the entries is too small");
 	} else if (samples_check(&samples) && dataset_use(o) != NULL) {
-		ok = ready(o, &samples, options);
+		if (kinds == NULL || kinds_len == dataset_manifest(o->d)->parts.count)
+			ok = ready(o, &samples, options);
+		else
+			PyErr_SetString(PyExc_ValueError, "kinds must have a byte for each part");
 		if (ok)
 			dataset_lookup(o->d, samples.buf, n, out.buf);
+		if (ok && kinds != NULL)
+			dataset_narrow(o->d, out.buf, n, (const uint8_t *)kinds);
 		dataset_drop(o);
 	}
 	PyBuffer_Release(&samples);

@@ -9,8 +9,10 @@ from . import _errors, _terrane
 from ._cluster import Cluster, _path, connect
 
 LOOKUP_MAX = 65536
+IMAGES = {"jpg", "jpeg", "jpe", "jfif", "png", "gif", "bmp", "webp"}  # names of parts that are images
+OTHER, CHOSEN, IMAGE = range(3)  # what Dataset.lookup of the extension takes a name of parts for
 ENTRY = numpy.dtype([("sample", "<u8"), ("offset", "<u8"), ("size", "<u8"), ("shard", "<u4"), ("crc", "<u4"),
-                     ("label", "<i4"), ("width", "<u4"), ("height", "<u4"), ("reserved", "<u4")])
+                     ("label", "<i4"), ("width", "<u4"), ("height", "<u4"), ("part", "<u4")])
 
 
 class Sample(NamedTuple):
@@ -201,11 +203,7 @@ class Dataset:
 
     def lookup(self, samples):
         """The records of samples in the index, without their bytes: an array as `Batch.entries`."""
-        samples = _numbers(samples)
-        entries = numpy.empty(len(samples), ENTRY)
-        for i in range(0, len(samples), LOOKUP_MAX):
-            self._handle.lookup(samples[i:i + LOOKUP_MAX], entries[i:i + LOOKUP_MAX], self._options)
-        return entries
+        return self._lookup(_numbers(samples))
 
     def keys(self, samples):
         """The keys of samples: their names in the source without the ending."""
@@ -235,7 +233,6 @@ class Dataset:
         data = allocate(int(entries["size"].sum(dtype=numpy.uint64)))
         return Reading(Batch(self, entries, data), self._handle.read(entries, data, self._options, preps))
 
-
     # --- as a source of a loader: _sources.py
 
     @property
@@ -247,11 +244,31 @@ class Dataset:
         _terrane.order_samples(kind, len(self), window, seed, epoch, position, out)
         return out
 
-    def _lookup(self, samples):
-        return self.lookup(samples)
+    def _lookup(self, samples, part=None):
+        """The records of samples; with part those of that part, or of the image with part=""."""
+        kinds = None if part is None else self._kinds(part)
+        entries = numpy.empty(len(samples), ENTRY)
+        for i in range(0, len(samples), LOOKUP_MAX):
+            self._handle.lookup(samples[i:i + LOOKUP_MAX], entries[i:i + LOOKUP_MAX], self._options, kinds)
+        return entries
 
-    def _start(self, samples, allocate):
-        return self.read_start(samples, allocate=allocate)
+    def _kinds(self, part):
+        """A byte for each name of parts. The image is a part whose name is that of a kind of images; one such as "seg.png" is
+        taken for it only if no sample has a part such as "png"."""
+        if part and part not in self.parts:
+            raise ValueError(f"part must be one of {', '.join(self.parts)}, which {self.path} has, not {part!r}")
+        plain = any(name.lower() in IMAGES for name in self.parts)
+        kinds = bytearray(len(self.parts))
+        for i, name in enumerate(self.parts):
+            image = name.lower().rsplit(".", 1)[-1] in IMAGES
+            chosen = name == part if part else image and (not plain or "." not in name)
+            kinds[i] = CHOSEN if chosen else IMAGE if image else OTHER
+        return bytes(kinds)
+
+    def _start(self, samples, allocate, prepare=None, part=None):
+        """Starts to read samples, or a part of each; prepare(entries) returns operations on them (_near.py)."""
+        entries = self._lookup(_numbers(samples), part)
+        return self._read_start(entries, allocate, None if prepare is None else prepare(entries))
 
 
 def _numbers(samples):

@@ -11,7 +11,7 @@ import time
 import numpy
 
 from . import _errors, _terrane
-from ._dataset import LOOKUP_MAX
+from ._dataset import _room
 
 PREP = numpy.dtype([(name, "<u4") for name in (
     "form", "x", "y", "width", "height", "out_width", "out_height", "got", "reason", "source_crc", "crc", "got_x", "got_y",
@@ -63,6 +63,7 @@ class Times:
 
     def __init__(self):
         self.begun, self.epoch_s, self.waited_s, self.read_s, self.decode_s = time.monotonic(), 0.0, 0.0, 0.0, 0.0
+        self.away = False  # the cluster did not answer for a time, so that the times say nothing
 
 
 class Speeds:
@@ -82,19 +83,19 @@ class Speeds:
 
 
 class Near:
-    """The decisions for one data set and job."""
+    """The decisions for one job and what it reads: a `Dataset`, a `Subset` or a `Mix`."""
 
-    def __init__(self, dataset, seed, size, mode, client_cores, node_cores, bandwidth=0, policy="terrane"):
-        self.dataset, self.seed, self.size, self.mode, self.policy = dataset, seed, size, mode, policy
+    def __init__(self, dataset, seed, size, mode, client_cores, node_cores, bandwidth=0, policy="terrane", part=""):
+        self.dataset, self.seed, self.size, self.mode, self.policy, self.part = dataset, seed, size, mode, policy, part
         self.speeds = Speeds(client_cores, node_cores, bandwidth)
         self.plan = None  # (bytes, seconds, CPU seconds of nodes, samples) that the plan of the epoch expects
         self.epoch = None
         self.nodes = {}  # number of a node -> its index
         self._again = False  # the next epoch measures again, without operations
         if mode == "auto":
-            self._node = numpy.zeros(len(dataset), numpy.uint16)  # index of the sample's node
-            self._never = numpy.zeros(len(dataset), numpy.uint8)
-            self._form = numpy.zeros(len(dataset), numpy.uint8)
+            self._node = numpy.zeros(dataset._span, numpy.uint16)  # index of the sample's node
+            self._never = numpy.zeros(dataset._span, numpy.uint8)
+            self._form = numpy.zeros(dataset._span, numpy.uint8)
 
     # --- requests
 
@@ -108,6 +109,16 @@ class Near:
         elif self.mode != "off":
             preps["form"][known] = CUT if self.mode == "cut" else PIXELS
         return preps, flips
+
+    def start(self, epoch, numbers, allocate):
+        """Starts to read the images of samples. Returns (the read, operations, flips)."""
+        made = []
+
+        def prepare(entries):
+            made.extend(self.requests(epoch, entries))
+            return made[0]
+        reading = self.dataset._start(numbers, allocate, prepare, self.part)
+        return reading, *made
 
     # --- stage 2: what reads tell
 
@@ -127,9 +138,7 @@ class Near:
 
     def _pieces(self, numbers):
         for i in range(0, len(numbers), PLAN_SAMPLES):
-            part = numbers[i:i + PLAN_SAMPLES]
-            yield numpy.concatenate([self.dataset.lookup(part[k:k + LOOKUP_MAX])
-                                     for k in range(0, len(part), LOOKUP_MAX)])
+            yield self.dataset._lookup(numbers[i:i + PLAN_SAMPLES], self.part)
 
     def begin(self, epoch, numbers):
         """Plans an epoch that reads these samples; raw for all while a speed is not known or the network is fast enough."""
@@ -159,7 +168,7 @@ class Near:
     def end(self, traffic, times, modelled_node_s):
         """Corrects speeds by what an epoch took."""
         speeds, each = self.speeds, times.epoch_s / max(1, traffic.samples)
-        if self.mode != "auto" or not traffic.samples or times.epoch_s <= 0:
+        if self.mode != "auto" or not traffic.samples or times.epoch_s <= 0 or times.away:
             return
         speeds.accelerator_s = max(0.0, times.epoch_s - times.waited_s) / traffic.samples
         seen = traffic.bytes / times.epoch_s
@@ -226,9 +235,7 @@ def profile(near, epoch, batches, prefetch, threads):
     (reading, decoding) and the bytes. The accelerator alone is what the first epoch does not wait."""
     begun, readings, kept, count, total = time.monotonic(), [], None, 0, 0
     for numbers in batches:
-        entries = near.dataset.lookup(numbers)
-        preps, flips = near.requests(epoch, entries)
-        readings.append((near.dataset._read_start(entries, preps=preps), preps, flips))
+        readings.append(near.start(epoch, numbers, _room))
         count += 1
         if len(readings) >= prefetch:
             kept = readings.pop(0)

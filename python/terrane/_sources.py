@@ -2,13 +2,13 @@
 """What a loader reads besides a whole data set: a selection of its samples, and a mix of several data sets.
 
 A source has for the loader: `__len__`, the samples of an epoch; `fingerprint`, which states of loaders have; `_order`, the
-numbers of samples at positions of an epoch; `_lookup`, their records; `_start`, a batch that is being read. Numbers of
-samples lie below `_span`.
+numbers of samples at positions of an epoch; `_lookup`, their records; `_start`, a batch that is being read, also of a part
+of each sample, with operations on it. Numbers of samples lie below `_span`.
 """
 import numpy
 
 from . import _terrane
-from ._dataset import Batch, Dataset, Reading, _numbers, _room
+from ._dataset import ENTRY, Batch, Dataset, Reading, _numbers, _room
 
 GLOBAL = 2     # number of the order that shuffles everything
 PERIOD = 1024  # positions of a mix in which each source has exactly its share
@@ -51,11 +51,11 @@ class Subset:
     def _order(self, *where):
         return self.samples[_positions(len(self), *where)]
 
-    def _lookup(self, samples):
-        return self.dataset.lookup(samples)
+    def _lookup(self, samples, part=None):
+        return self.dataset._lookup(samples, part)
 
-    def _start(self, samples, allocate):
-        return self.dataset.read_start(samples, allocate=allocate)
+    def _start(self, samples, allocate, prepare=None, part=None):
+        return self.dataset._start(samples, allocate, prepare, part)
 
 
 def _positions(n, kind, window, seed, epoch, position, count):
@@ -189,11 +189,10 @@ class Mix:
             entries["label"][labelled] = self._renamed[i][entries["label"][labelled]]
         return entries
 
-    def _lookup(self, samples):
-        from ._dataset import ENTRY
+    def _lookup(self, samples, part=None):
         out = numpy.empty(len(samples), ENTRY)
         for i, places, numbers in self._split(samples):
-            out[places] = self._renumber(i, self.sources[i]._lookup(numbers))
+            out[places] = self._renumber(i, self.sources[i]._lookup(numbers, part))
         return out
 
     def part_sizes(self, samples):
@@ -206,17 +205,19 @@ class Mix:
                 out[place] = sizes
         return out
 
-    def _start(self, samples, allocate):
-        parts = [(i, self.sources[i]._lookup(numbers)) for i, _, numbers in self._split(samples)]
+    def _start(self, samples, allocate, prepare=None, part=None):
+        parts = [(i, self.sources[i]._lookup(numbers, part)) for i, _, numbers in self._split(samples)]
+        batch = numpy.concatenate([self._renumber(i, entries) for i, entries in parts])
+        preps = None if prepare is None else prepare(batch)
         sizes = [int(entries["size"].sum(dtype=numpy.uint64)) for _, entries in parts]
         data = allocate(sum(sizes))
-        room, at, reads = memoryview(data), 0, []
+        room, at, first, reads = memoryview(data), 0, 0, []
         for (i, entries), size in zip(parts, sizes):
             dataset = self.sources[i].dataset if isinstance(self.sources[i], Subset) else self.sources[i]
-            reads.append(dataset._handle.read(entries, room[at:at + size], dataset._options))
-            at += size
-        entries = numpy.concatenate([self._renumber(i, entries) for i, entries in parts])
-        return Reading(Batch(self, entries, data), _Together(reads))
+            reads.append(dataset._handle.read(entries, room[at:at + size], dataset._options,
+                                              None if preps is None else preps[first:first + len(entries)]))
+            at, first = at + size, first + len(entries)
+        return Reading(Batch(self, batch, data), _Together(reads))
 
 
 class _Together:

@@ -163,12 +163,15 @@ class ImageLoader(_loader.Loader):
     node_cores is a first guess of the processors that each node has for this job; what nodes answer corrects it. bandwidth
     is the rate of the network between storage and training in bytes per second, where it is known; 0: it is measured.
 
+    dataset is a `Dataset`, some samples of one, or a `Mix`. Of samples with several parts (jpg, cls, json) only the image is
+    read: `part`, else the first part whose name is that of a kind of images.
+
     `traffic` has what the current epoch read so far, and `traffic_before` a list of the epochs before it. threads decode.
     Other options are those of `terrane.Loader`; rank and world are those of torch.distributed unless given.
     """
 
     def __init__(self, dataset, batch_size, *, transform="resnet-train", near_data="auto", size=224, threads=4,
-                 node_cores=1, bandwidth=0, rank=None, world=None, **options):
+                 node_cores=1, bandwidth=0, part=None, rank=None, world=None, **options):
         if transform != "resnet-train":
             raise ValueError(f"transform must be resnet-train, not {transform!r}")
         if near_data not in _near.MODES:
@@ -177,13 +180,12 @@ class ImageLoader(_loader.Loader):
             raise ValueError("size must be 1 to 4096, threads at least 1, node_cores and bandwidth not negative")
         if set(options) & {"decode", "collate", "processes", "allocate"}:
             raise ValueError("an ImageLoader decodes by itself: decode, collate, processes and allocate are of Loader")
-        if not isinstance(dataset, _loader.Dataset):
-            raise TypeError(f"dataset must be a terrane.Dataset, not {type(dataset).__name__}")
         here = place()
         super().__init__(dataset, batch_size, rank=here[0] if rank is None else rank,
                          world=here[1] if world is None else world, **options)
         self._decoders, self._starting = threads, 0
-        self._near = _near.Near(dataset, self._seed, size, near_data, threads, node_cores, bandwidth)
+        self._near = _near.Near(dataset, self._seed, size, near_data, threads, node_cores, bandwidth, part=part or "")
+        dataset._lookup(numpy.empty(0, numpy.uint64), self._near.part)  # refuses a part that there is not
         self.near_data, self.traffic, self.traffic_before = near_data, _near.Traffic(None), []
         self.profiled = None  # (seconds of reading, seconds of decoding a batch, bytes) before the first epoch
         self._times, self._modelled_node_s = _near.Times(), 0.0
@@ -212,15 +214,28 @@ class ImageLoader(_loader.Loader):
     def _start(self, numbers, pool):
         epoch = self._starting
         if self._near.epoch != epoch:
-            self._begin_epoch(epoch)
-        entries = self.dataset.lookup(numbers)
-        preps, flips = self._near.requests(epoch, entries)
-        reading = self.dataset._read_start(entries, self._allocate, preps)
-        return reading, pool.submit(self._tensors, epoch, reading, preps, flips)
+            self._patiently(lambda: self._begin_epoch(epoch))
+        started = self._patiently(lambda: self._near.start(epoch, numbers, self._allocate))
+        return started[0], pool.submit(self._tensors, epoch, numbers, started)
 
-    def _tensors(self, epoch, reading, preps, flips):
-        begun = time.monotonic()
-        batch = reading.wait()
+    def _patiently(self, call):
+        calls = 0
+
+        def counted():
+            nonlocal calls
+            calls += 1
+            return call()
+        result = super()._patiently(counted)
+        self._times.away = self._times.away or calls > 1
+        return result
+
+    def _tensors(self, epoch, numbers, started):
+        begun, left = time.monotonic(), [started]
+
+        def attempt():
+            reading, preps, flips = left.pop() if left else self._near.start(epoch, numbers, self._allocate)
+            return reading.wait(), preps, flips
+        batch, preps, flips = self._patiently(attempt)
         read = time.monotonic()
         self._near.learn(batch.entries, preps)
         images = torch.from_numpy(_near.tensors(self._near, epoch, batch, preps, flips))

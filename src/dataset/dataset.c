@@ -481,8 +481,10 @@ static bool is_sample(const struct dataset_entry *e, const struct terrane_range 
 {
 	const struct terrane_prep *p = r->prep;
 	if (p != NULL && p->got != TERRANE_PREP_RAW)
-		return (uint64_t)r->result == p->bytes && p->source_crc32c == e->crc;
-	return (uint64_t)r->result == e->size && (e->size == 0 || r->crc32c == e->crc);
+		return (uint64_t)r->result == p->bytes &&
+		       (e->part != 0 || p->source_crc32c == e->crc);
+	return (uint64_t)r->result == e->size &&
+	       (e->size == 0 || e->part != 0 || r->crc32c == e->crc);
 }
 
 int dataset_check(const struct dataset *d, const struct dataset_entry *entries,

@@ -49,7 +49,7 @@ struct dataset_entry {
 	uint32_t crc;
 	int32_t label;
 	uint32_t width, height;
-	uint32_t reserved;
+	uint32_t part; /* 0: the whole sample, else 1 + the place of one part (dataset_narrow) */
 };
 
 struct dataset;
@@ -106,6 +106,16 @@ void dataset_lookup(struct dataset *d, const uint64_t *samples, size_t n,
 /* Returns what else the index has of a sample; valid until the next call of dataset_need. */
 void dataset_tail(struct dataset *d, uint64_t sample, struct index_tail *out);
 
+/* What dataset_narrow takes a name of parts for. */
+enum dataset_part { DATASET_PART_OTHER, DATASET_PART_CHOSEN, DATASET_PART_IMAGE };
+
+/* Narrows entries of dataset_lookup to the first of their parts whose name is chosen: kinds has an enum dataset_part for
+ * each name of the manifest. Samples with one part and those without a chosen one stay whole. The index has the size of
+ * the first image of a sample, so width and height become 0 if an image is before the chosen part. Pages must be in
+ * memory as for dataset_tail. */
+void dataset_narrow(struct dataset *d, struct dataset_entry *entries, size_t n,
+		    const uint8_t *kinds);
+
 /* Returns whether entries from outside could have come from dataset_lookup, so that their samples can be read, and sets the
  * sum of their sizes. */
 bool dataset_entries_ok(const struct dataset *d, const struct dataset_entry *entries, size_t n,
@@ -114,7 +124,7 @@ bool dataset_entries_ok(const struct dataset *d, const struct dataset_entry *ent
  * bytes of all. */
 uint64_t dataset_ranges(struct dataset *d, const struct dataset_entry *entries, size_t n,
 			uint8_t *buf, struct terrane_range *ranges);
-/* Compares what was read with the index. Returns 0, or the first error: -EBADMSG: the bytes are not those that the index
+/* Compares what was read with the index; of a part only its size. Returns 0, or the first error: -EBADMSG: the bytes are not those that the index
  * has. The error (may be NULL) gets the reason. */
 int dataset_check(const struct dataset *d, const struct dataset_entry *entries,
 		  const struct terrane_range *ranges, size_t n, struct terrane_error *e);

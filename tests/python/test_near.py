@@ -7,11 +7,12 @@ import random
 import re
 import subprocess
 import sys
+import threading
 
 import numpy
 import pytest
 import terrane
-from box import TERRANE, Box
+from box import TERRANE, Box, await_true
 from conftest import PACKAGE, ROOT
 
 torch = pytest.importorskip("torch")
@@ -88,6 +89,65 @@ def test_training_resumes_with_the_same_tensors(dataset):
     second.load_state_dict(state)
     rest = [images for images, _ in second]
     assert len(rest) == len(whole) - 1 and all(map(torch.equal, rest, whole[1:]))
+
+
+# --- samples with several parts, several data sets
+
+def pictures(count):
+    for i in range(count):
+        image = Image.frombytes("RGB", (40, 30), random.Random(i).randbytes(3600)).resize((160 + i, 120))
+        yield f"{i:03}", encoded(image, "JPEG", quality=92)
+
+
+@pytest.fixture(scope="module")
+def parts(cluster):
+    """Paths of data sets with the same images: alone, and as the second and the third part of their samples."""
+    paths = [f"/sets/parts-{os.getpid()}-{i}" for i in range(3)]
+    mask = encoded(Image.new("L", (50, 50)), "PNG")
+    terrane.build(({"__key__": key, "jpg": data} for key, data in pictures(20)), paths[0], cluster=cluster)
+    terrane.build(({"__key__": key, "cls": "a", "jpg": data, "json": b"{}" * 100} for key, data in pictures(20)), paths[1],
+                  cluster=cluster)
+    terrane.build(({"__key__": key, "cls": "a", "seg.png": mask, "jpg": data} for key, data in pictures(20)), paths[2],
+                  cluster=cluster)
+    return paths
+
+
+@pytest.mark.parametrize("near_data", WAYS)
+def test_of_samples_with_several_parts_only_the_image_is_read(cluster, parts, near_data):
+    alone, second, third = (terrane.Dataset(path, cluster=cluster) for path in parts)
+    numbers = all_of(alone)
+    assert alone.keys(numbers) == second.keys(numbers) == third.keys(numbers)
+
+    def image_hash(dataset, **options):
+        loader, made = loader_of(dataset, near_data, **options), hashlib.sha256()
+        for images, _ in loader:
+            made.update(images.numpy().tobytes())
+        return made.hexdigest(), loader.traffic_before[0]
+
+    want, traffic = image_hash(alone)
+    assert image_hash(second)[0] == want and image_hash(second)[1].file_bytes == traffic.file_bytes
+    assert image_hash(third)[0] == want  # the size in the index is that of seg.png
+    assert image_hash(third, part="jpg")[0] == want and image_hash(third, part="seg.png")[0] != want
+    with pytest.raises(ValueError, match="part must be one of cls, jpg, json"):
+        loader_of(second, near_data, part="png")
+
+
+@pytest.mark.parametrize("near_data", WAYS)
+def test_selections_and_mixes_give_the_same_tensors_wherever_images_are_worked_on(cluster, dataset, parts, near_data):
+    other = terrane.Dataset(parts[1], cluster=cluster)
+    some = dataset.filter(lambda entries: entries["label"] == 0)
+    mix = terrane.Mix([some, other], [1, 1], samples=64)
+    for source in (some, mix):
+        want = [epoch_hash(loader) for loader in [loader_of(source, "off")] for _ in range(3)]
+        loader = loader_of(source, near_data)
+        assert [epoch_hash(loader) for _ in range(3)] == want
+        assert near_data in ("off", "auto") or loader.traffic_before[0].offloaded > 0
+    whole = {}
+    for numbers, (images, _) in zip(loader_of(dataset, near_data).samples_of(0), loader_of(dataset, near_data)):
+        whole.update(zip(numbers.tolist(), images))
+    for numbers, (images, labels) in zip(loader_of(some, near_data).samples_of(0), loader_of(some, near_data)):
+        assert all(torch.equal(whole[number], image) for number, image in zip(numbers.tolist(), images))
+        assert labels.eq(0).all()
 
 
 # --- strange files
@@ -189,6 +249,27 @@ def test_a_node_that_dies_in_an_epoch_changes_no_tensor(tmp_path, dataset):
             assert made.hexdigest() == want
             assert loader.traffic_before[0].offloaded > 0
             box.up()
+
+
+def test_a_cluster_that_is_down_and_up_again_in_an_epoch_is_waited_for(tmp_path, dataset, caplog):
+    with Box(tmp_path / "b") as box, terrane.connect(box.env["TERRANE_CLUSTER"]) as cluster:
+        copy_of(dataset, box, tmp_path / "files")
+        with terrane.Dataset("/sets/photos", cluster=cluster, timeout=1) as copy:
+            for near_data in ("cut", "auto"):
+                caplog.clear()
+                want = epoch_hash(loader_of(copy, "off", batch=4))
+                loader = loader_of(copy, near_data, batch=4, prefetch=1)
+                made, starter = hashlib.sha256(), None
+                for images, labels in loader:
+                    made.update(images.numpy().tobytes())
+                    made.update(labels.numpy().tobytes())
+                    if starter is None:
+                        box.down()
+                        starter = threading.Thread(target=lambda: (await_true("a message", lambda: caplog.records), box.up()))
+                        starter.start()
+                starter.join()
+                assert made.hexdigest() == want and "Trying again" in caplog.text
+                assert loader._near.speeds.raw_s == 0  # the times of that epoch are not taken for those of the network
 
 
 # --- the decision

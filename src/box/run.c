@@ -16,6 +16,7 @@
 #include "box/box.h"
 
 #define TAIL_BYTES 2000 /* bytes of the end of a log in an error message */
+#define METADATA "meta" /* name of the metadata role */
 #define STEP_MS 20      /* time between two checks of processes that must stop */
 #define KILL_MS 5000    /* time in which processes must end after SIGKILL */
 
@@ -163,9 +164,9 @@ int box_call(const struct box *b, const char *name, char *const argv[])
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-/* Sends a signal (0: none) to each process of the box that runs, and returns the number of these processes. With tidy,
- * removes the pid files of processes that do not run. */
-static int each_process(const struct box *b, int signal, bool tidy)
+/* Sends a signal (0: none) to each process of the box that runs, but to the role `except` (NULL: to all). Returns the number
+ * of these processes. With tidy, removes the pid files of processes that do not run. */
+static int each_process(const struct box *b, int signal, bool tidy, const char *except)
 {
 	char run[BOX_PATH_MAX];
 	DIR *d = box_path(b, run, "run") == 0 ? opendir(run) : NULL;
@@ -179,6 +180,8 @@ static int each_process(const struct box *b, int signal, bool tidy)
 		char path[BOX_PATH_MAX];
 		int rc = box_path(b, path, "run/%s", e->d_name);
 		*end = 0;
+		if (except != NULL && strcmp(e->d_name, except) == 0)
+			continue;
 		pid_t pid = box_pid(b, e->d_name);
 		alive += pid != 0;
 		if (pid != 0 && signal != 0)
@@ -193,21 +196,34 @@ static int each_process(const struct box *b, int signal, bool tidy)
 
 int box_alive(const struct box *b)
 {
-	return each_process(b, 0, false);
+	return each_process(b, 0, false, NULL);
 }
 
+/*
+ * Metadata is stopped when all other roles have ended, or after half of the time: a janitor that gives its leases back
+ * needs it.
+ */
 int box_stop(const struct box *b, unsigned patience_s)
 {
 	assert(patience_s <= UINT_MAX / 1000);
-	int found = each_process(b, SIGTERM, false);
-	for (unsigned ms = 0; ms < patience_s * 1000; ms += STEP_MS) {
-		if (each_process(b, 0, true) == 0)
+	unsigned end_ms = patience_s * 1000;
+	int found = box_alive(b);
+	bool all = false;
+	each_process(b, SIGTERM, false, METADATA);
+	for (unsigned ms = 0; ms < end_ms; ms += STEP_MS) {
+		if (!all && (ms >= end_ms / 2 || each_process(b, 0, true, METADATA) == 0)) {
+			pid_t pid = box_pid(b, METADATA);
+			if (pid != 0)
+				kill(pid, SIGTERM);
+			all = true;
+		}
+		if (each_process(b, 0, true, NULL) == 0)
 			return found;
 		nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000L}, NULL);
 	}
-	each_process(b, SIGKILL, false);
+	each_process(b, SIGKILL, false, NULL);
 	for (unsigned ms = 0; ms < KILL_MS; ms += STEP_MS) {
-		if (each_process(b, 0, true) == 0)
+		if (each_process(b, 0, true, NULL) == 0)
 			return found;
 		nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000L}, NULL);
 	}

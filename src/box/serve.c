@@ -15,6 +15,7 @@
 #include "rt/call.h"
 #include "rt/real.h"
 #include "rt/rt.h"
+#include "rt/sync.h"
 
 struct all {
 	const struct box *box;
@@ -24,9 +25,11 @@ struct all {
 	struct janitor_role janitor;
 	bool has_janitor; /* conf/janitor.ini exists */
 	struct rt_group group;
-	struct rt_team team; /* loops of all roles */
-	int rc;              /* error of the first role that could not serve */
-	struct strbuf *err;  /* reason why that role could not serve */
+	size_t clients;       /* roles that use the metadata and have not ended */
+	struct rt_cond ended; /* a role has ended */
+	struct rt_team team;  /* loops of all roles */
+	int rc;               /* error of the first role that could not serve */
+	struct strbuf *err;   /* reason why that role could not serve */
 };
 
 /* A role that runs in this process. */
@@ -49,6 +52,19 @@ static void stop_all(struct all *all, int rc, const char *why)
 	rt_group_cancel(&all->group);
 }
 
+/*
+ * Returns when the process was asked to stop and all other roles have ended: a janitor gives its leases back, which
+ * takes a metadata server that answers.
+ */
+static int metadata_stop(void *ctx)
+{
+	struct all *all = ctx;
+	int rc = rt_shutdown_wait();
+	while (rc == 0 && all->clients > 0)
+		rc = rt_cond_wait(&all->ended);
+	return rc;
+}
+
 static void role_main(void *arg)
 {
 	struct one *o = arg;
@@ -67,6 +83,11 @@ static void role_main(void *arg)
 		struct node_role *node = &all->nodes[o->i - 1];
 		node_role_main(node);
 		node_role_why(node, &why);
+	}
+	if (o->i > 0) {
+		assert(all->clients > 0);
+		all->clients--;
+		rt_cond_broadcast(&all->ended);
 	}
 	if (why.len > 0)
 		stop_all(all, -EIO, strbuf_text(&why));
@@ -100,9 +121,13 @@ static void all_main(void *arg)
 	AUTO_FREE struct one *each = calloc(count, sizeof(*each));
 	int rc = each == NULL ? -ENOMEM : open_team(all);
 	rt_group_init(&all->group);
+	rt_cond_init(&all->ended);
+	all->meta.stop = metadata_stop;
+	all->meta.ctx = all;
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		each[i] = (struct one){.all = all, .i = i};
 		rc = rt_group_spawn(&all->group, "role", role_main, &each[i]);
+		all->clients += rc == 0 && i > 0;
 	}
 	if (rc < 0) {
 		char why[128];

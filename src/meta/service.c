@@ -398,7 +398,8 @@ static void await_shutdown(void *arg)
 {
 	struct meta_service *s = arg;
 	rt_background();
-	end_with(s, rt_shutdown_wait());
+	const struct meta_serve_options *o = s->all->options;
+	end_with(s, o->stop != NULL ? o->stop(o->ctx) : rt_shutdown_wait());
 }
 
 /* Fiber: detects a failed store even if no request fails, because a background transaction may be the first to fail. */

@@ -48,6 +48,8 @@ struct meta_serve_options {
 	uint64_t stall_ns;
 	/* time that running requests get to finish after the process was asked to stop */
 	uint64_t grace_ns;
+	/* Waits until the server must end. NULL: rt_shutdown_wait, when the process is asked to stop. */
+	int (*stop)(void *ctx);
 	/* Called once when the server accepts requests; s is valid until `ended` is called. If it returns an error,
 	 * meta_serve ends and returns this error. May be NULL. */
 	int (*ready)(void *ctx, const char *addr, struct meta_service *s);

@@ -160,6 +160,12 @@ static int serve_ready(void *ctx, const char *addr, struct meta_service *service
 	return 0;
 }
 
+static int serve_stop(void *ctx)
+{
+	struct meta_role *r = ctx;
+	return r->stop != NULL ? r->stop(r->ctx) : rt_shutdown_wait();
+}
+
 static void serve_ended(void *ctx)
 {
 	struct meta_role *r = ctx;
@@ -198,6 +204,7 @@ static int serve_store(struct meta_role *r)
 		.pool_bytes = c->pool_bytes,
 		.connections_max = (size_t)c->connections,
 		.grace_ns = c->grace_ns,
+		.stop = serve_stop,
 		.ready = serve_ready,
 		.ended = serve_ended,
 		.ctx = r,

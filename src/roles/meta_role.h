@@ -35,6 +35,8 @@ struct meta_role {
 	enum meta_role_task task;
 	/* Called once when the server serves, with its address and the address of its metrics or ""; may be NULL. */
 	void (*ready)(void *ctx, const char *addr, const char *metrics);
+	/* Waits until the server must end. NULL: until the process is asked to stop. */
+	int (*stop)(void *ctx);
 	void *ctx;
 	/* Callbacks and counts of the check, for META_ROLE_CHECK. */
 	struct meta_check_options check;

@@ -381,6 +381,15 @@ def test_up_does_not_wait_for_a_node_that_was_removed(tmp_path):
         assert states[4] == "gone" and states[1] == states[2] == states[3] == "online"
 
 
+def test_metadata_in_one_process_serves_until_all_other_roles_have_ended(tmp_path):
+    """Janitors give their leases back when they end. Without metadata they would wait for it in vain, and the next
+    start for the leases to end."""
+    with Box(tmp_path / "box", "--racks", 3) as box:
+        await_true("a round of collection",
+                   lambda: box.metrics("janitor").get("terrane_janitor_collect_rounds_total", 0) > 0)
+    assert "rpc_goodbye" not in (tmp_path / "box" / "log" / "box.log").read_text()
+
+
 def test_down_kills_a_process_that_does_not_stop(tmp_path):
     with Box(tmp_path / "box", "--racks", 3, "--disks", 1, "--procs") as box:
         pid = box.pids()["node-3"]

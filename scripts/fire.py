@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev fire: the long run of tests/blackbox/test_fire.py, round after round, each with a seed of its own.
+"""./dev fire: the long run of tests/blackbox/test_fire.py and test_power.py, round after round, each with a seed of its own.
 
 Stops at the first round that fails and prints its seed; the folder of its cluster is kept.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from common import ROOT, build, call
 
-CASES = ROOT / "tests" / "blackbox" / "test_fire.py"
+CASES = [ROOT / "tests" / "blackbox" / name for name in ("test_fire.py", "test_power.py")]
 
 
 def run_round(seed, seconds, words, folder):
@@ -22,7 +22,7 @@ def run_round(seed, seconds, words, folder):
     env = {**os.environ, "TERRANE_FIRE_SEED": str(seed), "TERRANE_FIRE_SECONDS": str(seconds)}
     select = ["-k", " or ".join(words)] if words else []
     done = call([sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", folder,
-                 *select, CASES], env=env)
+                 *select, *CASES], env=env)
     summary = re.findall(r"^.*\d+ (?:passed|failed|skipped|error).* in .*$", done.stdout, re.MULTILINE)
     return done.returncode == 0, summary[-1] if summary else "nothing ran", done.stdout
 

@@ -22,6 +22,7 @@ IMAGES, IMAGE_BYTES = 1500, 60 * 1024  # a data set of small files
 READERS = 4
 REPAIR_SECONDS_MAX = 90
 SEED = 7
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def say(text):
@@ -217,18 +218,46 @@ class Demo:
         print("  A cluster of your own: build/terrane up --dir DIR; build/terrane help")
 
 
-def main():
-    folder = Path(tempfile.mkdtemp(prefix="terrane-demo-"))
-    demo = Demo(folder)
+def perform(demo):
+    """Runs the demo in a process group of its own, in which all its commands are."""
+    os.setpgid(0, 0)
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {*SIGNALS, signal.SIGCHLD})
     try:
         demo.run()
         return 0
     except RuntimeError as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         return 1
-    finally:
-        demo.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main():
+    # The signals wait until this process can end what it starts: it ends the group, stops the cluster, removes the folder.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {*SIGNALS, signal.SIGCHLD})
+    folder = Path(tempfile.mkdtemp(prefix="terrane-demo-"))
+    demo = Demo(folder)
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        status = perform(demo)
+        sys.stdout.flush()
+        os._exit(status)
+    try:
+        os.setpgid(pid, pid)
+    except (ProcessLookupError, PermissionError):
+        pass  # the child did it
+    number = signal.sigwait({*SIGNALS, signal.SIGCHLD})
+    status = 128 + number
+    if number == signal.SIGCHLD:
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    demo.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+    return status
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ static int write_meta(const struct box *b)
 	add_credentials(s, "meta", &t);
 	if (s->security == BOX_SECURITY_ON)
 		add_identities(b, &t);
-	int rc = strbuf_puts(&t, "[nodes]\nbeat = 500ms\nsuspect = 3s\n");
+	int rc = strbuf_puts(&t, "[usage]\nevery = 15s\n[nodes]\nbeat = 500ms\nsuspect = 3s\n");
 	return rc < 0 ? rc : write_text(b, "conf/meta.ini", &t);
 }
 

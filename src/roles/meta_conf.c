@@ -77,8 +77,8 @@ const struct conf_key meta_conf_schema[] = {
 	CONF_INT("limits", "partition_burst", struct meta_conf, partition_burst, "0", 0, 1000000000,
 		 "queries of one partition in a burst; 0: a quarter of partition_rate"),
 	CONF_DURATION("usage", "every", struct meta_conf, usage_ns, "1h", 0, CONF_MAX,
-		      "interval between counts of the usage of directories, by one of the servers; "
-		      "0: never"),
+		      "longest interval between counts of the usage of directories, by one of the "
+		      "servers; small trees are counted every minute; 0: never"),
 	CONF_DURATION("nodes", "beat", struct meta_conf, beat_ns, "1s", 10 * NS_PER_MS,
 		      3600 * NS_PER_S, "interval between heartbeats of a node"),
 	CONF_DURATION("nodes", "suspect", struct meta_conf, suspect_ns, "5s", 50 * NS_PER_MS,

@@ -188,7 +188,8 @@ static int show(struct admin *a, struct cluster *c, const struct repair_left *l,
 	}
 	fflush(stdout);
 	if (status == CLI_OK) {
-		r->left = left > 0 || repair_told_under_way(told) || d.stats.degraded_blocks > 0;
+		r->left = left > 0 || repair_told_under_way(told, false) ||
+			  d.stats.degraded_blocks > 0;
 		status = r->left || status_data_trouble(&d) != NULL ? CLI_FAILED : CLI_OK;
 	}
 	status_data_free(&d);

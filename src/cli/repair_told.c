@@ -63,7 +63,7 @@ json_t *repair_told(struct admin *a)
 	return NULL;
 }
 
-bool repair_told_under_way(const json_t *told)
+bool repair_told_under_way(const json_t *told, bool disks_too)
 {
 	size_t i;
 	const json_t *r;
@@ -71,7 +71,7 @@ bool repair_told_under_way(const json_t *told)
 	{
 		const char *method = json_string_value(json_object_get(r, "method"));
 		if (json_is_true(json_object_get(r, "under_way")) && method != NULL &&
-		    strcmp(method, "disk") != 0)
+		    (disks_too || strcmp(method, "disk") != 0))
 			return true;
 	}
 	return false;

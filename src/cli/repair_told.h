@@ -12,9 +12,9 @@
 json_t *repair_told(struct admin *a);
 /* Appends the repairs of a note. The text of the note is not trusted: whatever is not a list of objects is left out. */
 void repair_told_add(json_t *told, const struct meta_note *n);
-/* Returns whether the list has a repair of a pool that has not ended. Ignores repairs of disks, because repair_left
- * counts their chunks. */
-bool repair_told_under_way(const json_t *told);
+/* Returns whether the list has a repair that has not ended: of a pool, or with disks_too of a disk. (repair_left counts
+ * the chunks of disks.) */
+bool repair_told_under_way(const json_t *told, bool disks_too);
 /* Prints the repairs as a table. */
 void repair_told_print(const json_t *told);
 

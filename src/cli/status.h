@@ -28,6 +28,8 @@ struct status_data {
 	/* Repairs that running janitors could not do, because too few chunks are left (stuck_lost) or no disk has room
 	 * (stuck_no_room). */
 	uint64_t stuck_lost, stuck_no_room;
+	uint64_t live_janitors; /* number that reported within the last minute */
+	bool repairing;         /* a janitor reports a repair under way, or has blocks to repair */
 	bool before_repair; /* a janitor repaired something after the counts of `stats` were taken */
 };
 /* Fills in *d, which the caller frees also after an error. Returns CLI_OK, or CLI_FAILED after it printed an error. */

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "cli/cli.h"
 #include "cli/fs.h"
+#include "cli/repair_told.h"
 #include "cli/status.h"
 #include "rt/rt.h"
 
@@ -59,13 +60,14 @@ void status_janitors_sum(struct status_data *d)
 {
 	size_t i;
 	json_t *o;
-	d->stuck_lost = d->stuck_no_room = 0;
+	d->stuck_lost = d->stuck_no_room = d->live_janitors = 0;
 	d->before_repair = false;
 	json_array_foreach(d->janitors, i, o)
 	{
 		d->before_repair = d->before_repair || number(o, "repaired_ns") > d->stats.taken_ns;
 		if (since(number(o, "at_ns")) >= SILENT_NS)
 			continue;
+		d->live_janitors++;
 		d->stuck_lost += min_u64(number(o, "stuck_lost"), UINT32_MAX);
 		d->stuck_no_room += min_u64(number(o, "stuck_no_room"), UINT32_MAX);
 	}
@@ -85,6 +87,10 @@ int status_data_load(struct admin *a, const struct cluster *c, struct status_dat
 	d->balance = *stats_worst(balance);
 	int status = load_janitors(a, d->janitors);
 	status_janitors_sum(d);
+	AUTO_JSON json_t *told = status == CLI_OK ? repair_told(a) : NULL;
+	if (status == CLI_OK && told == NULL)
+		status = cli_fail("cannot read the janitors' reports from the metadata");
+	d->repairing = told != NULL && repair_told_under_way(told, true);
 	return status;
 }
 
@@ -140,7 +146,10 @@ const char *status_data_trouble(const struct status_data *d)
 		return "data is unreachable";
 	if (d->stuck_no_room > 0)
 		return "repairs find no room";
-	return s->degraded_blocks > 0 ? "data is degraded" : NULL;
+	if (s->degraded_blocks > 0)
+		return "data is degraded";
+	return d->live_janitors == 0 ? "no janitor is at work: nothing is repaired or collected"
+				     : NULL;
 }
 
 static void tell_data(const struct status_data *d)
@@ -191,6 +200,8 @@ static void tell_janitors(const struct status_data *d)
 	printf("%lu at work, ", live);
 	if (waiting > 0)
 		printf("%lu blocks in repair", waiting);
+	else if (d->repairing)
+		printf("a repair under way");
 	else
 		printf("no repair under way");
 	printf("; every chunk verified within %s", age_text(age, oldest_ns));

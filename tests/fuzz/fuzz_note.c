@@ -175,7 +175,7 @@ static void show(struct tables *t)
 	status_data_tell(&t->status);
 	status_data_tell_health(&t->status);
 	(void)status_data_trouble(&t->status);
-	(void)repair_told_under_way(t->repairs);
+	(void)repair_told_under_way(t->repairs, true);
 	repair_told_print(t->repairs);
 	policy_told_print(t->policies);
 	check_json(status_data_json(&t->status));

@@ -42,7 +42,7 @@ static int format_node(struct formatting *f, int64_t node)
 	int rc = node_role_load(role, path, f->err);
 	if (rc == 0) {
 		role->setup.options.disks.fan_bits = FAN_BITS;
-		rc = node_role_format(role, add_trouble, f);
+		rc = node_role_format(role, 0, add_trouble, f);
 		node_role_free(role);
 	}
 	free(role);

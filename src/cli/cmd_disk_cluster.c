@@ -326,11 +326,18 @@ static int format_drive(const struct disk_asked *q)
 	    box_path(b, path, "conf/%s.ini", q->node_name) < 0 || access(path, R_OK) < 0)
 		return cli_fail("cannot replace disk %lu from here: this machine does not have the "
 				"settings of %s. On the machine of that node put an empty folder "
-				"in its place, run \"terrane node format --config FILE\", then "
-				"\"terrane disk online %lu\"",
-				q->disk, q->node_name, q->disk);
-	char *words[] = {(char *)"terrane",  (char *)"node", (char *)"format",
-			 (char *)"--config", path,           NULL};
+				"in its place, run \"terrane node format %lu --config FILE\", "
+				"then \"terrane disk online %lu\"",
+				q->disk, q->node_name, q->disk, q->disk);
+	char number[32];
+	snprintf(number, sizeof(number), "%lu", q->disk);
+	char *words[] = {(char *)"terrane",
+			 (char *)"node",
+			 (char *)"format",
+			 number,
+			 (char *)"--config",
+			 path,
+			 NULL};
 	int rc = box_call(b, q->node_name, words);
 	return rc == 0 ? CLI_OK
 		       : cli_fail("cannot format disk %lu: its folder must exist and be empty; "

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "roles/meta_role.h"
+#include "roles/role_reload.h"
 #include "rt/real.h"
 
 static const char usage_text[] =
@@ -29,6 +30,7 @@ static const char usage_text[] =
 
 struct process {
 	struct meta_role role;
+	const char *config;
 	bool json;
 };
 
@@ -43,13 +45,26 @@ static void process_ready(void *ctx, const char *addr, const char *metrics)
 	fflush(stdout);
 }
 
+static void role_main(void *arg)
+{
+	struct process *p = arg;
+	const struct role_reload r = {.config = p->config,
+				      .schema = meta_conf_schema,
+				      .count = meta_conf_count,
+				      .size = sizeof(struct meta_conf),
+				      .level = offsetof(struct meta_conf, log_level)};
+	int rc = role_reload_with(&r, meta_role_main, &p->role);
+	if (rc < 0)
+		p->role.rc = rc;
+}
+
 static int run_role(struct process *p)
 {
 	struct meta_role *r = &p->role;
 	r->ready = process_ready;
 	r->ctx = p;
 	rt_real_log((enum log_level)r->conf.log_level);
-	int rc = rt_real_run(&(struct rt_real_options){.signals = true}, meta_role_main, r);
+	int rc = rt_real_run(&(struct rt_real_options){.signals = true}, role_main, p);
 	if (rc < 0)
 		return cli_fail("cannot start the runtime: %s", err_text(rc));
 	if (r->rc == 0) {
@@ -69,7 +84,7 @@ static int run(const char *config, bool json, bool only_format)
 {
 	AUTO_STRBUF struct strbuf err;
 	strbuf_init(&err, 4096);
-	struct process p = {.json = json};
+	struct process p = {.json = json, .config = config};
 	int rc = meta_role_load(&p.role, config, &err);
 	if (rc < 0)
 		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* terrane node: a storage node as a process. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "cli/cli.h"
 #include "cli/cmd_disk.h"
 #include "roles/node_role.h"
+#include "roles/role_reload.h"
 #include "rt/real.h"
 
 static const char usage_text[] =
-	"usage: terrane node [format] --config FILE [--json]\n"
+	"usage: terrane node [format [DISK]] --config FILE [--json]\n"
 	"       terrane node list [-c FILE | --dir DIR] [--json]\n"
 	"       terrane node drain|online NODE [-c FILE | --dir DIR] [--json]\n"
 	"       terrane node remove NODE [--force] [-c FILE | --dir DIR] [--json]\n"
@@ -25,7 +28,9 @@ static const char usage_text[] =
 	"  remove NODE    remove it for ever. Refused while its disks have chunks: drain it\n"
 	"                 first. With --force these chunks are given up and rebuilt from other\n"
 	"                 disks\n"
-	"  format         make disks of the empty folders that FILE names, and end\n"
+	"  format [DISK]  make disks of the empty folders that FILE names, and end. With the "
+	"number\n"
+	"                 of a disk: of its folder alone\n"
 	"  --config FILE  its settings; \"terrane config show node\" prints all with their\n"
 	"                 meaning\n"
 	"  --json         print JSON\n"
@@ -34,6 +39,8 @@ static const char usage_text[] =
 
 struct process {
 	struct node_role role;
+	const char *config;
+	uint64_t disk; /* to format; 0: all */
 	bool json;
 	int rc;
 };
@@ -49,6 +56,19 @@ static void process_ready(void *ctx, const char *addr, const char *metrics)
 	fflush(stdout);
 }
 
+static void serve_main(void *arg)
+{
+	struct process *p = arg;
+	const struct role_reload r = {.config = p->config,
+				      .schema = node_conf_schema,
+				      .count = node_conf_count,
+				      .size = sizeof(struct node_conf),
+				      .level = offsetof(struct node_conf, log_level)};
+	int rc = role_reload_with(&r, node_role_main, &p->role);
+	if (rc < 0)
+		p->role.rc = rc;
+}
+
 static int serve(struct process *p)
 {
 	p->role.ready = process_ready;
@@ -57,7 +77,7 @@ static int serve(struct process *p)
 	struct rt_real_options o = {.signals = true,
 				    .offload_threads =
 					    RT_OFFLOAD_THREADS + p->role.setup.options.prep_cores};
-	int rc = rt_real_run(&o, node_role_main, &p->role);
+	int rc = rt_real_run(&o, serve_main, p);
 	if (rc < 0)
 		return cli_fail("cannot start the runtime: %s", err_text(rc));
 	AUTO_STRBUF struct strbuf why;
@@ -79,7 +99,7 @@ static void tell_disk(void *ctx, uint64_t disk, const char *trouble)
 static void format_main(void *arg)
 {
 	struct process *p = arg;
-	p->rc = node_role_format(&p->role, tell_disk, p);
+	p->rc = node_role_format(&p->role, p->disk, tell_disk, p);
 }
 
 static int format(struct process *p)
@@ -87,17 +107,19 @@ static int format(struct process *p)
 	int rc = rt_real_run(NULL, format_main, p);
 	if (rc < 0)
 		return cli_fail("cannot start the runtime: %s", err_text(rc));
+	if (p->rc == -EINVAL && p->disk != 0)
+		return cli_fail("%s has no disk %lu with a folder of its own", p->config, p->disk);
 	return p->rc < 0 ? cli_fail("some disks are not ready; the lines above say why") : CLI_OK;
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-static int run(const char *config, bool json, bool only_format)
+static int run(const struct role_args *a, bool only_format, uint64_t disk)
 {
 	AUTO_STRBUF struct strbuf err;
 	strbuf_init(&err, 4096);
-	struct process p = {.json = json};
-	int rc = node_role_load(&p.role, config, &err);
+	struct process p = {.json = a->json, .config = a->config, .disk = disk};
+	int rc = node_role_load(&p.role, a->config, &err);
 	if (rc < 0)
 		return cli_fail("%s", err.len > 0 ? strbuf_text(&err) : err_text(rc));
 	rt_real_log((enum log_level)p.role.conf.log_level);
@@ -120,9 +142,13 @@ int cmd_node(int argc, char **argv)
 	int status = cli_role_args(argc, argv, usage_text, &a);
 	if (status != CLI_GO_ON)
 		return status;
-	bool only_format = a.words == 1 && strcmp(a.word[0], "format") == 0;
-	status = cli_role_refuse(&a, "node", only_format ? 1 : 0);
-	return status == CLI_GO_ON ? run(a.config, a.json, only_format) : status;
+	bool only_format = a.words > 0 && strcmp(a.word[0], "format") == 0;
+	int64_t disk = 0;
+	status = cli_role_refuse(&a, "node", only_format ? 2 : 0);
+	if (status == CLI_GO_ON && a.words == 2 &&
+	    (units_parse_int(a.word[1], &disk) < 0 || disk <= 0))
+		return cli_usage("node format %s: must be the number of a disk", a.word[1]);
+	return status == CLI_GO_ON ? run(&a, only_format, (uint64_t)disk) : status;
 }
 
 /* --- racks ------------------------------------------------------------------------------------ */

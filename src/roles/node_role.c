@@ -230,12 +230,21 @@ void node_role_why(const struct node_role *r, struct strbuf *out)
 
 /* Opens all disks with format_all: that formats empty folders. The trouble of a disk that is not open afterwards is the
  * reason. */
-int node_role_format(struct node_role *r,
+int node_role_format(struct node_role *r, uint64_t only,
 		     void (*each)(void *ctx, uint64_t disk, const char *trouble), void *ctx)
 {
 	struct node_disks disks;
 	struct node_disks_options o = r->setup.options.disks;
 	o.format_all = true;
+	if (only != 0) {
+		size_t i = 0;
+		while (i < o.disk_count && o.disks[i].disk != only)
+			i++;
+		if (i == o.disk_count || o.disks[i].pool)
+			return -EINVAL;
+		o.disks += i;
+		o.disk_count = 1;
+	}
 	int rc = node_disks_open(&disks, &o);
 	if (rc != 0)
 		return rc;

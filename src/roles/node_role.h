@@ -48,9 +48,10 @@ void node_role_main(void *role);
 /* Appends the reason why the role ended with an error; appends nothing if it ended by a request to stop. */
 void node_role_why(const struct node_role *r, struct strbuf *out);
 
-/* Formats the empty folders of its settings as disks. In a fiber. Calls each, which may be NULL, for every disk; trouble
- * is NULL if the disk is ready. -ENODEV: some disk is not. */
-int node_role_format(struct node_role *r,
+/* Formats the empty folders of its settings as disks, or of one disk (0: all). In a fiber. Calls each, which may be NULL, for every disk; trouble
+ * is NULL if the disk is ready. -ENODEV: some disk is not; -EINVAL: the settings have no such disk,
+ * or it is a pool. */
+int node_role_format(struct node_role *r, uint64_t only,
 		     void (*each)(void *ctx, uint64_t disk, const char *trouble), void *ctx);
 
 #endif

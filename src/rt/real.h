@@ -16,7 +16,8 @@
 struct rt_real_options {
 	size_t fiber_max;         /* most fibers of a loop; 0: 16384 */
 	unsigned offload_threads; /* number of offload threads; 0: RT_OFFLOAD_THREADS */
-	/* SIGTERM and SIGINT end rt_shutdown_wait, and a second one kills the process; SIGHUP ends rt_hangup_wait */
+	/* SIGTERM and SIGINT end rt_shutdown_wait, and a second one kills the process; SIGHUP reopens the
+	 * file of the log and ends rt_hangup_wait */
 	bool signals;
 };
 

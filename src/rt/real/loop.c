@@ -277,6 +277,7 @@ static void signal_done(struct io_op *op, int result)
 {
 	struct real_loop *l = container_of(op, struct real_loop, signal_op);
 	if (result == (int)sizeof(l->signal_info) && l->signal_info.ssi_signo == SIGHUP) {
+		log_file_reopen(&l->log);
 		loop_hangup(&l->base);
 		signal_read(l);
 		return;
@@ -297,6 +298,7 @@ static int signal_open(struct real_loop *l)
 	l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
 	if (l->signal_fd < 0)
 		return -errno;
+	log_file_note(&l->log);
 	l->signal_op.done = signal_done;
 	signal_read(l);
 	return 0;

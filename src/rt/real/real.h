@@ -62,6 +62,15 @@ struct meter {
 	struct long_run longest[2]; /* of the current minute and of the one before */
 };
 
+/* The file that standard error writes to, with its name at the start of the process; "": it is not a file. */
+struct log_file {
+	char path[4096];
+};
+
+void log_file_note(struct log_file *f);
+/* Opens the file of that name again, and makes a new one if it was renamed. Logs what happened. */
+void log_file_reopen(const struct log_file *f);
+
 struct real_loop {
 	struct rt_loop base;
 	struct sched sched;
@@ -86,6 +95,7 @@ struct real_loop {
 	uint64_t event_value;
 	struct io_op event_op;
 
+	struct log_file log; /* of the first loop */
 	int signal_fd;
 	struct signalfd_siginfo signal_info;
 	struct io_op signal_op;

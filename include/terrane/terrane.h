@@ -304,6 +304,10 @@ int terrane_remove(struct terrane *t, const char *path, const struct terrane_opt
  * committed. */
 int terrane_seal(struct terrane *t, const char *path, const struct terrane_options *o);
 
+/* Takes the seal of a directory back, so that its names can change again. Sealed files stay sealed. Needs the role of an
+ * administrator of the path (-EACCES). -ENOTDIR: it is a file. */
+int terrane_unseal(struct terrane *t, const char *path, const struct terrane_options *o);
+
 #define TERRANE_NAME_MAX 255
 
 struct terrane_entry {
@@ -563,6 +567,8 @@ int terrane_remove_start(struct terrane *t, const char *path, const struct terra
 			 struct terrane_op *op);
 int terrane_seal_start(struct terrane *t, const char *path, const struct terrane_options *o,
 		       struct terrane_op *op);
+int terrane_unseal_start(struct terrane *t, const char *path, const struct terrane_options *o,
+			 struct terrane_op *op);
 int terrane_list_start(struct terrane *t, const char *path, struct terrane_cursor *at,
 		       struct terrane_entry *out, size_t max, const struct terrane_options *o,
 		       struct terrane_op *op);

@@ -52,7 +52,7 @@ enum auth_op {
 	OP_READ,
 	OP_WRITE,  /* create, append, seal, make a directory, rename to */
 	OP_DELETE, /* remove, rename from */
-	OP_GRANT,  /* give and take roles below the path */
+	OP_GRANT,  /* give and take roles below the path; unseal directories */
 	OP_QUOTA,  /* quotas below the path */
 	/* of the cluster */
 	OP_CLUSTER_READ,  /* status, the map */

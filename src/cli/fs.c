@@ -50,7 +50,8 @@ static const struct fs_option options[] = {
 	FLAG('R', "recursive", recursive, "include everything below"),
 	FLAG('r', "recursive", recursive, "include everything below"),
 	FLAG('p', "parents", parents, "make missing parents; accept a directory that exists"),
-	FLAG('f', "force", force, "do not fail on a name that does not exist"),
+	FLAG('f', "force", force,
+	     "rm: do not fail on a name that does not exist; seal: also the root"),
 	FLAG('F', "replace", replace, "replace files that exist"),
 	FLAG('u', "resume", resume,
 	     "skip files that exist with the same size and are not older; with --verify: with "
@@ -58,6 +59,7 @@ static const struct fs_option options[] = {
 	FLAG('v', "verify", verify, "read everything back and compare it"),
 	FLAG('q', "quiet", quiet, "show no progress"),
 	FLAG('k', "packed", packed, "write or read many files in one call"),
+	FLAG('U', "unseal", unseal, "remove from sealed directories, too, after unsealing them"),
 	VALUE('e', "encoding", "CODE", OPTION_TEXT, encoding,
 	      "r3, rs:4+2, lrc:12+2+2, mlec:4+2/4+1 (default: the cluster's)"),
 	VALUE('M', "media", "MEDIA", OPTION_MEDIA, media,
@@ -194,10 +196,9 @@ static const struct {
 	const struct fs_command *commands;
 	const size_t *count;
 } tables[] = {
-	{fs_names_commands, &fs_names_count},
-	{fs_read_commands, &fs_read_count},
-	{fs_write_commands, &fs_write_count},
-	{fs_bench_commands, &fs_bench_count},
+	{fs_names_commands, &fs_names_count}, {fs_remove_commands, &fs_remove_count},
+	{fs_seal_commands, &fs_seal_count},   {fs_read_commands, &fs_read_count},
+	{fs_write_commands, &fs_write_count}, {fs_bench_commands, &fs_bench_count},
 };
 
 const struct fs_command *fs_at(size_t i)
@@ -326,6 +327,11 @@ void fs_path_pop(struct fs_path *p, size_t len)
 {
 	p->len = len;
 	p->text[len] = 0;
+}
+
+bool fs_is_root(const char *path)
+{
+	return path[strspn(path, "/")] == 0;
 }
 
 bool fs_means_dir(const char *target)

@@ -24,7 +24,8 @@ struct fs_flags {
 	enum terrane_media media;
 	uint64_t block_bytes, size_bytes;
 	int64_t jobs, count, depth, threads;
-	bool json, details, recursive, parents, force, replace, resume, verify, quiet, packed;
+	bool json, details, recursive, parents, force, replace, resume, verify, quiet, packed,
+		unseal;
 };
 
 struct fs {
@@ -46,9 +47,10 @@ struct fs_command {
 	int (*run)(struct fs *fs, int n, char **operands);
 };
 
-extern const struct fs_command fs_names_commands[], fs_read_commands[], fs_write_commands[],
-	fs_bench_commands[];
-extern const size_t fs_names_count, fs_read_count, fs_write_count, fs_bench_count;
+extern const struct fs_command fs_names_commands[], fs_remove_commands[], fs_seal_commands[],
+	fs_read_commands[], fs_write_commands[], fs_bench_commands[];
+extern const size_t fs_names_count, fs_remove_count, fs_seal_count, fs_read_count, fs_write_count,
+	fs_bench_count;
 
 /* Runs the command that argv[0] names; returns its exit status. */
 int cmd_fs(int argc, char **argv);
@@ -82,6 +84,29 @@ bool fs_path_set(struct fs_path *p, const char *text);
 /* Appends a name to the path. Returns the old length, for fs_path_pop; SIZE_MAX if the path would be too long. */
 size_t fs_path_push(struct fs_path *p, const char *name);
 void fs_path_pop(struct fs_path *p, size_t len);
+
+/*
+ * Walks over all entries below a directory whose path and entry are given. entry (may be NULL) is called with the path of
+ * each entry, before the contents of a directory; leave (may be NULL) after the contents of a directory, also of the first
+ * one, if nothing in it failed. They return CLI_OK, another exit status, which becomes the result while the walk goes on
+ * without the contents of that directory; FS_WALK_SKIP: the same without failure; FS_WALK_STOP: the walk ends.
+ * Prints errors. An interrupted walk ends early.
+ */
+enum { FS_WALK_SKIP = -3, FS_WALK_STOP = -4 };
+struct fs_walk {
+	struct fs *fs;
+	void *ctx;
+	int (*entry)(void *ctx, struct fs_path *path, const struct terrane_entry *e);
+	int (*leave)(void *ctx, struct fs_path *path, const struct terrane_entry *dir);
+};
+int fs_walk(const struct fs_walk *w, struct fs_path *path, const struct terrane_entry *dir);
+
+/* Fills in the entry of a path, without its name. Errors of terrane_stat. */
+int fs_entry(struct fs *fs, const char *path, struct terrane_entry *out);
+/* Returns whether the path is an existing directory. */
+bool fs_is_directory(struct fs *fs, const char *path);
+/* Returns whether a path is "", "/" or "//": more likely an unset variable than a wish to change everything. */
+bool fs_is_root(const char *path);
 
 /* Returns whether a target is a directory by the form of its name: it ends in "/", "." or "..". */
 bool fs_means_dir(const char *target);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* mkdir, mv, rm, seal, stat, ls, du: names and their attributes. */
+/* mkdir, mv, stat, ls, du: names and their attributes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,6 @@
 #include "cli/fs.h"
 
 #define PAGE 512
-#define REMOVALS ((size_t)64) /* removals in flight at a time */
 
 static int run_mkdir(struct fs *fs, int n, char **paths)
 {
@@ -25,7 +24,7 @@ static int run_mkdir(struct fs *fs, int n, char **paths)
 	return status;
 }
 
-static bool is_directory(struct fs *fs, const char *path)
+bool fs_is_directory(struct fs *fs, const char *path)
 {
 	struct terrane_stat st = {0};
 	return terrane_stat(fs->t, path, &st, &fs->o) == 0 && st.kind == TERRANE_DIRECTORY;
@@ -34,7 +33,7 @@ static bool is_directory(struct fs *fs, const char *path)
 static int run_mv(struct fs *fs, int n, char **paths)
 {
 	const char *target = paths[n - 1];
-	bool into = is_directory(fs, target);
+	bool into = fs_is_directory(fs, target);
 	if (n > 2 && !into)
 		return fs_fail(NULL, -ENOTDIR, "cannot move to", target);
 	int status = CLI_OK;
@@ -45,149 +44,6 @@ static int run_mv(struct fs *fs, int n, char **paths)
 		int rc = fits ? terrane_rename(fs->t, paths[i], to, &fs->o) : -ENAMETOOLONG;
 		if (rc < 0)
 			status = fs_fail(&fs->error, rc, "cannot move", paths[i]);
-	}
-	return status;
-}
-
-static int remove_tree(struct fs *fs, struct fs_path *path);
-
-/* A removal in flight. Many removals run at the same time, so that the metadata servers sync once for many of them. */
-struct removal {
-	struct terrane_op op;
-	struct terrane_options o;
-	struct terrane_error error;
-	char path[FS_PATH_MAX];
-	bool under_way;
-};
-
-static int removal_start(struct fs *fs, struct removal *r, const struct fs_path *path)
-{
-	r->op = (struct terrane_op){0};
-	r->error = (struct terrane_error){0};
-	r->o = fs_options(fs, &r->error);
-	memcpy(r->path, path->text, path->len + 1);
-	int rc = terrane_remove_start(fs->t, r->path, &r->o, &r->op);
-	r->under_way = rc == 0;
-	return rc < 0 ? fs_fail(NULL, rc, "cannot remove", path->text) : CLI_OK;
-}
-
-static int removal_end(struct fs *fs, struct removal *r)
-{
-	if (!r->under_way)
-		return CLI_OK;
-	int64_t rc = terrane_wait(fs->t, &r->op);
-	r->under_way = false;
-	return rc < 0 && rc != -ENOENT ? fs_fail(&r->error, rc, "cannot remove", r->path) : CLI_OK;
-}
-
-/* Removes the files of a page of a directory, REMOVALS at a time. */
-static int remove_files(struct fs *fs, struct fs_path *path, const struct terrane_entry *page,
-			int64_t n)
-{
-	struct removal *set = calloc(REMOVALS, sizeof(*set));
-	int status = CLI_OK;
-	if (set == NULL)
-		return fs_fail(NULL, -ENOMEM, "cannot remove", path->text);
-	for (int64_t i = 0; i < n && status == CLI_OK && !fs_interrupted(); i++) {
-		struct removal *r = &set[i % REMOVALS];
-		if (page[i].kind == TERRANE_DIRECTORY)
-			continue;
-		status = removal_end(fs, r);
-		size_t before = fs_path_push(path, page[i].name);
-		if (before == SIZE_MAX)
-			status = fs_fail(NULL, -ENAMETOOLONG, "cannot remove", path->text);
-		else if (status == CLI_OK)
-			status = removal_start(fs, r, path);
-		if (before != SIZE_MAX)
-			fs_path_pop(path, before);
-	}
-	for (size_t i = 0; i < REMOVALS; i++)
-		if (removal_end(fs, &set[i]) != CLI_OK)
-			status = CLI_FAILED;
-	free(set);
-	return status;
-}
-
-static int remove_directory(struct fs *fs, struct fs_path *path, const char *name)
-{
-	size_t before = fs_path_push(path, name);
-	if (before == SIZE_MAX)
-		return fs_fail(NULL, -ENAMETOOLONG, "cannot remove", path->text);
-	int status = remove_tree(fs, path);
-	fs_path_pop(path, before);
-	return status;
-}
-
-/* Removes a directory, after it removed the contents. */
-static int remove_tree(struct fs *fs, struct fs_path *path)
-{
-	struct terrane_entry *page = calloc(PAGE, sizeof(*page));
-	if (page == NULL)
-		return fs_fail(NULL, -ENOMEM, "cannot remove", path->text);
-	int status = CLI_OK;
-	struct terrane_cursor at = {0};
-	int64_t n = 0;
-	while (status == CLI_OK && !fs_interrupted() &&
-	       (n = terrane_list(fs->t, path->text, &at, page, PAGE, &fs->o)) > 0) {
-		status = remove_files(fs, path, page, n);
-		for (int64_t i = 0; i < n && status == CLI_OK && !fs_interrupted(); i++)
-			if (page[i].kind == TERRANE_DIRECTORY)
-				status = remove_directory(fs, path, page[i].name);
-	}
-	free(page);
-	if (n < 0)
-		return fs_fail(&fs->error, n, "cannot list", path->text);
-	if (status != CLI_OK || fs_interrupted())
-		return CLI_FAILED;
-	int rc = terrane_remove(fs->t, path->text, &fs->o);
-	return rc < 0 && rc != -ENOENT ? fs_fail(&fs->error, rc, "cannot remove", path->text)
-				       : CLI_OK;
-}
-
-/* Returns whether a path is "", "/" or "//": more likely an unset variable than a wish to remove everything. */
-static bool is_root(const char *path)
-{
-	return path[strspn(path, "/")] == 0;
-}
-
-static int run_rm(struct fs *fs, int n, char **paths)
-{
-	int status = CLI_OK;
-	struct fs_path path;
-	for (int i = 0; i < n; i++)
-		if (is_root(paths[i]))
-			return cli_usage("rm: \"%s\" is the root, which cannot be removed; nothing "
-					 "was removed",
-					 paths[i]);
-	fs_catch_signals();
-	for (int i = 0; i < n && !fs_interrupted(); i++) {
-		if (fs->flags.recursive && fs_path_set(&path, paths[i]) &&
-		    is_directory(fs, paths[i])) {
-			if (remove_tree(fs, &path) != CLI_OK)
-				status = CLI_FAILED;
-			continue;
-		}
-		int rc = terrane_remove(fs->t, paths[i], &fs->o);
-		if (rc == -ENOENT && fs->flags.force)
-			continue;
-		if (rc == -ENOTEMPTY)
-			status = cli_fail("cannot remove %s: the directory is not empty; -r "
-					  "removes it with its "
-					  "contents",
-					  paths[i]);
-		else if (rc < 0)
-			status = fs_fail(&fs->error, rc, "cannot remove", paths[i]);
-	}
-	return fs_interrupted() ? cli_fail("rm: interrupted; some files were not removed") : status;
-}
-
-static int run_seal(struct fs *fs, int n, char **paths)
-{
-	int status = CLI_OK;
-	for (int i = 0; i < n; i++) {
-		int rc = terrane_seal(fs->t, paths[i], &fs->o);
-		if (rc < 0)
-			status = fs_fail(&fs->error, rc, "cannot seal", paths[i]);
 	}
 	return status;
 }
@@ -452,16 +308,6 @@ const struct fs_command fs_names_commands[] = {
 	 "Renames, or moves into the directory TO. A rename within one directory is atomic, and a\n"
 	 "file replaces a file of the new name.",
 	 "", 2, 1000, run_mv},
-	{"rm", "remove files and directories", "PATH...",
-	 "Removes files and empty directories. A janitor frees their space after the grace "
-	 "period.\n"
-	 "If a PATH is the root, nothing is removed.",
-	 "rf", 1, 1000, run_rm},
-	{"seal", "make a file or directory immutable", "PATH...",
-	 "A sealed file can never grow, and no name in a sealed directory can change, so both may\n"
-	 "be cached. --encoding re-encodes the replicas of a log; --media moves the blocks of a\n"
-	 "file to that media.",
-	 "eM", 1, 1000, run_seal},
 	{"stat", "show the attributes of a name", "PATH...",
 	 "Shows kind, size, id, time of the last change, encoding and media.", "", 1, 1000,
 	 run_stat},

@@ -62,6 +62,7 @@ int engine_mkdir(struct call *c, const char *path, unsigned flags);
 int engine_rename(struct call *c, const char *from, const char *to);
 int engine_remove(struct call *c, const char *path);
 int engine_seal(struct call *c, const char *path, const struct terrane_options *o);
+int engine_unseal(struct call *c, const char *path);
 int64_t engine_list(struct call *c, const char *path, struct terrane_cursor *at,
 		    struct terrane_entry *out, size_t max);
 int64_t engine_list_id(struct call *c, uint64_t dir, struct terrane_cursor *at,

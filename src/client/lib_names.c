@@ -139,6 +139,24 @@ int terrane_seal_start(struct terrane *t, const char *path, const struct terrane
 	return lib_request_start(t, &r, o, op);
 }
 
+static int64_t run_unseal(struct call *c, struct request *r)
+{
+	return engine_unseal(c, r->a.path);
+}
+
+int terrane_unseal(struct terrane *t, const char *path, const struct terrane_options *o)
+{
+	struct request r = {.run = run_unseal, .a = {.path = path_or_empty(path)}};
+	return (int)lib_request_block(t, &r, o);
+}
+
+int terrane_unseal_start(struct terrane *t, const char *path, const struct terrane_options *o,
+			 struct terrane_op *op)
+{
+	struct request r = {.run = run_unseal, .a = {.path = path_or_empty(path)}};
+	return lib_request_start(t, &r, o, op);
+}
+
 static int64_t run_list(struct call *c, struct request *r)
 {
 	if (r->a.path == NULL)

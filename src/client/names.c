@@ -134,10 +134,16 @@ int engine_stat(struct call *c, const char *path, struct terrane_stat *out)
 	if (rc < 0)
 		return rc;
 	stat_of_entry(&e, out);
-	/* The directory entry of an open file has a stale size. */
+	/* The directory entry of an open file has a stale size, and that of a directory does not say whether it is sealed. */
 	if (e.kind == META_FILE && !e.sealed)
-		rc = engine_stat_id(c, e.id, out);
-	return rc;
+		return engine_stat_id(c, e.id, out);
+	if (e.kind != META_DIR)
+		return 0;
+	struct meta_call m = call_meta(c);
+	struct meta_dir d;
+	rc = meta_client_dir_get(&m, e.id, &d);
+	out->sealed = rc == 0 && d.sealed;
+	return call_meta_fail(c, &m, rc, path);
 }
 
 int engine_stat_id(struct call *c, uint64_t id, struct terrane_stat *out)
@@ -371,4 +377,17 @@ int engine_seal(struct call *c, const char *path, const struct terrane_options *
 		return rc;
 	rc = engine_shape(c, o, &shape);
 	return rc < 0 ? rc : efile_reencode(c, e.id, o->encoding != NULL ? &shape : NULL);
+}
+
+int engine_unseal(struct call *c, const char *path)
+{
+	struct meta_entry e;
+	int rc = resolve(c, path, meta_name(path), &e);
+	if (rc < 0)
+		return rc;
+	if (e.kind != META_DIR)
+		return call_fail(c, -ENOTDIR, "a sealed file stays sealed; copy it to change it");
+	struct meta_call m = call_meta(c);
+	rc = meta_client_dir_unseal(&m, e.id);
+	return call_meta_fail(c, &m, rc, path);
 }

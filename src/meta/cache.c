@@ -176,6 +176,18 @@ void cache_drop(struct cache *c, uint64_t partition, struct kv_bytes key)
 	pthread_mutex_unlock(&s->lock);
 }
 
+void cache_clear(struct cache *c)
+{
+	for (size_t i = 0; i < c->shard_count; i++) {
+		struct shard *s = &c->shards[i];
+		struct list *l;
+		pthread_mutex_lock(&s->lock);
+		while ((l = list_first(&s->lru)) != NULL)
+			evict(s, list_entry(l, struct cache_entry, link));
+		pthread_mutex_unlock(&s->lock);
+	}
+}
+
 /* Puts an entry into its shard in place of one with the same hash, and evicts what is over the limit. Takes it over. */
 static void add(struct cache *c, struct shard *s, struct cache_entry *e)
 {

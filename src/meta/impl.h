@@ -343,5 +343,6 @@ bool cache_get(struct cache *c, uint64_t partition, struct kv_bytes key, struct 
 /* Stores a value, which may be empty. Does nothing if there is no memory for the value. */
 void cache_put(struct cache *c, uint64_t partition, struct kv_bytes key, struct kv_bytes value);
 void cache_drop(struct cache *c, uint64_t partition, struct kv_bytes key);
+void cache_clear(struct cache *c);
 
 #endif

@@ -32,9 +32,10 @@
  *     same request again, with the same ids, is always safe and never has a second effect until the
  *     collector's grace period is over: whatever other requests did to the names since, and also when two
  *     servers carry it out at once.
- *  6. Sealed stays sealed. The contents of sealed files and directories may be served from a cache;
- *     removing a file, by name or with its directory, may take the cache_ttl_ns of server and client to be
- *     seen everywhere.
+ *  6. Sealed stays sealed: a file for ever, a directory until meta_dir_unseal. The contents of sealed files and
+ *     directories may be served from a cache; removing a file, by name or with its directory, may take the
+ *     cache_ttl_ns of server and client to be seen everywhere, and so may changes of a directory right after it
+ *     was unsealed.
  *
  * Names are 1 to META_NAME_MAX bytes of UTF-8 without '/' and NUL, and not "." or "..": malformed UTF-8 is
  * refused (-EILSEQ) because listings travel as text; other bad names are -EINVAL, long ones
@@ -215,6 +216,8 @@ int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 /* Seals the directory: from now on no name can be added, renamed or removed (except by META_SEALED_TOO). A
  * repeated request returns 0. -ENOENT. */
 int meta_dir_seal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
+/* Takes the seal of a directory back. Other servers may show a removed name for the TTL of their caches. -ENOENT. */
+int meta_dir_unseal(struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
 
 /* --- files ------------------------------------------------------------------------------------ */
 

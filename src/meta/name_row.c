@@ -288,10 +288,13 @@ int row_guard_new(struct meta *m, struct txn *t, const struct row *r, uint64_t i
 	}
 	if (r->state != NULL && r->state->sealed) {
 		/* The slices below are sealed before the home slice. Seal the home slice too before -EROFS is
-		 * returned, so that every operation finds the directory sealed from now on. */
-		int rc = r->slice == SLICE_HOME
-				 ? 0
-				 : meta_dir_seal(m, &(struct meta_ctx){r->tenant}, r->dir);
+		 * returned, so that every operation finds the directory sealed from now on. If the home slice is
+		 * sealed, the directory is; then it may be under an unseal, which sealing it again would undo. */
+		struct meta_dir d = {.sealed = true};
+		const struct meta_ctx ctx = {r->tenant};
+		int rc = r->slice == SLICE_HOME ? 0 : meta_dir_get(m, &ctx, r->dir, &d);
+		if (rc == 0 && !d.sealed)
+			rc = meta_dir_seal(m, &ctx, r->dir);
 		return rc == 0 ? -EROFS : rc;
 	}
 	if (r->state != NULL)

@@ -102,6 +102,7 @@ static const struct rule rules[METHOD_COUNT] = {
 			 .other = {.id = AT(Move, to_dir), .name = AT(Move, to)}},
 	[METHOD_rmdir] = ON_DIR(OP_DELETE, Rmdir, .name = AT(Rmdir, name)),
 	[METHOD_dir_seal] = ON_DIR(OP_WRITE, DirSeal, .path = 0),
+	[METHOD_dir_unseal] = ON_DIR(OP_GRANT, DirUnseal, .path = 0),
 	[METHOD_open] = ON_DIR(OP_READ, Open, .path = AT(Open, path)),
 	[METHOD_open_many] = {.subject = SUBJECT_NAMES, .op = OP_READ},
 	[METHOD_file_new] = ON_DIR(OP_WRITE, FileNew, .path = 0),

@@ -34,6 +34,7 @@ static const struct {
 	[METHOD_move] = AT(HOME_DIR, Move, from_dir),
 	[METHOD_rmdir] = AT(HOME_DIR, Rmdir, dir),
 	[METHOD_dir_seal] = AT(HOME_DIR, DirSeal, dir),
+	[METHOD_dir_unseal] = AT(HOME_DIR, DirUnseal, dir),
 	[METHOD_file_new] = AT(HOME_FILE, FileNew, id),
 	[METHOD_file_steal] = AT(HOME_FILE, FileSteal, file),
 	[METHOD_file_add] = AT(HOME_FILE, FileAdd, file),

@@ -399,6 +399,16 @@ int ms_handle_dir_seal(struct rpc_request *r)
 	return ms_end(r, rc);
 }
 
+int ms_handle_dir_unseal(struct rpc_request *r)
+{
+	const Terrane__Meta__DirUnsealRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	if (rc == 0)
+		rc = meta_dir_unseal(ms_meta(r), &ctx, q->dir);
+	return ms_end(r, rc);
+}
+
 int ms_handle_du(struct rpc_request *r)
 {
 	const Terrane__Meta__DuRequest *q = rpc_body(r);

@@ -204,6 +204,7 @@ int meta_client_move(struct meta_call *c, const struct meta_move *move);
 /* Removes an empty directory; id as in meta_client_remove. */
 int meta_client_rmdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id);
 int meta_client_dir_seal(struct meta_call *c, uint64_t dir);
+int meta_client_dir_unseal(struct meta_call *c, uint64_t dir);
 
 /* Everything that a reader needs to know about a file. The arrays are in the arena. */
 struct meta_opened {

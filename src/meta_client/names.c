@@ -459,6 +459,13 @@ int meta_client_dir_seal(struct meta_call *c, uint64_t dir)
 	return mc_call_status(c, &meta_type_dir_seal, &q.base);
 }
 
+int meta_client_dir_unseal(struct meta_call *c, uint64_t dir)
+{
+	Terrane__Meta__DirUnsealRequest q = TERRANE__META__DIR_UNSEAL_REQUEST__INIT;
+	q.dir = dir;
+	return mc_call_status(c, &meta_type_dir_unseal, &q.base);
+}
+
 int meta_client_du(struct meta_call *c, uint64_t dir, bool refresh, struct meta_usage *out)
 {
 	Terrane__Meta__DuRequest q = TERRANE__META__DU_REQUEST__INIT;

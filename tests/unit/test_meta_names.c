@@ -424,6 +424,47 @@ static void seal_body(struct meta_fixture *fx)
 	CHECK_EQ(mv(fx, META_ROOT, "d", must_mkdir(fx, META_ROOT, "e"), "d"), 0);
 }
 
+/* The directory is spread (the second run): every slice gives its seal back, and names can change as before. */
+static void unseal_body(struct meta_fixture *fx)
+{
+	uint64_t dir = must_mkdir(fx, META_ROOT, "d");
+	char name[16];
+	for (unsigned i = 0; i < 40; i++) {
+		snprintf(name, sizeof(name), "x%u", i);
+		must_create(fx, dir, name);
+	}
+	CHECK_EQ(meta_dir_unseal(fx->m, &fx->ctx, 999), -ENOENT);
+	CHECK_EQ(meta_dir_unseal(fx->m, &fx->ctx, dir), 0); /* it is not sealed */
+	CHECK_EQ(meta_dir_seal(fx->m, &fx->ctx, dir), 0);
+	struct meta_entry e;
+	CHECK_EQ(meta_lookup(fx->m, &fx->ctx, dir, meta_name("x1"), &e), 0);
+	CHECK_EQ(meta_dir_unseal(fx->m, &fx->ctx, dir), 0);
+	CHECK_EQ(meta_dir_unseal(fx->m, &fx->ctx, dir), 0);
+	struct meta_dir d;
+	CHECK_EQ(meta_dir_get(fx->m, &fx->ctx, dir, &d), 0);
+	CHECK(!d.sealed && d.spread == (fx->options.spread_entries > 0));
+	for (unsigned i = 0; i < 20; i++) {
+		snprintf(name, sizeof(name), "y%u", i);
+		CHECK_EQ(try_create(fx, dir, name, meta_id(), 0, 0), 0);
+		snprintf(name, sizeof(name), "x%u", i);
+		CHECK_EQ(meta_remove(fx->m, &fx->ctx, dir, meta_name(name), 0, 0), 0);
+		CHECK_EQ(meta_lookup(fx->m, &fx->ctx, dir, meta_name(name), &e), -ENOENT);
+	}
+	CHECK_EQ(meta_dir_seal(fx->m, &fx->ctx, dir), 0);
+	CHECK_EQ(try_create(fx, dir, "z", meta_id(), 0, 0), -EROFS);
+}
+
+static void unsealed_directories_change_again(void **state)
+{
+	(void)state;
+	struct meta_fixture fx = fixture_of(unseal_body);
+	fx.options.cache_bytes = MIB;
+	fixture_run(&fx);
+	fx = fixture_of(unseal_body);
+	fx.options.spread_entries = 5;
+	fixture_run(&fx);
+}
+
 static void sealed_directories_do_not_change(void **state)
 {
 	(void)state;
@@ -514,6 +555,7 @@ int main(void)
 		cmocka_unit_test(renames_move_the_name_and_may_be_sent_again),
 		cmocka_unit_test(moves_between_directories),
 		cmocka_unit_test(sealed_directories_do_not_change),
+		cmocka_unit_test(unsealed_directories_change_again),
 		cmocka_unit_test(only_sealed_metadata_is_cached_and_for_a_limited_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,6 +101,8 @@ static void names_are_created_found_listed_moved_and_removed(struct fixture *fix
 	CHECK_EQ(meta_client_remove(c, a, meta_name("h"), 0, 0), -ENOENT);
 	CHECK_EQ(meta_client_dir_seal(c, a), 0);
 	CHECK_EQ(meta_client_mkdir(c, a, meta_name("z"), meta_id()), -EROFS);
+	CHECK_EQ(meta_client_dir_unseal(c, a), 0);
+	CHECK_EQ(meta_client_mkdir(c, a, meta_name("z"), meta_id()), 0);
 }
 
 static void many_files_are_created_in_one_request_and_listed_in_pages(struct fixture *fixture)

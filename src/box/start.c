@@ -5,11 +5,14 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "meta_client/meta_client.h"
 #include "node/node_client.h"
 #include "rt/net.h"
@@ -20,6 +23,7 @@
 #define READY_NS (60 * NS_PER_S)
 #define ASK_NS NS_PER_S
 #define STEP_NS (20 * NS_PER_MS)
+#define REPORTED_NS (60 * NS_PER_S) /* a janitor whose last report is older does not work */
 
 /* --- starting ----------------------------------------------------------------------------------- */
 
@@ -98,6 +102,7 @@ struct waiting {
 	struct secure_self self; /* of the operator; empty: the box has no credentials */
 	struct meta_client *client;
 	bool answered[BOX_NODES_MAX + 1];
+	bool works; /* a janitor reported */
 	int rc;
 	char why[256];
 };
@@ -172,6 +177,33 @@ static bool all_ready(struct waiting *w)
 	return true;
 }
 
+/* Returns whether a janitor reported within the last minute; else sets w->why. */
+static bool janitor_works(struct waiting *w)
+{
+	char conf[BOX_PATH_MAX];
+	struct meta_call call = {.client = w->client, .timeout_ns = ASK_NS};
+	if (w->works || box_path(w->box, conf, "conf/janitor.ini") < 0 || access(conf, F_OK) < 0)
+		return true;
+	AUTO_FREE struct meta_note *notes = calloc(META_NOTES_MAX, sizeof(*notes));
+	struct arena a;
+	bool end;
+	arena_init(&a, 2 * MIB);
+	int64_t n = notes == NULL ? -ENOMEM
+				  : meta_client_note_list(&call, "janitor/", "", &a, notes,
+							  META_NOTES_MAX, &end);
+	uint64_t now_ns = rt_wall_ns();
+	for (int64_t i = 0; i < n && !w->works; i++) {
+		AUTO_JSON json_t *o = json_loads(notes[i].text, 0, NULL);
+		json_int_t at_ns = json_integer_value(json_object_get(o, "at_ns"));
+		w->works = at_ns > 0 && (uint64_t)at_ns + REPORTED_NS > now_ns;
+	}
+	arena_fini(&a);
+	if (!w->works)
+		snprintf(w->why, sizeof(w->why), "the janitor has not reported%s%s",
+			 n < 0 ? ": " : "", n < 0 ? err_text((int)n) : "");
+	return w->works;
+}
+
 static void wait_main(void *arg)
 {
 	struct waiting *w = arg;
@@ -187,7 +219,7 @@ static void wait_main(void *arg)
 							       .impatient = true});
 	uint64_t end_ns = rt_now_ns() + READY_NS;
 	while (w->rc == 0) {
-		bool ready = all_ready(w);
+		bool ready = all_ready(w) && janitor_works(w);
 		if (child_ended())
 			w->rc = -ECHILD;
 		else if (found_ended(w))

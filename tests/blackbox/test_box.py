@@ -387,7 +387,9 @@ def test_metadata_in_one_process_serves_until_all_other_roles_have_ended(tmp_pat
     with Box(tmp_path / "box", "--racks", 3) as box:
         await_true("a round of collection",
                    lambda: box.metrics("janitor").get("terrane_janitor_collect_rounds_total", 0) > 0)
-    assert "rpc_goodbye" not in (tmp_path / "box" / "log" / "box.log").read_text()
+    log = (tmp_path / "box" / "log" / "box.log").read_text()
+    address = re.search(r"meta_ready addr=(\S+)", log)[1]
+    assert "meta_stopping" in log and f"rpc_goodbye peer={address} " not in log
 
 
 def test_down_kills_a_process_that_does_not_stop(tmp_path):

@@ -34,16 +34,17 @@ static double rate(const struct train_span *s)
 static json_t *span_json(const struct train_span *s, int64_t devices)
 {
 	return json_pack(
-		"{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f}",
+		"{s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, "
+		"s:f}",
 		"steps", (json_int_t)s->steps, "samples", (json_int_t)s->samples, "elapsed_s",
 		seconds(s->elapsed_ns), "samples_per_s", rate(s), "utilization",
 		train_utilization(s, devices), "compute_s", seconds(s->busy_ns), "copy_s",
-		seconds(s->copy_ns), "reduce_s", seconds(s->reduce_ns), "wait_s",
-		seconds(s->wait_ns), "checkpoint_s", seconds(s->checkpoint_ns), "prep_cpu_s",
-		seconds(s->prep_ns), "read_s", seconds(s->read_ns), "read_bytes",
-		(json_int_t)s->read_bytes, "step_p50_ms", ms(emu_hist_quantile_ns(&s->step, 0.5)),
-		"step_p99_ms", ms(emu_hist_quantile_ns(&s->step, 0.99)), "step_max_ms",
-		ms(s->step.max_ns));
+		seconds(s->copy_ns), "decode_s", seconds(s->decode_ns), "reduce_s",
+		seconds(s->reduce_ns), "wait_s", seconds(s->wait_ns), "checkpoint_s",
+		seconds(s->checkpoint_ns), "prep_cpu_s", seconds(s->prep_ns), "read_s",
+		seconds(s->read_ns), "read_bytes", (json_int_t)s->read_bytes, "step_p50_ms",
+		ms(emu_hist_quantile_ns(&s->step, 0.5)), "step_p99_ms",
+		ms(emu_hist_quantile_ns(&s->step, 0.99)), "step_max_ms", ms(s->step.max_ns));
 }
 
 void train_report_begin(struct train_report *r, const struct train_run *run, bool json, bool quiet)

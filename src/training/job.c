@@ -75,6 +75,18 @@ const struct conf_key train_job_schema[] = {
 	CONF_BOOL(
 		"device", "spin", J, spin, "true",
 		"wait for the exact end of a step by spinning; false: sleep, with less precision"),
+	CONF_BOOL("device", "burn", J, burn, "false",
+		  "the host's part of a step (launching kernels, calling the decoder) computes on "
+		  "the loop's thread in place of sleeping; needs spin"),
+	CONF_STRING(
+		"device", "decoder", J, decoder, "", 0, EMU_NAME_MAX - 1,
+		"decoder of the profile (nvjpeg) by which the device decodes the samples, which "
+		"are then not copied; empty: they arrive decoded"),
+	CONF_INT("device", "decode_pixels", J, decode_pixels, "0", 0, (int64_t)1 << 32,
+		 "pixels of an image for the decoder; 0: they follow from the bytes of its file"),
+	CONF_DURATION("device", "vanish", J, vanish_ns, "0s", 0, 86400 * NS_PER_S,
+		      "time after which the devices are gone, as after a fault of the bus, and "
+		      "their jobs fail; 0s: never"),
 	CONF_BOOL("device", "lock", J, lock, "false",
 		  "lock the pinned buffers in memory (needs a sufficient ulimit -l)"),
 	CONF_INT("loader", "workers", J, workers, "4", 1, TRAIN_WORKERS_MAX,
@@ -149,6 +161,10 @@ int train_job_check(const struct train_job *j, const char *name, struct strbuf *
 			      (long long)needed);
 	if (j->checkpoint_steps != 0 && j->checkpoint_path[0] == 0)
 		return refuse(err, "%s: [train] checkpoint needs checkpoint_path", name);
+	if (j->burn && !j->spin)
+		return refuse(err, "%s: [device] burn needs spin = true", name);
+	if (j->decode_pixels != 0 && j->decoder[0] == 0)
+		return refuse(err, "%s: [device] decode_pixels needs decoder", name);
 	if (j->lock && j->copies != TRAIN_PINNED)
 		return refuse(err, "%s: [device] lock needs copies = pinned", name);
 	return 0;

@@ -41,7 +41,10 @@ struct train_job {
 	char *shared;
 	int sharing; /* enum emu_sharing */
 	int copies;  /* enum train_copies */
-	bool ahead, vary, spin, lock;
+	bool ahead, vary, spin, burn, lock;
+	char *decoder;
+	int64_t decode_pixels;
+	uint64_t vanish_ns;
 	/* loader */
 	int64_t workers, buffers, cores, at_once;
 	uint64_t prep_ns, host_bytes, read_timeout_ns;

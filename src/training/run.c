@@ -39,6 +39,7 @@ static int devices_new(struct train_run *r, struct train_run_job *j)
 	if (memory == 0 && j->job.model[0] != 0)
 		memory = r->profile->memory_bytes;
 	d->count = (unsigned)j->job.devices;
+	d->lost_ns = j->job.vanish_ns != 0 ? rt_now_ns() + j->job.vanish_ns : UINT64_MAX;
 	emu_turns_init(&d->turns, (enum emu_sharing)j->job.sharing);
 	for (unsigned i = 0; i < d->count; i++) {
 		emu_device_init(&d->device[i], rt_now_ns(), memory == 0 ? UINT64_MAX / 2 : memory);
@@ -59,11 +60,12 @@ static int devices_assign(struct train_run *r, struct strbuf *err)
 			if (!shares(j, other))
 				continue;
 			if (other->job.devices != j->job.devices ||
-			    other->job.sharing != j->job.sharing) {
+			    other->job.sharing != j->job.sharing ||
+			    other->job.vanish_ns != j->job.vanish_ns) {
 				(void)strbuf_printf(
 					err,
-					"%s and %s share the devices \"%s\", but their count or "
-					"sharing differs",
+					"%s and %s share the devices \"%s\", but their count, "
+					"sharing or vanish differs",
 					other->name, j->name, j->job.shared);
 				return -EINVAL;
 			}

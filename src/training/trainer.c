@@ -8,9 +8,11 @@
 
 #include "base/base.h"
 #include "base/err.h"
+#include "emu/decode.h"
 #include "rt/rt.h"
 
 #define WATCH_NS (200 * NS_PER_MS)
+#define WHY_MAX 1024
 #define CHECKPOINT_PARTS 3 /* weights and two moments of the optimizer */
 
 double train_utilization(const struct train_span *s, int64_t devices)
@@ -93,6 +95,38 @@ static int copy_cost(const struct trainer *t, uint64_t bytes, uint64_t *device_n
 	return rc;
 }
 
+/* Holds the host until a time, as launching kernels does. */
+static int hold_until(struct trainer *t, uint64_t until_ns)
+{
+	uint64_t now = rt_now_ns();
+	if (!t->job->burn || until_ns <= now)
+		return emu_wait_until(&t->waiter, until_ns);
+	return emu_burn(&t->waiter, until_ns - now);
+}
+
+/* Has a device decode a batch. What the decoder holds of its memory grows to a maximum and is not returned. */
+static int decode(struct trainer *t, unsigned i, const struct train_batch *b, uint64_t *ready_ns)
+{
+	const struct train_job *j = t->job;
+	struct emu_device *d = &t->devices->device[i];
+	struct emu_images images = {.batch = b->count,
+				    .pixels = (uint64_t)j->decode_pixels,
+				    .bytes = max_u64(b->bytes / b->count, 1)};
+	struct emu_decode_cost cost;
+	int rc = emu_decode_at(t->profile, t->device, j->decoder, &images, &cost, &t->why);
+	if (rc == 0)
+		rc = emu_ledger_grow(&d->memory, t->claims[i],
+				     t->cost.persistent_bytes +
+					     max_u64(cost.held_bytes, t->profile->context_bytes),
+				     &t->why);
+	if (rc < 0)
+		return rc;
+	uint64_t now = rt_now_ns();
+	*ready_ns = emu_submit(d, EMU_DECODE, now, 0, cost.device_ns);
+	t->epoch.decode_ns += cost.device_ns;
+	return hold_until(t, now + cost.host_ns);
+}
+
 /* Copies a batch to a device. Sets *ready_ns to the time from which a step can use it. */
 static int copy_in(struct trainer *t, unsigned i, const struct train_batch *b, bool ahead,
 		   uint64_t *ready_ns)
@@ -101,6 +135,8 @@ static int copy_in(struct trainer *t, unsigned i, const struct train_batch *b, b
 	struct emu_device *d = &t->devices->device[i];
 	uint64_t device_ns = 0, host_ns = 0;
 	*ready_ns = rt_now_ns();
+	if (j->decoder[0] != 0)
+		return decode(t, i, b, ready_ns);
 	if (j->copies == TRAIN_NO_COPIES ||
 	    copy_cost(t, input_bytes(t, b), &device_ns, &host_ns) < 0)
 		return 0;
@@ -223,6 +259,22 @@ static void submit(struct trainer *t, const struct batches *b, struct emu_marks 
 	t->epoch.reduce_ns += sum_busy(t->devices, EMU_COMM) - reduce;
 }
 
+/* Waits for the devices until a time; -ENODEV when they vanish before. */
+static int device_wait(struct trainer *t, uint64_t until_ns)
+{
+	uint64_t lost = t->devices->lost_ns;
+	int rc = emu_wait_until(&t->waiter, until_ns < lost ? until_ns : lost);
+	if (rc < 0 || until_ns < lost)
+		return rc;
+	strbuf_clear(&t->why);
+	(void)strbuf_printf(&t->why,
+			    "the devices vanished %.1f s after the beginning ([device] vanish), "
+			    "after %llu samples and %llu checkpoints",
+			    (double)t->job->vanish_ns / 1e9, (unsigned long long)t->trained,
+			    (unsigned long long)t->all.checkpoints);
+	return -ENODEV;
+}
+
 /* One step on *now; with more, fetches *next meanwhile. */
 static int one_step(struct trainer *t, struct batches *now, struct batches *next, bool more)
 {
@@ -236,12 +288,12 @@ static int one_step(struct trainer *t, struct batches *now, struct batches *next
 	uint64_t busy = t->epoch.busy_ns;
 	submit(t, now, &marks);
 	bool ahead = t->job->ahead && more;
-	if (ahead)
-		rc = emu_wait_until(&t->waiter, marks.launched_ns);
+	if (ahead || t->job->burn)
+		rc = hold_until(t, marks.launched_ns);
 	if (rc == 0 && ahead)
 		rc = turns ? fetch_in_turn(t, next, marks.seen_ns) : fetch(t, true, next);
 	if (rc == 0)
-		rc = emu_wait_until(&t->waiter, marks.seen_ns);
+		rc = device_wait(t, marks.seen_ns);
 	emu_turns_give(&t->devices->turns, &t->sharer, t->epoch.busy_ns - busy);
 	batches_give(now);
 	return rc;
@@ -263,6 +315,7 @@ static void span_add(struct train_span *all, const struct train_span *s)
 	all->elapsed_ns += s->elapsed_ns;
 	all->busy_ns += s->busy_ns;
 	all->copy_ns += s->copy_ns;
+	all->decode_ns += s->decode_ns;
 	all->reduce_ns += s->reduce_ns;
 	all->wait_ns += s->wait_ns;
 	all->checkpoint_ns += s->checkpoint_ns;
@@ -343,7 +396,8 @@ static int epoch_run(struct trainer *t, struct strbuf *err)
 	t->epoch.prep_ns = l->prep_ns - prep_ns;
 	t->epoch.read_ns = l->read_ns - read_ns;
 	if (rc < 0 && err->len == 0)
-		(void)strbuf_puts(err, strbuf_text(&t->loader->err));
+		(void)strbuf_puts(err, t->why.len > 0 ? strbuf_text(&t->why)
+						      : strbuf_text(&t->loader->err));
 	return rc;
 }
 
@@ -389,6 +443,7 @@ int trainer_run(struct trainer *t, struct strbuf *err)
 	if (rc < 0)
 		return rc;
 	prepare(t);
+	strbuf_init(&t->why, WHY_MAX);
 	emu_turns_join(&t->devices->turns, &t->sharer, (double)j->weight);
 	for (int64_t e = 0; rc == 0 && e < j->epochs; e++) {
 		rc = epoch_run(t, err);
@@ -398,6 +453,7 @@ int trainer_run(struct trainer *t, struct strbuf *err)
 			t->epoch_ended(t->watch_ctx, t);
 	}
 	emu_turns_leave(&t->devices->turns, &t->sharer);
+	strbuf_fini(&t->why);
 	memory_give(t, t->devices->count);
 	return rc;
 }

@@ -3,7 +3,7 @@
  * The training loop of a job on emulated devices. One step:
  *
  *     fetch    waits for a batch of each device                                    (counted as waiting for data)
- *     copy     host to device, on the copy stream
+ *     copy     host to device, on the copy stream; or the device decodes the batch, on the decode stream
  *     step     forward, backward, all-reduce, optimizer on the compute and communication streams
  *     ahead    with job.ahead: once the host has launched the step, fetch and copy the next batches meanwhile
  *     wait     until the host has the loss
@@ -31,15 +31,16 @@
 /* Devices of one job, or of several that share them. */
 struct train_devices {
 	unsigned count;
+	uint64_t lost_ns; /* when they vanish; UINT64_MAX: never */
 	struct emu_turns turns;
 	struct emu_device device[EMU_DEVICES_MAX];
 };
 
-/* What a span of training took. Times in ns; busy, copy and reduce are sums over the devices. */
+/* What a span of training took. Times in ns; busy, copy, decode and reduce are sums over the devices. */
 struct train_span {
 	uint64_t steps, samples;
 	uint64_t elapsed_ns;
-	uint64_t busy_ns, copy_ns, reduce_ns;
+	uint64_t busy_ns, copy_ns, decode_ns, reduce_ns;
 	uint64_t wait_ns;       /* the loop waited for data */
 	uint64_t checkpoint_ns; /* the loop waited for checkpoints */
 	uint64_t checkpoints;
@@ -72,6 +73,7 @@ struct trainer {
 	struct emu_job step;
 	struct emu_sharer sharer;
 	int claims[EMU_DEVICES_MAX];
+	struct strbuf why; /* of the error that ends the training, if it has more to say */
 	uint64_t watched_ns;
 };
 
@@ -83,7 +85,7 @@ int trainer_cost(struct trainer *t, struct strbuf *err);
 
 /*
  * Trains all epochs. job, profile, devices, loader are set and trainer_cost was called. -ENOMEM with a line in *err:
- * the devices have no memory left; errors of the loader and of checkpoints with a line in *err; errors of waits.
+ * the devices have no memory left; -ENODEV with one: they vanished; errors of the loader and of checkpoints with a line in *err; errors of waits.
  */
 int trainer_run(struct trainer *t, struct strbuf *err);
 

@@ -213,6 +213,106 @@ SIM_TEST(pageable_buffers_are_copied_at_the_pace_of_their_whole_ring)
 	training_fini(&t);
 }
 
+static const char decodes_csv[] =
+	"device,decoder,width,height,file_bytes,batch,wall_s,host_cpu_s,held_bytes\n"
+	"toy,jpeg,10,10,1000,8,0.002,0.001,4000000\n"
+	"toy,jpeg,20,10,3000,8,0.006,0.003,9000000\n";
+
+static void decodes_add(struct training *t)
+{
+	CHECK_EQ(emu_profile_add_decodes(&t->profile, "decodes", decodes_csv, strlen(decodes_csv),
+					 &t->err),
+		 0);
+}
+
+SIM_TEST(a_device_that_decodes_delays_its_steps_unless_it_decodes_ahead)
+{
+	/* 150 pixels lie halfway between two measured sizes: 4 ms to decode 8 images, 2 of them on the host's thread. */
+	for (int ahead = 0; ahead < 2; ahead++) {
+		struct training t;
+		char text[512];
+		snprintf(text, sizeof(text),
+			 "[data]\nfrom = memory\nsamples = 80\n[model]\nstep = 10ms\nbatch = 8\n"
+			 "[device]\ndecoder = jpeg\ndecode_pixels = 150\nahead = %s\n",
+			 ahead ? "true" : "false");
+		training_init(&t, text);
+		decodes_add(&t);
+		const struct train_span *s = train(&t);
+		CHECK_EQ(t.rc, 0);
+		CHECK_EQ(s->decode_ns, 40 * MS);
+		CHECK_EQ(s->copy_ns, 0);
+		CHECK_NEAR(s->elapsed_ns, ahead ? 104 * MS : 140 * MS);
+		training_fini(&t);
+	}
+}
+
+SIM_TEST(a_decoder_keeps_the_memory_of_its_largest_batch)
+{
+	struct training t;
+	const char *job = "[data]\nfrom = memory\nsamples = 16\nsample = 2000\n"
+			  "[model]\nname = toy\nbatch = 8\n"
+			  "[device]\ndecoder = jpeg\nmemory = %dMiB\n";
+	for (int mib = 6; mib <= 8; mib += 2) {
+		char text[512];
+		snprintf(text, sizeof(text), job, mib);
+		training_init(&t, text);
+		decodes_add(&t);
+		struct emu_model names = {.device = "toy", .name = "toy", .precision = "fp32"};
+		struct emu_point p = {.status = EMU_OK};
+		emu_cost_constant(&p.cost, 8, 10 * MS);
+		p.cost.persistent_bytes = MIB;
+		p.cost.reserved_bytes = 2 * MIB - 300000;
+		CHECK_EQ(emu_profile_add_point(&t.profile, &names, &p), 0);
+		/* 1 MiB, 0.7 MiB in a step, and 6.5 MB for files of 2000 bytes */
+		CHECK_EQ((train(&t), t.rc), mib == 6 ? -ENOMEM : 0);
+		CHECK(mib == 8 ||
+		      strstr(strbuf_text(&t.jobs[0].err), "out of memory on the device") != NULL);
+		training_fini(&t);
+	}
+}
+
+SIM_TEST(images_that_no_profile_has_are_refused_in_words)
+{
+	struct training t;
+	training_init(&t, "[data]\nfrom = memory\nsamples = 16\nsample = 4000\n"
+			  "[model]\nstep = 10ms\nbatch = 8\n[device]\ndecoder = jpeg\n");
+	decodes_add(&t);
+	CHECK_EQ((train(&t), t.rc), -ERANGE);
+	CHECK(strstr(strbuf_text(&t.jobs[0].err), "8 images of 4000 bytes were not measured") !=
+	      NULL);
+	training_fini(&t);
+	training_init(&t, "[data]\nfrom = memory\nsamples = 16\n[model]\nstep = 10ms\nbatch = 8\n"
+			  "[device]\ndecoder = png\ndecode_pixels = 150\n");
+	decodes_add(&t);
+	CHECK_EQ((train(&t), t.rc), -ENOENT);
+	CHECK(strstr(strbuf_text(&t.jobs[0].err), "no decoder \"png\"") != NULL);
+	training_fini(&t);
+}
+
+SIM_TEST(jobs_on_devices_that_vanish_fail_and_others_go_on)
+{
+	struct training t;
+	const char *job = "[data]\nfrom = memory\nsamples = 20\n[model]\nstep = 10ms\nbatch = 1\n"
+			  "[device]\ncopies = none\n%s\n";
+	const char *lost = "shared = a\nvanish = 105ms\n";
+	char text[512];
+	snprintf(text, sizeof(text), job, lost);
+	training_init(&t, text);
+	job_add(&t, text);
+	snprintf(text, sizeof(text), job, "");
+	job_add(&t, text);
+	CHECK_EQ((train(&t), t.rc), -ENODEV);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(t.jobs[i].rc, -ENODEV);
+		CHECK(strstr(strbuf_text(&t.jobs[i].err), "devices vanished 0.1 s after") != NULL);
+	}
+	/* Ten steps of the two jobs ended in time. */
+	CHECK_EQ(t.jobs[0].trainer.all.steps + t.jobs[1].trainer.all.steps, 10);
+	CHECK_EQ(t.jobs[2].rc, 0);
+	CHECK_EQ(t.jobs[2].trainer.all.steps, 20);
+	training_fini(&t);
+}
+
 SIM_TEST(the_first_step_of_an_epoch_can_be_left_out)
 {
 	struct training t;
@@ -618,6 +718,10 @@ int main(void)
 		cmocka_unit_test(a_job_begins_after_its_delay),
 		cmocka_unit_test(copies_ahead_are_hidden_below_the_step),
 		cmocka_unit_test(pageable_buffers_are_copied_at_the_pace_of_their_whole_ring),
+		cmocka_unit_test(a_device_that_decodes_delays_its_steps_unless_it_decodes_ahead),
+		cmocka_unit_test(a_decoder_keeps_the_memory_of_its_largest_batch),
+		cmocka_unit_test(images_that_no_profile_has_are_refused_in_words),
+		cmocka_unit_test(jobs_on_devices_that_vanish_fail_and_others_go_on),
 		cmocka_unit_test(the_first_step_of_an_epoch_can_be_left_out),
 		cmocka_unit_test(devices_of_a_job_work_side_by_side),
 		cmocka_unit_test(jobs_on_one_device_queue_or_take_turns),

@@ -132,6 +132,7 @@ PyObject *py_build(PyObject *module, PyObject *args);
 
 bool py_cluster_add(PyObject *module);
 bool py_dataset_add(PyObject *module);
+bool py_emu_add(PyObject *module);
 bool py_file_add(PyObject *module);
 bool py_model_add(PyObject *module);
 bool py_queue_add(PyObject *module);

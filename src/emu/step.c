@@ -8,7 +8,7 @@
 void emu_job_init(struct emu_job *j, const struct emu_cost *cost, uint64_t seed)
 {
 	assert(cost->step_ns > 0);
-	*j = (struct emu_job){.cost = *cost, .ring = {.devices = 1}, .vary = true};
+	*j = (struct emu_job){.cost = *cost, .ring = {.devices = 1}, .vary = true, .factor = 1};
 	rng_init(&j->rng, seed);
 }
 
@@ -81,4 +81,26 @@ void emu_job_step(struct emu_job *j, uint64_t now_ns, const uint64_t *after_ns,
 	out->launched_ns = now_ns + j->cost.launch_ns;
 	uint64_t tail = j->cost.wall_ns > j->cost.step_ns ? j->cost.wall_ns - j->cost.step_ns : 0;
 	out->seen_ns = max_u64(out->end_ns, out->launched_ns) + tail;
+}
+
+void emu_job_part(struct emu_job *j, enum emu_part part, uint64_t now_ns, uint64_t after_ns,
+		  struct emu_part_marks *out)
+{
+	assert(j->device_count == 1);
+	const struct emu_cost *c = &j->cost;
+	struct emu_device *d = j->devices[0];
+	const uint64_t ns[] = {c->forward_ns, c->backward_ns, c->optimizer_ns};
+	double sum = (double)(c->forward_ns + c->backward_ns + c->optimizer_ns);
+	assert((size_t)part < ARRAY_LEN(ns) && sum > 0);
+	if (part == EMU_FORWARD)
+		j->factor = j->vary ? emu_draw(j->cost.spread, &j->rng) : 1;
+	double share = j->factor * (double)ns[part] / sum;
+	out->begin_ns = max_u64(max_u64(d->stream[EMU_COMPUTE].end_ns, after_ns), now_ns);
+	uint64_t end = max_u64(now_ns + times(c->step_ns, share),
+			       out->begin_ns + times(min_u64(c->busy_ns, c->step_ns), share));
+	out->end_ns = emu_submit(d, EMU_COMPUTE, now_ns, out->begin_ns, end - out->begin_ns);
+	out->reduced_ns = part == EMU_BACKWARD
+				  ? emu_reduce(d, &j->ring, c, out->begin_ns, out->end_ns)
+				  : out->end_ns;
+	out->launched_ns = now_ns + times(c->launch_ns, (double)ns[part] / sum);
 }

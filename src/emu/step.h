@@ -31,6 +31,7 @@ struct emu_job {
 	struct emu_ring ring; /* ring.devices counts the devices of other processes too */
 	bool vary;            /* steps vary as the profile's quantiles do */
 	struct rng rng;
+	double factor; /* of the present step's parts, when they are submitted one by one */
 };
 
 /* When the parts of a step end; the latest of all devices. */
@@ -44,12 +45,28 @@ struct emu_marks {
 	uint64_t seen_ns;     /* the host has the loss, if it reads it */
 };
 
+/* A part of a step that is submitted by itself. */
+enum emu_part { EMU_FORWARD, EMU_BACKWARD, EMU_OPTIMIZER };
+
+struct emu_part_marks {
+	uint64_t begin_ns, end_ns;
+	uint64_t reduced_ns;  /* of backward: the gradients are reduced; of other parts: end_ns */
+	uint64_t launched_ns; /* the host has submitted the part */
+};
+
 /* Sets up a job without devices: steps at this cost, varied by the seed. */
 void emu_job_init(struct emu_job *j, const struct emu_cost *cost, uint64_t seed);
 
 /* Submits a step whose input on device i is ready at after_ns[i]; NULL: it is there already. */
 void emu_job_step(struct emu_job *j, uint64_t now_ns, const uint64_t *after_ns,
 		  struct emu_marks *out);
+
+/*
+ * Submits one part of a step to a job of one device, for a program that calls forward, backward and the optimizer one by
+ * one. Each part has its share of the launch floor. Forward draws the variation of the step.
+ */
+void emu_job_part(struct emu_job *j, enum emu_part part, uint64_t now_ns, uint64_t after_ns,
+		  struct emu_part_marks *out);
 
 /* Draws the factor of a step's time: its quantiles, linear between them. */
 double emu_draw(const float spread[EMU_QUANTILES], struct rng *rng);

@@ -15,8 +15,10 @@ void emu_waiter_init(struct emu_waiter *w, bool spin)
 }
 
 /* The margin follows the latest sleeps: at once up, slowly down. */
-static void adapt(struct emu_waiter *w, uint64_t late_ns)
+void emu_waiter_slept(struct emu_waiter *w, uint64_t late_ns)
 {
+	if (!w->spin)
+		return;
 	uint64_t want = late_ns + late_ns / 4;
 	w->margin_ns = want > w->margin_ns ? want : w->margin_ns - (w->margin_ns - want) / 16;
 	w->margin_ns = min_u64(max_u64(w->margin_ns, MARGIN_MIN_NS), MARGIN_MAX_NS);
@@ -41,8 +43,7 @@ int emu_wait_until(struct emu_waiter *w, uint64_t until_ns)
 		int rc = rt_sleep_ns(wake - now);
 		if (rc < 0)
 			return rc;
-		if (w->spin)
-			adapt(w, rt_elapsed_ns(wake));
+		emu_waiter_slept(w, rt_elapsed_ns(wake));
 	}
 	if (w->spin)
 		spin_until(w, until_ns);

@@ -22,6 +22,8 @@ struct emu_waiter {
 };
 
 void emu_waiter_init(struct emu_waiter *w, bool spin);
+/* Adapts the margin to a sleep that ended so much too late, for callers with a sleep of their own. */
+void emu_waiter_slept(struct emu_waiter *w, uint64_t late_ns);
 /* Waits until the clock shows until_ns. Returns 0, or the error of the sleep. */
 int emu_wait_until(struct emu_waiter *w, uint64_t until_ns);
 /* Holds the caller for a time, as launching kernels does: spins if the waiter may, or sleeps. */

@@ -118,6 +118,50 @@ static void a_step_that_waits_for_its_input_hides_the_launch(void **state)
 	}
 }
 
+static void parts_of_a_step_add_up_to_the_step(void **state)
+{
+	(void)state;
+	struct emu_device d = device_of(GIB);
+	struct emu_cost c = cost_of(1000, 400);
+	c.launch_ns = 900;
+	struct emu_job j;
+	struct emu_part_marks m;
+	emu_job_init(&j, &c, 1);
+	j.devices[j.device_count++] = &d;
+	emu_job_part(&j, EMU_FORWARD, 500, 0, &m);
+	assert_int_equal(m.end_ns, 800);
+	assert_int_equal(m.launched_ns, 770);
+	emu_job_part(&j, EMU_BACKWARD, 770, 0, &m); /* launched while forward runs */
+	assert_int_equal(m.begin_ns, 800);
+	assert_int_equal(m.end_ns, 1370); /* 770 + 600 */
+	assert_int_equal(m.reduced_ns, m.end_ns);
+	emu_job_part(&j, EMU_OPTIMIZER, 1370, 2000,
+		     &m); /* waits for the gradients of others: only busy time is left */
+	assert_int_equal(m.end_ns, 2040);
+	assert_int_equal(emu_busy_ns(&d, EMU_COMPUTE, 2040), 300 + 570 + 40);
+}
+
+static void gradients_of_a_backward_by_itself_are_reduced(void **state)
+{
+	(void)state;
+	/* As in buckets_start_when_their_gradients_are_ready, after a forward of 3000. */
+	struct emu_device d = device_of(GIB);
+	struct emu_cost c = cost_of(10000, 10000);
+	c.parameter_bytes = 2000;
+	struct emu_job j;
+	struct emu_part_marks m;
+	emu_job_init(&j, &c, 1);
+	j.devices[j.device_count++] = &d;
+	j.ring = (struct emu_ring){
+		.devices = 2, .bandwidth_bytes_s = 1000000000, .bucket_bytes = 1000};
+	emu_job_part(&j, EMU_FORWARD, 0, 0, &m);
+	assert_int_equal(m.reduced_ns, 3000);
+	emu_job_part(&j, EMU_BACKWARD, 3000, 0, &m);
+	assert_int_equal(m.end_ns, 9000);
+	assert_int_equal(m.reduced_ns, 10000); /* the last bucket begins when backward ends */
+	assert_int_equal(emu_busy_ns(&d, EMU_COMM, 10000), 2000);
+}
+
 static void steps_that_queue_run_at_the_pace_of_the_device(void **state)
 {
 	(void)state;
@@ -325,6 +369,8 @@ int main(void)
 		cmocka_unit_test(a_caller_that_is_late_once_does_not_delay_later_steps),
 		cmocka_unit_test(a_step_on_an_idle_device_takes_the_profiled_time),
 		cmocka_unit_test(a_step_that_waits_for_its_input_hides_the_launch),
+		cmocka_unit_test(parts_of_a_step_add_up_to_the_step),
+		cmocka_unit_test(gradients_of_a_backward_by_itself_are_reduced),
 		cmocka_unit_test(steps_that_queue_run_at_the_pace_of_the_device),
 		cmocka_unit_test(variation_comes_from_the_seed_and_stays_within_the_quantiles),
 		cmocka_unit_test(a_ring_costs_its_bytes_and_its_hops),

@@ -4,16 +4,18 @@
   figures   4.19 to 4.22 of the MLEC dissertation in virtual time, the same on every machine: training_figures.py
   studies   experiments of its sections 4.2 and 4.3 in virtual time: training_studies.py
   4.20b     one of them by its number
-  mlperf    how many emulated accelerators one client feeds by the rules of MLPerf Storage, from a cluster with emulated
-            drives and from a plain folder of the same files in the same run
+  mlperf    how many emulated accelerators one client feeds by the rules of MLPerf Storage, from clusters with emulated
+            drives (--emulate nvme,nvme+flash: without and with a cache on flash in the nodes), from a plain folder of the
+            same files and, with --peers, from MooseFS, in the same run
 
 Without a name: figures and studies. --plots FOLDER gets drawings as SVG.
 
-mlperf: rounds alternate between cluster and folder, and the median of each counts. The data fits into the machine's memory:
+mlperf: rounds alternate between the systems, and the median of each counts. The data fits into the machine's memory:
 the path is measured, not this machine's disk. The first step of an epoch does not count, and loaders have read up to 8
 batches by then: the more steps an epoch has, the less that matters.
 """
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -24,6 +26,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import peers
 import training_figures
 import training_studies
 from common import BUILD, CORES, ROOT
@@ -110,7 +113,10 @@ def main():
     parser.add_argument("--rule", default="resnet50:h100", help="WORKLOAD:ACCELERATOR (default resnet50:h100)")
     parser.add_argument("--counts", default="1,2,4", help="numbers of accelerators (default 1,2,4)")
     parser.add_argument("--size", type=int, default=1536, help="MiB of data (default 1536)")
-    parser.add_argument("--emulate", default="nvme", help="how fast the cluster's disks are (default nvme)")
+    parser.add_argument("--emulate", default="nvme", help="how fast the cluster's disks are, several with commas; KIND+flash: with "
+                        "--flash of each node as a cache (default nvme)")
+    parser.add_argument("--flash", default="64MiB", help="flash of each node for KIND+flash (default 64MiB)")
+    parser.add_argument("--peers", action="store_true", help="MooseFS too (packages of the group peers)")
     parser.add_argument("--epochs", type=int, default=2, help="of each run (default 2)")
     parser.add_argument("--rounds", type=int, default=3, help="of cluster and folder in turn (default 3)")
     parser.add_argument("--spin", action="store_true", help="spin for exact ends of steps: for machines with free cores")
@@ -127,6 +133,28 @@ def main():
         mlperf(parser, options)
 
 
+def open_sources(options, folder, stack):
+    """Starts the systems and gives them the samples: name -> (environment, values of the job)."""
+    sources = {}
+    for kind in options.emulate.split(","):
+        drive, _, flash = kind.partition("+")
+        words = ["--node-flash", options.flash] if flash == "flash" else []
+        box = stack.enter_context(Box(folder / f"box-{kind}", "--emulate", drive, *words))
+        box("mkdir", "/sets")
+        box("put", "-q", folder / "samples", "/sets/samples", timeout=1200)
+        name = f"cluster, {drive}, rs:4+2" + (f", {options.flash} of flash a node" if words else "")
+        sources[name] = (box.env, ["data.path=/sets/samples"])
+    folders = {"folder": folder / "samples"}
+    if options.peers:
+        subprocess.run(["./dev", "deps", "peers"], cwd=ROOT, check=True)
+        peer = stack.enter_context(peers.MooseFS(folder / "mfs", 2))
+        shutil.copytree(folder / "samples", peer.mount / "samples")
+        folders["MooseFS, 2 copies"] = peer.mount / "samples"
+    for name, path in folders.items():
+        sources[name] = (os.environ, ["data.from=folder", f"data.path={path}"])
+    return sources
+
+
 def mlperf(parser, options):
     workload = options.rule.partition(":")[0]
     if workload not in RECORD:
@@ -136,12 +164,9 @@ def mlperf(parser, options):
     folder = Path(tempfile.mkdtemp(prefix="terrane-training-", dir=options.dir))
     try:
         write_samples(folder / "samples", record, count, max(64 * MIB // record, 1))
-        with Box(folder / "box", "--emulate", options.emulate) as box:
-            box("mkdir", "/sets")
-            box("put", "-q", folder / "samples", "/sets/samples", timeout=1200)
-            sources = {f"cluster, {options.emulate}, rs:4+2": ["data.path=/sets/samples"],
-                       "folder": ["data.from=folder", f"data.path={folder / 'samples'}"]}
-            rounds = [(name, sweep(options, box.env, words)) for _ in range(options.rounds) for name, words in sources.items()]
+        with contextlib.ExitStack() as stack:
+            sources = open_sources(options, folder, stack)
+            rounds = [(name, sweep(options, env, words)) for _ in range(options.rounds) for name, (env, words) in sources.items()]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if not options.json:

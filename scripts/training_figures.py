@@ -109,10 +109,14 @@ def figure_420b():
              "c/d, all pools": ({"racks": 6, "members": 6, "local": "declustered", "network": "clustered"}, "not measured")}
     head("4.20b: (2+1)/(2+1), 1 Gbit/s for a rack; the data in one network pool, as in the dissertation, or in all", "placement",
          DRIVES)
+    drawn = []
     for name, (shape, told) in pools.items():
         cells = [utilization({"virtual.encoding": "mlec:2+1/2+1", "virtual.rack_rate": GBIT, **DRIVES[drive],
                               **{f"virtual.{k}": v for k, v in shape.items()}}) for drive in DRIVES]
+        drawn.append(cells)
         print(f"| {name} | {' | '.join(f'{c:.1f} %' for c in cells)} | {told} |", flush=True)
+    return svg.bars("4.20b: (2+1)/(2+1), 1 Gbit/s for a rack", "utilization (%)", list(pools),
+                    [(drive, [row[i] for row in drawn]) for i, drive in enumerate(DRIVES)], 100)
 
 
 def figure_421():

@@ -155,7 +155,8 @@ static json_t *job_json(struct train_report *r, size_t i)
 	const struct train_run_job *j = &r->run->jobs[i];
 	const struct trainer *t = &j->trainer;
 	json_t *o = json_pack(
-		"{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:b, s:s, s:o, s:o, s:f, s:f, s:f}",
+		"{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:b, s:s, s:o, s:o, s:f, s:f, s:f, "
+		"s:I, s:I, s:f}",
 		"job", j->name, "model", j->job.model, "device", t->device != NULL ? t->device : "",
 		"devices", (json_int_t)j->job.devices, "batch", (json_int_t)j->job.batch, "samples",
 		(json_int_t)j->samples, "data_bytes", (json_int_t)j->data_bytes, "data_to_memory",
@@ -164,7 +165,9 @@ static json_t *job_json(struct train_report *r, size_t i)
 		span_json(&t->all, j->job.devices), "epochs", r->epochs[i], "late_p50_us",
 		(double)emu_hist_quantile_ns(&t->waiter.lateness, 0.5) / 1e3, "late_p99_us",
 		(double)emu_hist_quantile_ns(&t->waiter.lateness, 0.99) / 1e3, "spun_s",
-		seconds(t->waiter.spun_ns));
+		seconds(t->waiter.spun_ns), "checkpoints", (json_int_t)t->all.checkpoints,
+		"checkpoint_bytes", (json_int_t)t->all.checkpoint_bytes, "restore_s",
+		seconds(t->all.restore_ns));
 	r->epochs[i] = NULL;
 	return o;
 }
@@ -186,8 +189,13 @@ static void print_job(const struct train_run_job *j)
 	if (j->job.cache_bytes > 0)
 		printf("%-16s the cache had %.1f%% of the bytes\n", j->name,
 		       share(j->hit_bytes, s->read_bytes));
-	if (s->checkpoints > 0 || s->checkpoint_ns > 0)
-		printf("%-16s checkpoints took %.2f s\n", j->name, seconds(s->checkpoint_ns));
+	if (s->checkpoint_ns > 0)
+		printf("%-16s checkpoints took %.2f s: %s/s\n", j->name, seconds(s->checkpoint_ns),
+		       fs_size(data, (double)s->checkpoint_bytes / seconds(s->checkpoint_ns)));
+	if (s->restore_ns > 0)
+		printf("%-16s reading the last one back took %.2f s: %s/s\n", j->name,
+		       seconds(s->restore_ns),
+		       fs_size(data, (double)s->restore_bytes / seconds(s->restore_ns)));
 	if (j->job.threshold > 0)
 		printf("%-16s utilization %.2f%%, threshold %lld%%: %s\n", j->name,
 		       100 * train_utilization(s, j->job.devices), (long long)j->job.threshold,

@@ -122,6 +122,12 @@ const struct conf_key train_job_schema[] = {
 		 "steps between checkpoints; 0: none"),
 	CONF_SIZE("train", "checkpoint_size", J, checkpoint_bytes, "0", 0, 1024 * GIB,
 		  "bytes of a checkpoint; 0: three times the parameters"),
+	CONF_INT("train", "checkpoint_parts", J, checkpoint_parts, "1", 1, TRAIN_PARTS_MAX,
+		 "files of a checkpoint, which are written at the same time, as ranks do"),
+	CONF_BOOL(
+		"train", "restore", J, restore, "false",
+		"read the last checkpoint back after the training, compare it, and copy it to the "
+		"devices"),
 	CONF_STRING("train", "checkpoint_path", J, checkpoint_path, "", 0, 190,
 		    "directory for the checkpoints, which must exist"),
 };
@@ -161,6 +167,8 @@ int train_job_check(const struct train_job *j, const char *name, struct strbuf *
 			      (long long)needed);
 	if (j->checkpoint_steps != 0 && j->checkpoint_path[0] == 0)
 		return refuse(err, "%s: [train] checkpoint needs checkpoint_path", name);
+	if (j->restore && j->checkpoint_steps == 0)
+		return refuse(err, "%s: [train] restore needs checkpoint", name);
 	if (j->burn && !j->spin)
 		return refuse(err, "%s: [device] burn needs spin = true", name);
 	if (j->decode_pixels != 0 && j->decoder[0] == 0)

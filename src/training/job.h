@@ -15,6 +15,7 @@
 
 #define TRAIN_SAMPLES_MAX ((uint64_t)1 << 26)
 #define TRAIN_WORKERS_MAX 1024
+#define TRAIN_PARTS_MAX 64                   /* of a checkpoint */
 #define TRAIN_SAMPLE_MAX ((uint64_t)1 << 30) /* bytes */
 
 enum train_from { TRAIN_CLUSTER, TRAIN_FOLDER, TRAIN_MEMORY };
@@ -52,7 +53,8 @@ struct train_job {
 	uint64_t delay_ns;
 	int64_t epochs, steps, seed, threshold, checkpoint_steps, window;
 	int order; /* enum train_order */
-	bool skip_first;
+	bool skip_first, restore;
+	int64_t checkpoint_parts;
 	uint64_t checkpoint_bytes;
 	char *checkpoint_path;
 };

@@ -6,6 +6,7 @@
 #ifndef TRAINING_SOURCE_H
 #define TRAINING_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,9 @@ struct train_source_ops {
 		    struct strbuf *err);
 	/* Writes a file of so many bytes and makes it durable; replaces an older one. Waits. Errors as with read. */
 	int (*write)(struct train_source *s, const char *path, uint64_t bytes, struct strbuf *err);
+	/* Reads such a file. -EBADMSG: it has other bytes. Waits. Errors as with read. */
+	int (*read_back)(struct train_source *s, const char *path, uint64_t bytes,
+			 struct strbuf *err);
 };
 
 struct train_source {
@@ -61,6 +65,12 @@ void train_source_close(struct train_source *s);
 /* Puts a modelled cache in front of an open source, which train_source_close closes. -ENOMEM. */
 int train_cache_open(struct train_source *s, uint64_t room, int policy);
 void train_cache_close(struct train_source *s);
+
+/* For the sources: what a piece of a written file holds. */
+#define TRAIN_PIECE_BYTES ((size_t)4 << 20)
+#define TRAIN_PIECE_FILL 0x5a
+/* Returns whether so many bytes are those of a written file. */
+bool train_piece_check(const uint8_t *piece, size_t bytes);
 
 /* Returns the bytes of a sample. */
 uint64_t train_sample_bytes(const struct train_source *s, uint32_t sample);

@@ -118,7 +118,14 @@ static int cached_write(struct train_source *s, const char *path, uint64_t bytes
 	return s->cache->below->write(s, path, bytes, err);
 }
 
-static const struct train_source_ops cached_ops = {.read = cached_read, .write = cached_write};
+static int cached_read_back(struct train_source *s, const char *path, uint64_t bytes,
+			    struct strbuf *err)
+{
+	return s->cache->below->read_back(s, path, bytes, err);
+}
+
+static const struct train_source_ops cached_ops = {
+	.read = cached_read, .write = cached_write, .read_back = cached_read_back};
 
 int train_cache_open(struct train_source *s, uint64_t room, int policy)
 {

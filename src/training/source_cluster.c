@@ -13,7 +13,6 @@
 #include "training/source.h"
 
 #define PAGE 256 /* entries of one request of a listing */
-#define WRITE_BYTES ((size_t)(4 * MIB))
 
 static int fail(struct strbuf *err, int rc, const char *what, const char *path, const char *why)
 {
@@ -135,13 +134,13 @@ static int cluster_read(struct train_source *s, const uint32_t *samples, size_t 
 
 static int write_all(struct call *c, struct efile *f, uint64_t bytes)
 {
-	AUTO_FREE uint8_t *piece = malloc(WRITE_BYTES);
+	AUTO_FREE uint8_t *piece = malloc(TRAIN_PIECE_BYTES);
 	if (piece == NULL)
 		return -ENOMEM;
-	memset(piece, 0x5a, WRITE_BYTES);
+	memset(piece, TRAIN_PIECE_FILL, TRAIN_PIECE_BYTES);
 	int rc = 0;
-	for (uint64_t at = 0; rc == 0 && at < bytes; at += WRITE_BYTES) {
-		struct iovec iov = {piece, min_u64(WRITE_BYTES, bytes - at)};
+	for (uint64_t at = 0; rc == 0 && at < bytes; at += TRAIN_PIECE_BYTES) {
+		struct iovec iov = {piece, min_u64(TRAIN_PIECE_BYTES, bytes - at)};
 		rc = engine_append(c, f, &iov, 1, NULL);
 	}
 	return rc;
@@ -168,4 +167,37 @@ static int cluster_write(struct train_source *s, const char *path, uint64_t byte
 	return rc < 0 ? fail(err, rc, "write", path, c.error) : 0;
 }
 
-const struct train_source_ops train_cluster_ops = {.read = cluster_read, .write = cluster_write};
+static int read_all(struct call *c, const char *path, uint64_t bytes)
+{
+	AUTO_FREE uint8_t *piece = malloc(TRAIN_PIECE_BYTES);
+	if (piece == NULL)
+		return -ENOMEM;
+	for (uint64_t at = 0; at < bytes; at += TRAIN_PIECE_BYTES) {
+		struct engine_range r = {.path = path,
+					 .offset = at,
+					 .len = min_u64(TRAIN_PIECE_BYTES, bytes - at),
+					 .buf = piece};
+		int rc = engine_read_batch(c, &r, 1, NULL, NULL);
+		if (rc < 0)
+			return rc;
+		if (r.result != (int64_t)r.len || !train_piece_check(piece, r.len))
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+static int cluster_read_back(struct train_source *s, const char *path, uint64_t bytes,
+			     struct strbuf *err)
+{
+	struct call c;
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(rt_context());
+	uint64_t deadline = rt_deadline();
+	int rc = engine_call(s->engine, &c, &(struct terrane_options){.timeout_ms = 3600000});
+	if (rc == 0)
+		rc = read_all(&c, path, bytes);
+	rt_deadline_set(deadline);
+	return rc < 0 ? fail(err, rc, "restore", path, c.error) : 0;
+}
+
+const struct train_source_ops train_cluster_ops = {
+	.read = cluster_read, .write = cluster_write, .read_back = cluster_read_back};

@@ -12,8 +12,6 @@
 #include "rt/rt.h"
 #include "training/source.h"
 
-#define WRITE_BYTES ((size_t)(4 * MIB))
-
 static int fail(struct strbuf *err, int rc, const char *what, const char *path)
 {
 	strbuf_clear(err);
@@ -92,13 +90,13 @@ static int folder_read(struct train_source *s, const uint32_t *samples, size_t n
 
 static int write_all(struct rt_file *f, uint64_t bytes)
 {
-	AUTO_FREE uint8_t *piece = malloc(WRITE_BYTES);
+	AUTO_FREE uint8_t *piece = malloc(TRAIN_PIECE_BYTES);
 	if (piece == NULL)
 		return -ENOMEM;
-	memset(piece, 0x5a, WRITE_BYTES);
+	memset(piece, TRAIN_PIECE_FILL, TRAIN_PIECE_BYTES);
 	int rc = 0;
-	for (uint64_t at = 0; rc == 0 && at < bytes; at += WRITE_BYTES)
-		rc = rt_file_write(f, piece, min_u64(WRITE_BYTES, bytes - at), at);
+	for (uint64_t at = 0; rc == 0 && at < bytes; at += TRAIN_PIECE_BYTES)
+		rc = rt_file_write(f, piece, min_u64(TRAIN_PIECE_BYTES, bytes - at), at);
 	return rc == 0 ? rt_file_sync(f) : rc;
 }
 
@@ -115,4 +113,34 @@ static int folder_write(struct train_source *s, const char *path, uint64_t bytes
 	return rc < 0 ? fail(err, rc, "write", path) : 0;
 }
 
-const struct train_source_ops train_folder_ops = {.read = folder_read, .write = folder_write};
+static int read_all(struct rt_file *f, uint64_t bytes)
+{
+	AUTO_FREE uint8_t *piece = malloc(TRAIN_PIECE_BYTES);
+	if (piece == NULL)
+		return -ENOMEM;
+	for (uint64_t at = 0; at < bytes; at += TRAIN_PIECE_BYTES) {
+		size_t len = min_u64(TRAIN_PIECE_BYTES, bytes - at);
+		int64_t got = rt_file_read(f, piece, len, at);
+		if (got < 0)
+			return (int)got;
+		if (got != (int64_t)len || !train_piece_check(piece, len))
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+static int folder_read_back(struct train_source *s, const char *path, uint64_t bytes,
+			    struct strbuf *err)
+{
+	(void)s;
+	struct rt_file *f;
+	int rc = rt_file_open(&f, path, RT_READ);
+	if (rc == 0) {
+		rc = read_all(f, bytes);
+		rt_file_close(f);
+	}
+	return rc < 0 ? fail(err, rc, "restore", path) : 0;
+}
+
+const struct train_source_ops train_folder_ops = {
+	.read = folder_read, .write = folder_write, .read_back = folder_read_back};

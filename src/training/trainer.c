@@ -3,17 +3,16 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "base/err.h"
 #include "emu/decode.h"
 #include "rt/rt.h"
+#include "training/checkpoint.h"
 
 #define WATCH_NS (200 * NS_PER_MS)
 #define WHY_MAX 1024
-#define CHECKPOINT_PARTS 3 /* weights and two moments of the optimizer */
 
 double train_utilization(const struct train_span *s, int64_t devices)
 {
@@ -198,48 +197,6 @@ static int fetch_in_turn(struct trainer *t, struct batches *b, uint64_t until_ns
 	return rc == -ETIME && before > rt_now_ns() ? 0 : rc;
 }
 
-/* --- checkpoints -------------------------------------------------------------------------------- */
-
-struct checkpoint {
-	struct train_source *source;
-	char path[512];
-	uint64_t bytes;
-	struct strbuf *err;
-	int rc;
-};
-
-static void checkpoint_fiber(void *arg)
-{
-	struct checkpoint *c = arg;
-	c->rc = c->source->ops->write(c->source, c->path, c->bytes, c->err);
-}
-
-/* Copies the state of the model to the host and writes it, while training stands still. */
-static int checkpoint(struct trainer *t, struct strbuf *err)
-{
-	const struct train_job *j = t->job;
-	struct emu_device *d = &t->devices->device[0];
-	struct checkpoint c = {
-		.source = t->loader->source, .bytes = j->checkpoint_bytes, .err = err};
-	if (c.bytes == 0)
-		c.bytes = max_u64(t->cost.parameter_bytes * CHECKPOINT_PARTS, 1);
-	snprintf(c.path, sizeof(c.path), "%s/checkpoint-%s-%llu", j->checkpoint_path,
-		 j->model[0] != 0 ? j->model : "model",
-		 (unsigned long long)(t->all.checkpoints % 2));
-	uint64_t from = rt_now_ns(), device_ns = 0, host_ns = 0;
-	(void)emu_copy_at(t->profile, t->device, false, true, c.bytes, &device_ns, &host_ns);
-	uint64_t end = emu_submit(d, EMU_TO_HOST, from, d->stream[EMU_COMPUTE].end_ns, device_ns);
-	int rc = emu_wait_until(&t->waiter, end);
-	if (rc == 0)
-		rc = rt_call(t->loader->port, "checkpoint", checkpoint_fiber, &c);
-	if (rc == 0)
-		rc = c.rc;
-	t->epoch.checkpoint_ns += rt_elapsed_ns(from);
-	t->epoch.checkpoints++;
-	t->all.checkpoints++;
-	return rc;
-}
-
 /* --- steps -------------------------------------------------------------------------------------- */
 
 static uint64_t sum_busy(const struct train_devices *d, enum emu_stream s)
@@ -319,6 +276,7 @@ static void span_add(struct train_span *all, const struct train_span *s)
 	all->reduce_ns += s->reduce_ns;
 	all->wait_ns += s->wait_ns;
 	all->checkpoint_ns += s->checkpoint_ns;
+	all->checkpoint_bytes += s->checkpoint_bytes;
 	all->read_bytes += s->read_bytes;
 	all->prep_ns += s->prep_ns;
 	all->read_ns += s->read_ns;
@@ -343,7 +301,7 @@ static int steps_run(struct trainer *t, uint64_t begin_ns, struct strbuf *err)
 		t->trained += (uint64_t)j->batch * t->devices->count;
 		uint64_t step = t->epochs_done * t->epoch_steps + n + 1;
 		if (j->checkpoint_steps != 0 && step % (uint64_t)j->checkpoint_steps == 0)
-			rc = checkpoint(t, err);
+			rc = train_checkpoint_write(t, err);
 		if (n == 0 && j->skip_first && t->epoch_steps > 1) {
 			t->epoch = (struct train_span){0};
 			begin_ns = rt_now_ns();
@@ -452,6 +410,8 @@ int trainer_run(struct trainer *t, struct strbuf *err)
 		if (rc == 0 && t->epoch_ended != NULL)
 			t->epoch_ended(t->watch_ctx, t);
 	}
+	if (rc == 0 && j->restore && t->all.checkpoints > 0)
+		rc = train_checkpoint_restore(t, err);
 	emu_turns_leave(&t->devices->turns, &t->sharer);
 	strbuf_fini(&t->why);
 	memory_give(t, t->devices->count);

@@ -44,6 +44,8 @@ struct train_span {
 	uint64_t wait_ns;       /* the loop waited for data */
 	uint64_t checkpoint_ns; /* the loop waited for checkpoints */
 	uint64_t checkpoints;
+	uint64_t checkpoint_bytes;
+	uint64_t restore_ns, restore_bytes; /* after the last epoch */
 	uint64_t read_bytes;
 	uint64_t prep_ns; /* processor time of preparing, modelled */
 	uint64_t read_ns; /* time of all reads of batches, which overlap */

@@ -677,6 +677,67 @@ CLIENT_TEST(a_job_trains_from_a_cluster_and_writes_checkpoints, 4, 1)
 	engine_close(e);
 }
 
+static void part_damage(void *ctx, const struct trainer *t)
+{
+	struct engine *e = ctx;
+	struct call c;
+	CHECK_EQ(t->all.checkpoints, 2);
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	CHECK_EQ(engine_remove(&c, "/out/checkpoint-model-1.7"), 0);
+	put_text(e, "/out/checkpoint-model-1.7", 5, 70000);
+}
+
+/* 10 parts of 70,000 or 70,001 bytes, one of them damaged or not. Two devices copy half of the state each: 4 ms for a MiB. */
+static void checkpoint_in_parts(struct client_fixture *fx, bool damage)
+{
+	struct engine *e;
+	struct training t;
+	struct call c;
+	CHECK_EQ(fixture_engine_open(fx, &(struct fabric_options){0}, &e), 0);
+	dir_make(e, "/in");
+	dir_make(e, "/out");
+	put_text(e, "/in/a", 1, 40000);
+	training_init(&t, "[data]\npath = /in\nsample = 1000\n[model]\nstep = 50ms\nbatch = 8\n"
+			  "[device]\ncount = 2\n[train]\ncheckpoint = 1\n"
+			  "checkpoint_parts = 10\ncheckpoint_path = /out\n"
+			  "checkpoint_size = 700001\nrestore = true\n");
+	t.run.engine = &engine_of_fixture;
+	t.run.epoch_ended = damage ? part_damage : NULL;
+	t.run.ctx = e;
+	const struct train_span *s = train(&t);
+	CHECK_EQ(t.rc, damage ? -EBADMSG : 0);
+	CHECK_EQ(s->checkpoints, 2);
+	CHECK_EQ(s->checkpoint_bytes, 2 * 700001);
+	CHECK(s->checkpoint_ns > 2 * MS);
+	if (damage)
+		CHECK(strstr(strbuf_text(&t.jobs[0].err), "/out/checkpoint-model-1.7") != NULL);
+	else
+		CHECK_EQ(s->restore_bytes, 700001);
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	uint64_t sum = 0;
+	for (int part = 0; part < 10; part++) {
+		struct terrane_stat st;
+		char path[64];
+		snprintf(path, sizeof(path), "/out/checkpoint-model-1.%d", part);
+		CHECK_EQ(engine_stat(&c, path, &st), 0);
+		sum += st.size;
+	}
+	CHECK_EQ(sum, 700001);
+	rt_background();
+	training_fini(&t);
+	engine_close(e);
+}
+
+CLIENT_TEST(a_checkpoint_in_parts_is_written_and_read_back, 4, 1)
+{
+	checkpoint_in_parts(fx, false);
+}
+
+CLIENT_TEST(a_checkpoint_with_other_bytes_is_refused_with_the_name_of_its_part, 4, 1)
+{
+	checkpoint_in_parts(fx, true);
+}
+
 CLIENT_TEST(a_job_whose_data_is_lost_ends_with_the_name_of_the_file, 4, 1)
 {
 	struct engine *e;
@@ -735,6 +796,9 @@ int main(void)
 		cmocka_unit_test(buffers_that_cannot_be_locked_are_an_error_that_names_the_limit),
 		cmocka_unit_test(a_process_that_stood_still_is_late_once),
 		cmocka_unit_test(a_job_trains_from_a_cluster_and_writes_checkpoints),
+		cmocka_unit_test(a_checkpoint_in_parts_is_written_and_read_back),
+		cmocka_unit_test(
+			a_checkpoint_with_other_bytes_is_refused_with_the_name_of_its_part),
 		cmocka_unit_test(a_job_whose_data_is_lost_ends_with_the_name_of_the_file),
 		cmocka_unit_test(a_job_whose_directory_is_not_there_ends_with_its_name),
 	};

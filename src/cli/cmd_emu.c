@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -124,26 +125,66 @@ static size_t measured(const struct emu_model *m, uint32_t *smallest, uint32_t *
 	return n;
 }
 
+/* Returns by how many percent the interpolated step at a held-out point is longer than the measured one; NAN: none. */
+static double interpolation_error(const struct emu_model *m, const struct emu_point *q)
+{
+	AUTO_STRBUF struct strbuf err;
+	struct emu_cost cost;
+	strbuf_init(&err, 4096);
+	if (!q->held_out || q->status != EMU_OK ||
+	    emu_cost_at(m, q->cost.batch, false, &cost, &err) < 0)
+		return NAN;
+	return 100 * ((double)cost.step_ns / (double)q->cost.step_ns - 1);
+}
+
+/* Finds the median and the largest error of the held-out points, without sign. Returns their count. */
+static size_t interpolation_errors(const struct emu_model *m, double *median, double *worst)
+{
+	double errors[EMU_POINTS_MAX];
+	size_t n = 0;
+	for (size_t i = 0; i < m->count; i++) {
+		double e = fabs(interpolation_error(m, &m->points[i]));
+		if (isnan(e))
+			continue;
+		size_t at = n++;
+		for (; at > 0 && errors[at - 1] > e; at--)
+			errors[at] = errors[at - 1];
+		errors[at] = e;
+	}
+	*median = n == 0 ? 0 : (errors[(n - 1) / 2] + errors[n / 2]) / 2;
+	*worst = n == 0 ? 0 : errors[n - 1];
+	return n;
+}
+
 static int print_models(const struct emu_line *line)
 {
 	AUTO_JSON json_t *root = json_pack("{s:[]}", "models");
 	if (!line->json)
-		printf("%-20s %-22s %-6s %-12s %7s %9s\n", "model", "device", "prec.", "input",
-		       "points", "batches");
+		printf("%-20s %-22s %-6s %-14s %7s %10s %s\n", "model", "device", "prec.", "input",
+		       "points", "batches", "off by %, median and worst held-out batch");
 	for (size_t i = 0; i < line->profile.model_count; i++) {
 		const struct emu_model *m = &line->profile.models[i];
 		uint32_t smallest, largest;
 		size_t n = measured(m, &smallest, &largest);
+		double median, worst;
+		size_t held = interpolation_errors(m, &median, &worst);
 		if (line->json)
 			json_array_append_new(
 				json_object_get(root, "models"),
-				json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "model", m->name,
-					  "device", m->device, "precision", m->precision, "input",
-					  m->input, "points", (json_int_t)n, "batch_min",
-					  (json_int_t)smallest, "batch_max", (json_int_t)largest));
+				json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f}",
+					  "model", m->name, "device", m->device, "precision",
+					  m->precision, "input", m->input, "points", (json_int_t)n,
+					  "batch_min", (json_int_t)smallest, "batch_max",
+					  (json_int_t)largest, "held_out", (json_int_t)held,
+					  "held_out_median_percent", median,
+					  "held_out_worst_percent", worst));
 		else
-			printf("%-20s %-22s %-6s %-12s %7zu %4u-%u\n", m->name, m->device,
+			printf("%-20s %-22s %-6s %-14s %7zu %4u-%-5u", m->name, m->device,
 			       m->precision, m->input, n, smallest, largest);
+		if (!line->json && held > 0)
+			printf(" %.1f, %.1f of %zu", median, worst, held);
+		if (!line->json)
+			puts("");
 	}
 	return !line->json || json_emit(stdout, root) == 0 ? CLI_OK : CLI_FAILED;
 }
@@ -168,12 +209,16 @@ static json_t *cost_json(const struct emu_cost *c, bool held_out)
 			 (json_int_t)c->parameter_bytes, "input_bytes", (json_int_t)c->input_bytes);
 }
 
-static void print_cost(const struct emu_cost *c, bool held_out)
+/* off: percent by which the interpolated step is longer; NAN: not known. */
+static void print_cost(const struct emu_cost *c, bool held_out, double off)
 {
-	printf("%7u%s %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %10.1f %9.0f\n", c->batch,
+	printf("%7u%s %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %10.1f %9.0f", c->batch,
 	       held_out ? "*" : " ", ms(c->forward_ns), ms(c->backward_ns), ms(c->optimizer_ns),
 	       ms(c->step_ns), ms(c->launch_ns), ms(c->busy_ns),
 	       (double)c->reserved_bytes / (double)MIB, c->batch / ((double)c->step_ns / 1e9));
+	if (!isnan(off))
+		printf(" %+6.1f %%", off);
+	puts("");
 }
 
 static int print_points(const struct emu_line *line, const struct emu_model *m,
@@ -203,11 +248,12 @@ static int print_points(const struct emu_line *line, const struct emu_model *m,
 		} else if (line->json) {
 			json_array_append_new(json_object_get(root, "batches"), cost_json(c, out));
 		} else {
-			print_cost(c, out);
+			print_cost(c, out, out ? interpolation_error(m, q) : NAN);
 		}
 	}
 	if (held && !line->json)
-		puts("* not used by the emulator: it judges the interpolation");
+		puts("* not used by the emulator: by how many percent the interpolated step is "
+		     "longer");
 	return !line->json || json_emit(stdout, root) == 0 ? CLI_OK : CLI_FAILED;
 }
 

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """`terrane train` and `terrane emu`: trainings on emulated accelerators, from a cluster, a folder and memory."""
+import csv
 import json
 import os
 import signal
+import statistics
 import subprocess
 
 import pytest
 
 from box import KIB, TERRANE, Box, await_true, run, write_tree
 
+ROOT = TERRANE.parents[1]
 MEMORY = {"data.from": "memory", "data.samples": 64, "model.step": "10ms", "model.batch": 8, "device.copies": "none"}
 
 
@@ -191,6 +194,24 @@ def test_a_profile_that_makes_no_sense_is_refused_with_its_place(tmp_path, text,
     for words in (["emu", "models"], ["train", "--set", "data.path=/"]):
         done = run(*words, "--profile", "profile.csv", cwd=tmp_path)
         assert done.returncode == 1 and complaint in done.stderr, done.stderr
+
+
+def test_the_error_of_interpolation_is_that_of_held_out_batches():
+    """Computed here once more, from the table of the profile."""
+    with open(ROOT / "src" / "emu" / "profiles" / "h200_steps.csv", newline="", encoding="ascii") as file:
+        rows = [r for r in csv.DictReader(file) if r["model"] == "resnet50" and r["status"] == "ok"]
+    used = sorted((int(r["batch"]), float(r["step_s"])) for r in rows if r["held_out"] == "0")
+    errors = []
+    for r in (r for r in rows if r["held_out"] == "1"):
+        batch = int(r["batch"])
+        (b0, t0), (b1, t1) = max(p for p in used if p[0] < batch), min(p for p in used if p[0] > batch)
+        errors.append(100 * abs((t0 + (t1 - t0) * (batch - b0) / (b1 - b0)) / float(r["step_s"]) - 1))
+    model, = (m for m in json.loads(run("emu", "models", "--json").stdout)["models"] if m["model"] == "resnet50")
+    assert model["held_out"] == len(errors) == 7
+    assert model["held_out_median_percent"] == pytest.approx(statistics.median(errors), abs=0.01)
+    assert model["held_out_worst_percent"] == pytest.approx(max(errors), abs=0.01)
+    shown = run("emu", "show", "resnet50").stdout
+    assert f"{max(errors):.1f} %" in shown and shown.count("*") == 8  # the last one explains it
 
 
 def test_measuring_a_profile_without_torch_says_what_is_missing(tmp_path):

@@ -96,3 +96,26 @@ uint32_t crc32c_combine(uint32_t crc1, uint32_t crc2, uint64_t len2)
 			shifted = crc_multiply(shifted, crc_powers[i]);
 	return shifted ^ crc2;
 }
+
+void crc_pieces_add(uint32_t *crcs, size_t at, const void *data, size_t len)
+{
+	const uint8_t *bytes = data;
+	while (len > 0) {
+		size_t n = min_u64(len, CRC_PIECE_BYTES - at % CRC_PIECE_BYTES);
+		uint32_t *crc = &crcs[at / CRC_PIECE_BYTES];
+		assert(at % CRC_PIECE_BYTES != 0 || *crc == 0);
+		*crc = crc32c(*crc, bytes, n);
+		bytes += n;
+		at += n;
+		len -= n;
+	}
+}
+
+uint32_t crc_pieces_sum(const uint32_t *crcs, size_t len)
+{
+	uint32_t sum = 0;
+	for (size_t at = 0; at < len; at += CRC_PIECE_BYTES)
+		sum = crc32c_combine(sum, crcs[at / CRC_PIECE_BYTES],
+				     min_u64(len - at, CRC_PIECE_BYTES));
+	return sum;
+}

@@ -19,7 +19,9 @@ static struct store_data payload_data(const struct rpc_request *r, struct iovec 
 	const struct slice *p = &r->payload;
 	if (p->buf == NULL)
 		return (struct store_data){0};
-	return store_data_of(piece, p->buf->data + p->offset, p->len, p->crc);
+	struct store_data data = store_data_of(piece, p->buf->data + p->offset, p->len, p->crc);
+	data.crcs = rpc_payload_pieces(r);
+	return data;
 }
 
 static int no_name(struct rpc_request *r)

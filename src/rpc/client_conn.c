@@ -181,7 +181,7 @@ static int conn_read_payload(struct client_conn *c, const struct frame_header *h
 	uint32_t crc = 0;
 	int rc = rt_pool_get(c->channel->opts.pool, h->payload_len, &b);
 	if (rc == 0)
-		rc = in_read(&c->in, b->data, h->payload_len, &crc);
+		rc = in_read(&c->in, b->data, h->payload_len, NULL, &crc);
 	if (rc < 0)
 		return rc;
 	b->len = h->payload_len;
@@ -199,7 +199,7 @@ static int conn_read_body(struct client_conn *c, const struct frame_header *h, s
 	uint32_t crc = 0;
 	int rc = rt_pool_get(c->channel->opts.pool, h->body_len, apart);
 	if (rc == 0)
-		rc = in_read(&c->in, (*apart)->data, h->body_len, &crc);
+		rc = in_read(&c->in, (*apart)->data, h->body_len, NULL, &crc);
 	*body = rc == 0 ? (*apart)->data : NULL;
 	return rc;
 }

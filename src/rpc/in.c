@@ -126,22 +126,31 @@ int in_await(struct rpc_in *in, size_t len)
 	return in_stalled(in_fill(in, len, in->stall_ns));
 }
 
-int in_read(struct rpc_in *in, uint8_t *dst, size_t len, uint32_t *crc)
+/* Adds n bytes at dst + at to the CRCs of the pieces if there are any, else to sum. */
+static uint32_t read_sum(uint32_t *pieces, uint32_t sum, const uint8_t *dst, size_t at, size_t n)
+{
+	if (pieces == NULL)
+		return crc32c(sum, dst + at, n);
+	crc_pieces_add(pieces, at, dst + at, n);
+	return 0;
+}
+
+int in_read(struct rpc_in *in, uint8_t *dst, size_t len, uint32_t *pieces, uint32_t *crc)
 {
 	uint64_t end_ns = in_bulk_end(in, len);
 	size_t done = in_take_ahead(in, dst, len);
-	uint32_t sum = crc32c(0, dst, done);
+	uint32_t sum = read_sum(pieces, 0, dst, 0, done);
 	in->read_bytes = done;
 	while (done < len) {
 		size_t piece = min_u64(len - done, IN_PIECE_BYTES);
 		int rc = in_piece(in, dst + done, piece, end_ns);
 		if (rc < 0)
 			return rc;
-		sum = crc32c(sum, dst + done, piece);
+		sum = read_sum(pieces, sum, dst, done, piece);
 		done += piece;
 		in->read_bytes = done;
 	}
-	*crc = sum;
+	*crc = pieces != NULL ? crc_pieces_sum(pieces, len) : sum;
 	return 0;
 }
 

@@ -134,20 +134,20 @@ static void incoming_pressed(void *ctx)
 /* --- reading --------------------------------------------------------------------------------- */
 
 static int incoming_read_into(struct incoming *g, struct rpc_in *in, struct buf *b, size_t len,
-			      uint32_t *crc)
+			      uint32_t *pieces, uint32_t *crc)
 {
 	struct incoming_reader r = {
 		.fiber = rt_self(), .in = in, .len = len, .since_ns = rt_now_ns()};
 	assert(b->cap >= len);
 	in->read_bytes = 0;
 	list_push_back(&g->readers, &r.link);
-	int rc = in_read(in, b->data, len, crc);
+	int rc = in_read(in, b->data, len, pieces, crc);
 	list_remove(&r.link);
 	return r.evicted ? -EAGAIN : rc;
 }
 
 int incoming_read(struct incoming *g, struct rpc_in *in, size_t len, struct buf **out,
-		  uint32_t *crc)
+		  uint32_t *pieces, uint32_t *crc)
 {
 	size_t bytes = buf_cap_for(len);
 	*out = NULL;
@@ -158,7 +158,7 @@ int incoming_read(struct incoming *g, struct rpc_in *in, size_t len, struct buf 
 		return rc;
 	rc = rt_pool_get(g->pool, len, out);
 	if (rc == 0)
-		rc = incoming_read_into(g, in, *out, len, crc);
+		rc = incoming_read_into(g, in, *out, len, pieces, crc);
 	rt_budget_give(g->budget, bytes);
 	return rc;
 }

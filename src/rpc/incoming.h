@@ -61,11 +61,11 @@ void incoming_watch_out(struct incoming *g, struct rpc_out *o);
 void incoming_unwatch_out(struct rpc_out *o);
 
 /*
- * Reads the next len bytes of `in` into a new buffer and returns their CRC. Errors of in_read and
- * of rt_pool_get; -EAGAIN: the reader was evicted, and the calling fiber is cancelled. After an
- * error *out may be set.
+ * Reads the next len bytes of `in` into a new buffer and returns their CRC, with pieces as for in_read. Errors of
+ * in_read and of rt_pool_get; -EAGAIN: the reader was evicted, and the calling fiber is cancelled. After an error *out
+ * may be set.
  */
 int incoming_read(struct incoming *g, struct rpc_in *in, size_t len, struct buf **out,
-		  uint32_t *crc);
+		  uint32_t *pieces, uint32_t *crc);
 
 #endif

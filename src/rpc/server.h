@@ -60,6 +60,7 @@ struct rpc_request {
 	ProtobufCMessage *reply;
 	struct slice reply_payload;
 	struct arena arena;
+	uint32_t *pieces; /* CRCs of the pieces of the payload, owned; NULL: rpc_payload_pieces */
 	char *error;
 	uint32_t retry_ms; /* advised pause before a retry, sent with an error; 0: none */
 	const struct rpc_method *method;
@@ -85,6 +86,10 @@ static inline void *rpc_reply_body(struct rpc_request *r)
 {
 	return r->reply;
 }
+
+/* Returns the CRCs of the pieces of the payload (CRC_PIECE_BYTES), which were taken when it was received and agree with
+ * its CRC; they live as long as the request. NULL: there was no memory for them. */
+const uint32_t *rpc_payload_pieces(const struct rpc_request *r);
 
 /* Allocates memory that lives as long as the request. NULL: the limit of the request is reached, or
  * the process is out of memory. */

@@ -49,6 +49,7 @@ static struct rpc_request *request_new(struct server_conn *c, const struct rpc_m
 	r->type = m->type;
 	r->service = s->opts.service;
 	r->payload = (struct slice){0};
+	r->pieces = NULL;
 	r->body = NULL;
 	r->reply = NULL;
 	r->reply_payload = (struct slice){0};
@@ -85,6 +86,7 @@ static void request_end(struct rpc_request *r)
 {
 	struct server_conn *c = r->conn;
 	assert(c->in_flight > 0 && c->server->in_flight >= c->in_flight);
+	free(r->pieces);
 	buf_unref(r->payload.buf);
 	buf_unref(r->reply_payload.buf);
 	context_unref(r->context);
@@ -116,6 +118,11 @@ const struct session *rpc_session(const struct rpc_request *r)
 const char *rpc_peer(const struct rpc_request *r)
 {
 	return rt_sock_peer(r->conn->wire.sock);
+}
+
+const uint32_t *rpc_payload_pieces(const struct rpc_request *r)
+{
+	return r->payload.len <= CRC_PIECE_BYTES ? &r->payload.crc : r->pieces;
 }
 
 void *rpc_alloc(struct rpc_request *r, size_t len)
@@ -325,7 +332,7 @@ static int request_read_meta(struct rpc_request *r, const struct frame_header *h
 		if (rc == 0)
 			crc = crc32c(0, meta, len);
 	} else {
-		rc = incoming_read(&c->server->incoming, &c->in, len, &apart, &crc);
+		rc = incoming_read(&c->server->incoming, &c->in, len, &apart, NULL, &crc);
 		meta = apart != NULL ? apart->data : NULL;
 	}
 	if (rc < 0)
@@ -350,7 +357,10 @@ static int request_read_payload(struct rpc_request *r, const struct frame_header
 	if (rc < 0)
 		return rc;
 	r->payload.len = h->payload_len;
-	rc = incoming_read(&c->server->incoming, &c->in, h->payload_len, &r->payload.buf,
+	/* Without memory for these CRCs the handler takes its own. */
+	if (h->payload_len > CRC_PIECE_BYTES)
+		r->pieces = calloc(crc_pieces(h->payload_len), sizeof(*r->pieces));
+	rc = incoming_read(&c->server->incoming, &c->in, h->payload_len, &r->payload.buf, r->pieces,
 			   &r->payload.crc);
 	if (rc == 0 && r->payload.crc != h->payload_crc)
 		refuse(f, &c->server->counters.bad_payload_crc, -EBADMSG,

@@ -76,10 +76,12 @@ int in_header(struct rpc_in *in, uint64_t idle_ns, const uint8_t **at);
 int in_view(struct rpc_in *in, size_t len, const uint8_t **at);
 /* Waits until the next len <= IN_BYTES bytes have arrived, without taking them. */
 int in_await(struct rpc_in *in, size_t len);
-/* Reads the next len bytes to dst and returns their CRC. Each piece must arrive within stall_ns,
- * and all within stall_ns + len / IN_RATE_MIN, so that a slow sender gains no time from many
- * pieces. */
-int in_read(struct rpc_in *in, uint8_t *dst, size_t len, uint32_t *crc);
+/*
+ * Reads the next len bytes to dst and returns their CRC. Each piece must arrive within stall_ns, and all within
+ * stall_ns + len / IN_RATE_MIN, so that a slow sender gains no time from many pieces. pieces: also receives the CRCs of
+ * the pieces (crc_pieces_add), zeroed by the caller; NULL: not wanted.
+ */
+int in_read(struct rpc_in *in, uint8_t *dst, size_t len, uint32_t *pieces, uint32_t *crc);
 /*
  * Reads the next bytes to the places, with their CRCs, and returns the CRC of all in *crc. Time limits are those of
  * in_read. -EINTR: in_leave was called; the stream continues after read_bytes of the bytes.

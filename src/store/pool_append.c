@@ -154,6 +154,7 @@ int pool_put_copies(struct pool *p, struct chunk_id id, const struct store_put *
 		to->data.len = put->data.len + POOL_COPY_SKIP;
 		to->data.crc = crc32c_combine(crc32c(0, front, POOL_COPY_SKIP), put->data.crc,
 					      put->data.len);
+		to->data.crcs = NULL;
 		pool_label_encode(&l, to->label);
 	}
 	pool_jobs_run(jobs, copies(p));

@@ -22,7 +22,7 @@ static void *pages_alloc(uint64_t bytes)
 struct coding {
 	const struct codec *codec;
 	const uint8_t *bytes; /* contiguous bytes of the chunk */
-	uint32_t chunk_crc;
+	const struct store_data *data;
 	int rc;
 	struct pool_geo geo;
 	uint32_t width;
@@ -31,6 +31,9 @@ struct coding {
 	int iov_n[POOL_ROWS_MAX];
 	uint32_t crc[POOL_ROWS_MAX]; /* CRC of each row */
 	uint8_t *parity;             /* bytes of the p parity rows, one after the other */
+	size_t row_crcs;
+	/* CRCs of the pieces of the parity rows with their trailers; index (row - k) * row_crcs + i */
+	uint32_t *parity_crcs;
 	uint8_t *zeros;
 	uint8_t *trailer; /* a page that starts with the caller's label */
 };
@@ -39,6 +42,7 @@ static void coding_fini(struct coding *c)
 {
 	free(c->iov);
 	free(c->parity);
+	free(c->parity_crcs);
 	free(c->zeros);
 	free(c->trailer);
 }
@@ -53,9 +57,12 @@ static int coding_alloc(struct coding *c, const struct pool *p, uint64_t len,
 	c->row_iovs = c->geo.stripes + 3;
 	c->iov = calloc(c->width * c->row_iovs, sizeof(*c->iov));
 	c->parity = pages_alloc(c->geo.row_len * s->p);
+	c->row_crcs = crc_pieces(c->geo.row_len + STORE_LABEL_BYTES);
+	c->parity_crcs = calloc(s->p * c->row_crcs, sizeof(*c->parity_crcs));
 	c->zeros = pages_alloc(c->geo.last_piece);
 	c->trailer = pages_alloc(PAGE);
-	if (c->iov == NULL || c->parity == NULL || c->zeros == NULL || c->trailer == NULL)
+	if (c->iov == NULL || c->parity == NULL || c->parity_crcs == NULL || c->zeros == NULL ||
+	    c->trailer == NULL)
 		return -ENOMEM;
 	memset(c->zeros, 0, c->geo.last_piece);
 	memcpy(c->trailer, label, STORE_LABEL_BYTES);
@@ -72,31 +79,45 @@ static void iov_add(struct coding *c, uint32_t row, const uint8_t *bytes, uint64
 		};
 }
 
+static uint32_t *parity_crcs(const struct coding *c, uint32_t row)
+{
+	assert(row >= c->geo.k && row < c->width);
+	return c->parity_crcs + (row - c->geo.k) * c->row_crcs;
+}
+
+/* Returns the CRC of a range of the chunk, from the CRCs that came with it if they are those of the range. */
+static uint32_t code_range(const struct coding *c, const struct store_range *b)
+{
+	const uint32_t *known = store_data_crcs(c->data, b->off, b->len);
+	return known != NULL ? crc_pieces_sum(known, b->len) : crc32c(0, c->bytes + b->off, b->len);
+}
+
 /*
  * Fills in the data rows, which refer to the caller's memory, and checks their CRCs. The CRCs of
  * the pieces, combined in the order of the chunk, must give the CRC that came with the chunk;
- * combined in the order of the rows they give the CRCs of the rows.
+ * combined in the order of the rows they give the CRCs of the rows. The members read the data rows
+ * once more and compare them with these CRCs: parity of bytes that changed before they were encoded
+ * must not be stored.
  */
 static int code_data(struct coding *c)
 {
 	const struct pool_geo *g = &c->geo;
-	const uint8_t *bytes = c->bytes;
 	uint32_t sum = 0;
 
 	for (uint64_t s = 0; s < g->stripes; s++) {
 		for (uint32_t r = 0; r < g->k; r++) {
 			struct store_range b = pool_geo_bytes(g, s, r);
-			uint32_t part = b.len > 0 ? crc32c(0, bytes + b.off, b.len) : 0;
+			uint32_t part = b.len > 0 ? code_range(c, &b) : 0;
 			uint64_t fill = pool_geo_piece(g, s) - b.len;
 			if (b.len > 0)
-				iov_add(c, r, bytes + b.off, b.len);
+				iov_add(c, r, c->bytes + b.off, b.len);
 			sum = crc32c_combine(sum, part, b.len);
 			c->crc[r] = crc32c_combine(c->crc[r], part, b.len);
 			if (fill > 0)
 				c->crc[r] = crc32c(c->crc[r], c->zeros, fill);
 		}
 	}
-	return sum == c->chunk_crc ? 0 : -EBADMSG;
+	return sum == c->data->crc ? 0 : -EBADMSG;
 }
 
 static int code_parity(struct coding *c)
@@ -111,8 +132,11 @@ static int code_parity(struct coding *c)
 	for (uint32_t r = 0; r < c->width; r++)
 		sg[r] = (struct sg){.iov = c->iov + r * c->row_iovs, .count = c->iov_n[r]};
 	int rc = codec_encode(c->codec, g->row_len, sg);
-	for (uint32_t r = g->k; rc == 0 && r < c->width; r++)
-		c->crc[r] = crc32c(0, c->parity + (r - g->k) * g->row_len, g->row_len);
+	for (uint32_t r = g->k; rc == 0 && r < c->width; r++) {
+		crc_pieces_add(parity_crcs(c, r), 0, c->parity + (r - g->k) * g->row_len,
+			       g->row_len);
+		c->crc[r] = crc_pieces_sum(parity_crcs(c, r), g->row_len);
+	}
 	/*
 	 * Verify the parity after the CRCs are computed, so that the CRCs are proved to be those of
 	 * correct bytes.
@@ -140,6 +164,9 @@ static void code_trailers(struct coding *c)
 		assert(have <= c->geo.row_len && c->geo.row_len - have <= c->geo.last_piece);
 		iov_add(c, r, c->zeros, c->geo.row_len - have);
 		iov_add(c, r, c->trailer, STORE_LABEL_BYTES);
+		if (r >= c->geo.k)
+			crc_pieces_add(parity_crcs(c, r), c->geo.row_len, c->trailer,
+				       STORE_LABEL_BYTES);
 	}
 }
 
@@ -278,6 +305,7 @@ static int put_coding(struct pool *p, struct chunk_id id, const struct store_put
 			.n = c->iov_n[r],
 			.len = c->geo.row_len + STORE_LABEL_BYTES,
 			.crc = crc32c_combine(c->crc[r], trailer_crc, STORE_LABEL_BYTES),
+			.crcs = r >= c->geo.k ? parity_crcs(c, r) : NULL,
 		};
 		row->epoch = put->epoch;
 		row->reserved = put->reserved;
@@ -309,7 +337,7 @@ int pool_put_rows(struct pool *p, struct chunk_id id, const struct store_put *pu
 	int rc = coding_alloc(&c, p, put->data.len, put->label);
 
 	c.bytes = bytes;
-	c.chunk_crc = put->data.crc;
+	c.data = &put->data;
 	if (rc == 0)
 		rc = rt_offload(code_all, &c);
 	if (rc == 0)

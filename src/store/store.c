@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/crc.h"
+
 const char *store_state_name(enum store_state state)
 {
 	static const char *const names[] = {
@@ -44,6 +46,16 @@ int store_data_check(const struct store_data *data)
 		sum += data->iov[i].iov_len;
 	}
 	return sum == data->len ? 0 : -EINVAL;
+}
+
+const uint32_t *store_data_crcs(const struct store_data *data, uint64_t off, uint64_t len)
+{
+	uint64_t end = off + len;
+	assert(end <= data->len);
+	if (data->crcs == NULL || off % CRC_PIECE_BYTES != 0)
+		return NULL;
+	return end % CRC_PIECE_BYTES == 0 || end == data->len ? data->crcs + off / CRC_PIECE_BYTES
+							      : NULL;
 }
 
 int store_put_check(const struct store_put *p)

@@ -58,6 +58,9 @@ struct store_data {
 	int n;
 	uint64_t len; /* sum of the lengths of the pieces */
 	uint32_t crc; /* CRC of all pieces, as computed by their sender */
+	/* CRCs of each CRC_PIECE_BYTES of the payload (base/crc.h), taken when it was received; NULL: none. Whoever changes
+	 * the payload clears it. */
+	const uint32_t *crcs;
 };
 
 struct store_put {
@@ -297,6 +300,10 @@ struct store_data store_data_of(struct iovec *piece, const void *bytes, uint64_t
 
 /* Checks number and lengths of the pieces, not the bytes. -EINVAL, -EFBIG. */
 int store_data_check(const struct store_data *data);
+
+/* Returns the CRCs of the pieces of bytes [off, off + len) of the payload; NULL: it came without, or no piece begins or
+ * ends where these bytes do. */
+const uint32_t *store_data_crcs(const struct store_data *data, uint64_t off, uint64_t len);
 
 /* Checks all arguments of a put. Errors of store_data_check. */
 int store_put_check(const struct store_put *p);

@@ -53,19 +53,26 @@ static uint32_t crc_add(const struct chunk_head *h, const struct unit_shifts *sh
 
 struct walk {
 	const struct store_data *data;
+	uint64_t at; /* bytes of the payload before the next one */
 	int piece;
 	uint64_t in_piece;
 };
 
-/* Returns the CRC of the next n bytes of the payload. */
+/* Returns the CRC of the next n bytes of the payload: from the CRCs that came with it, if they end where the bytes do. */
 static uint32_t walk_crc(struct walk *w, uint64_t n)
 {
-	uint32_t crc = 0;
+	static_assert((UINT64_C(1) << CHUNK_UNIT_LOG2_MIN) % CRC_PIECE_BYTES == 0,
+		      "a unit has a whole number of pieces");
+	const uint32_t *crcs = store_data_crcs(w->data, w->at, n);
+	bool known = crcs != NULL;
+	uint32_t crc = known ? crc_pieces_sum(crcs, n) : 0;
+	w->at += n;
 	while (n > 0) {
 		assert(w->piece < w->data->n);
 		const struct iovec *v = &w->data->iov[w->piece];
 		uint64_t part = min_u64(n, v->iov_len - w->in_piece);
-		crc = crc32c(crc, (const uint8_t *)v->iov_base + w->in_piece, part);
+		if (!known)
+			crc = crc32c(crc, (const uint8_t *)v->iov_base + w->in_piece, part);
 		n -= part;
 		w->in_piece += part;
 		if (w->in_piece == v->iov_len) {

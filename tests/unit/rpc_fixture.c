@@ -45,6 +45,10 @@ static int handle_echo(struct rpc_request *r)
 	reply->path = q->path;
 	if (r->payload.len > 0) {
 		struct slice back = r->payload;
+		const uint32_t *pieces = rpc_payload_pieces(r);
+		for (size_t at = 0; pieces != NULL && at < back.len; at += CRC_PIECE_BYTES)
+			CHECK(*pieces++ == crc32c(0, back.buf->data + back.offset + at,
+						  min_u64(back.len - at, CRC_PIECE_BYTES)));
 		buf_ref(back.buf);
 		rpc_reply_payload_take(r, back);
 	}

@@ -91,15 +91,11 @@ struct run {
 	const char *path;
 };
 
-/* Small pieces, so that the chunks of tests have several stripes. */
-static struct store *open_pool(enum place_kind place, uint32_t members, uint32_t k, uint32_t p,
-			       struct store **m)
+static struct store *open_pool(const struct store_pool_shape *shape, struct store **m)
 {
-	struct store_pool_shape shape = {
-		.id = 77, .k = k, .p = p, .members = members, .place = place, .piece_bytes = 8192};
 	struct store *s = NULL;
-	CHECK_EQ(store_pool_format(&shape, m), 0);
-	CHECK_EQ(store_pool_open_take(&shape, m, &s), 0);
+	CHECK_EQ(store_pool_format(shape, m), 0);
+	CHECK_EQ(store_pool_open_take(shape, m, &s), 0);
 	return s;
 }
 
@@ -108,7 +104,14 @@ static struct store *open_pool_mem(void)
 	struct store *m[9];
 	for (size_t i = 0; i < ARRAY_LEN(m); i++)
 		CHECK_EQ(store_mem_open(MEM_BYTES, &m[i]), 0);
-	return open_pool(PLACE_DECLUSTERED, ARRAY_LEN(m), 3, 2, m);
+	/* Small pieces, so that the chunks of tests have several stripes. */
+	struct store_pool_shape shape = {.id = 77,
+					 .k = 3,
+					 .p = 2,
+					 .members = ARRAY_LEN(m),
+					 .place = PLACE_DECLUSTERED,
+					 .piece_bytes = 8192};
+	return open_pool(&shape, m);
 }
 
 static struct store *open_pool_dir(const char *path)
@@ -124,7 +127,14 @@ static struct store *open_pool_dir(const char *path)
 		CHECK_EQ(store_dir_format(name, &super), 0);
 		CHECK_EQ(store_dir_open(name, &options, &m[i]), 0);
 	}
-	return open_pool(PLACE_CLUSTERED, ARRAY_LEN(m), 2, 1, m);
+	/* Pieces for which the CRCs of CRC_PIECE_BYTES can be used. */
+	struct store_pool_shape shape = {.id = 77,
+					 .k = 2,
+					 .p = 1,
+					 .members = ARRAY_LEN(m),
+					 .place = PLACE_CLUSTERED,
+					 .piece_bytes = 2 * CRC_PIECE_BYTES};
+	return open_pool(&shape, m);
 }
 
 static struct store *open_flash(void)

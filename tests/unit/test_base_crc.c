@@ -81,6 +81,30 @@ static void a_crc_can_be_continued_and_combined_at_any_cut(void **state)
 	assert_int_equal(crc32c_combine(0x12345678, 0, 0), 0x12345678);
 }
 
+static void crcs_of_pieces_are_the_same_however_the_bytes_come(void **state)
+{
+	struct rng rng;
+	enum { LEN = 5 * (int)CRC_PIECE_BYTES + 1000 };
+	AUTO_FREE uint8_t *data = random_bytes(&rng, SEED + 4, LEN);
+	assert_int_equal(crc_pieces(0), 0);
+	assert_int_equal(crc_pieces(CRC_PIECE_BYTES), 1);
+	assert_int_equal(crc_pieces(CRC_PIECE_BYTES + 1), 2);
+	for (int i = 0; i < 200; i++) {
+		uint32_t crcs[6] = {0};
+		size_t len = i == 0 ? LEN : (size_t)rng_below(&rng, LEN);
+		for (size_t at = 0; at < len;) {
+			size_t n = min_u64(len - at, 1 + rng_below(&rng, 40000));
+			crc_pieces_add(crcs, at, data + at, n);
+			at += n;
+		}
+		for (size_t k = 0; k < crc_pieces(len); k++)
+			assert_int_equal(crcs[k], crc32c(0, data + k * CRC_PIECE_BYTES,
+							 min_u64(CRC_PIECE_BYTES,
+								 len - k * CRC_PIECE_BYTES)));
+		assert_int_equal(crc_pieces_sum(crcs, len), crc32c(0, data, len));
+	}
+}
+
 /* Three combinations of pieces far longer than memory must agree however they are grouped. */
 static void combining_is_associative_for_huge_lengths(void **state)
 {
@@ -117,6 +141,7 @@ int main(void)
 		cmocka_unit_test(known_vectors_give_their_published_values),
 		cmocka_unit_test(the_fast_kernel_equals_the_plain_one_at_any_length_and_alignment),
 		cmocka_unit_test(a_crc_can_be_continued_and_combined_at_any_cut),
+		cmocka_unit_test(crcs_of_pieces_are_the_same_however_the_bytes_come),
 		cmocka_unit_test(combining_is_associative_for_huge_lengths),
 		cmocka_unit_test(any_flipped_bit_changes_the_crc),
 	};

@@ -102,6 +102,83 @@ static void refuse_ranges(struct store *s)
 }
 ON_EVERY_KIND(ranges_past_the_end_are_refused, refuse_ranges)
 
+/* Returns the CRCs of the pieces of bytes in memory; the caller frees them. */
+static uint32_t *crcs_of(const uint8_t *bytes, uint64_t len)
+{
+	uint32_t *crcs = calloc(crc_pieces(len) + 1, sizeof(*crcs));
+	CHECK(crcs != NULL);
+	crc_pieces_add(crcs, 0, bytes, len);
+	return crcs;
+}
+
+/* Puts or appends the bytes of text A with CRCs of their pieces. */
+static int put_with_crcs(struct store *s, bool append, uint64_t off, uint64_t len)
+{
+	uint8_t *bytes = fixture_alloc(len, 0);
+	text_fill(1, off, bytes, len);
+	AUTO_FREE uint32_t *crcs = crcs_of(bytes, len);
+	struct iovec piece;
+	struct store_put p = {.epoch = 1, .open = true, .capacity = 4 * MIB};
+	p.data = store_data_of(&piece, bytes, len, text_crc(1, off, len));
+	p.data.crcs = crcs;
+	int rc = append ? store_append(s, A, 1, off, &p.data) : store_put(s, A, &p);
+	fixture_free(bytes);
+	return rc;
+}
+
+static void known_crcs(struct store *s)
+{
+	struct rng rng;
+	rng_init(&rng, 29);
+	for (int round = 0; round < 12; round++) {
+		uint64_t len = lengths[(size_t)round % ARRAY_LEN(lengths)] % MIB;
+		CHECK_EQ(put_with_crcs(s, false, 0, len), 0);
+		for (int i = 0; i < 10; i++) {
+			/* Some appends begin and end where CRCs do. */
+			uint64_t n = rng_below(&rng, 200000);
+			if (rng_below(&rng, 2) == 0)
+				n += CRC_PIECE_BYTES - (len + n) % CRC_PIECE_BYTES;
+			CHECK_EQ(put_with_crcs(s, true, len, n), 0);
+			len += n;
+		}
+		struct chunk_stat st;
+		CHECK_EQ(store_stat(s, A, &st), 0);
+		CHECK_EQ(st.crc, text_crc(1, 0, len));
+		CHECK_EQ(text_get(s, A, 1, 0, len, 0), 0);
+		CHECK_EQ(store_seal(s, A, 1, len), 0);
+		CHECK_EQ(text_get(s, A, 1, len / 3, len / 2, 0), 0);
+		CHECK_EQ(store_delete(s, A), 0);
+	}
+}
+ON_EVERY_KIND(crcs_that_came_with_a_payload_are_those_of_the_chunk, known_crcs)
+
+static void changed_after_crcs(struct store *s)
+{
+	const uint64_t len = 5 * CRC_PIECE_BYTES + 77;
+	uint8_t *bytes = fixture_alloc(len, 0), *back = fixture_alloc(len, 0);
+	text_fill(1, 0, bytes, len);
+	AUTO_FREE uint32_t *crcs = crcs_of(bytes, len);
+	struct iovec piece;
+	struct store_put p = {.epoch = 1};
+	uint32_t crc;
+	p.data = store_data_of(&piece, bytes, len, text_crc(1, 0, len));
+	p.data.crcs = crcs;
+	/* CRCs that do not add up to that of the payload are refused, or not used. */
+	crcs[2] ^= 1;
+	int rc = store_put(s, A, &p);
+	CHECK(rc == -EBADMSG || (rc == 0 && text_get(s, A, 1, 0, len, 0) == 0));
+	if (rc == 0)
+		CHECK_EQ(store_delete(s, A), 0);
+	crcs[2] ^= 1;
+	/* Bytes that changed after the CRCs were taken are refused, or found when they are read. */
+	bytes[3 * CRC_PIECE_BYTES] ^= 1;
+	rc = store_put(s, A, &p);
+	CHECK(rc == -EBADMSG || (rc == 0 && store_get(s, A, 0, back, len, &crc) == -EBADMSG));
+	fixture_free(bytes);
+	fixture_free(back);
+}
+ON_EVERY_KIND(bytes_that_change_after_their_crcs_were_taken_are_not_returned, changed_after_crcs)
+
 static void put_in_pieces(struct store *s)
 {
 	struct rng rng;
@@ -579,6 +656,8 @@ int main(void)
 		cmocka_unit_test(any_range_is_read_with_its_crc),
 		cmocka_unit_test(ranges_past_the_end_are_refused),
 		cmocka_unit_test(a_payload_may_come_in_pieces),
+		cmocka_unit_test(crcs_that_came_with_a_payload_are_those_of_the_chunk),
+		cmocka_unit_test(bytes_that_change_after_their_crcs_were_taken_are_not_returned),
 		cmocka_unit_test(a_put_that_cannot_be_meant_changes_nothing),
 		cmocka_unit_test(label_epoch_and_capacity_are_kept),
 		cmocka_unit_test(appends_add_up),

@@ -467,6 +467,30 @@ static void net_table(struct over_net *n)
 	l->files = files;
 }
 
+/* 64 clients over the network create in a single directory, in turns with as many threads on a bare RocksDB. */
+static void one_directory(struct over_net *n)
+{
+	struct bare bare = {0};
+	char dir[128];
+	double ours[PAIRS], theirs[PAIRS], ratio[PAIRS];
+	snprintf(dir, sizeof(dir), "%s/bare-one", n->bench->root);
+	bare_open(&bare, dir);
+	n->load.one_dir = true;
+	for (int i = 0; i < PAIRS; i++) {
+		theirs[i] = bare_rate(&bare, true, 64, n->load.span_s);
+		ours[i] = load_run(&n->load, LOAD_CREATE, 64);
+		ratio[i] = ours[i] / theirs[i];
+	}
+	n->load.one_dir = false;
+	table_row("network, create in one directory, 64 clients", median(ours, PAIRS) / 1e3, "k/s",
+		  20, false, "each is synced before its answer");
+	table_row("the same on bare RocksDB", median(theirs, PAIRS) / 1e3, "k/s", 0, false,
+		  "a thread for each client, in turns");
+	table_row("network, create in one directory: ratio", median(ratio, PAIRS), "", 0, false,
+		  "median of pairs");
+	rocksdb_close(bare.db);
+}
+
 static void grow_rows(uint64_t files, const char *what, double rate, double bare)
 {
 	char name[80];
@@ -524,6 +548,7 @@ static void net_main(void *arg)
 	struct over_net *n = arg;
 	net_open(n);
 	net_table(n);
+	one_directory(n);
 	net_close(n);
 }
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """./dev bench fs: files in a cluster on this machine, beside the bare disk and, with --peers, beside
 MooseFS and GlusterFS, all in one run. Every system syncs to disk before it acknowledges. Terrane runs
-each role as a process of its own (--procs), on the same disk, without emulation.
+each role as a process of its own (--procs), on the same disk, without emulation; like the peers without
+encryption, and with --tls once more with it.
 """
 import argparse
 import concurrent.futures
@@ -145,14 +146,14 @@ class Direct(Mounted):
 class Terrane:
     """A Terrane cluster of processes; use it in a `with`."""
 
-    def __init__(self, folder, scale, encoding):
-        self.name, self.folder, self.scale = f"Terrane, {encoding}", Path(folder), scale
-        self.encoding = encoding
+    def __init__(self, folder, scale, encoding, tls):
+        self.name, self.folder, self.scale = f"Terrane, {encoding}{', TLS' if tls else ''}", Path(folder), scale
+        self.encoding, self.security = encoding, "on" if tls else "off"
         self.client_cpu = 0.0
 
     def __enter__(self):
         done = call([TERRANE, "up", "--dir", self.folder, "--racks", 6, "--disks", 1,
-                     "--emulate", "none", "--procs"])
+                     "--emulate", "none", "--procs", "--security", self.security])
         if done.returncode != 0:
             raise RuntimeError(f"terrane up failed:\n{done.stdout}")
         return self
@@ -273,7 +274,7 @@ def tables(results, scale):
     for row, unit in ROWS:
         cells = [cell(by.get((s, row)), scale) for s in systems]
         lines.append(f"| {row}, {unit} | " + " | ".join(cells) + " |")
-    heads = []
+    heads = [("Terrane, rs:4+2, TLS", "Terrane, rs:4+2", "TLS / plain")] if "Terrane, rs:4+2, TLS" in systems else []
     for ours in (s for s in systems if s in LIKE):
         code = ours.split(", ")[1]
         heads += [(ours, "bare ext4", f"{code} / bare"), (ours, "bare, direct", f"{code} / bare, direct")]
@@ -293,6 +294,7 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev bench fs", description=__doc__)
     parser.add_argument("--dir", help="where to keep data, on the disk to be measured; else a new folder")
     parser.add_argument("--peers", action="store_true", help="also MooseFS and GlusterFS (installs them)")
+    parser.add_argument("--tls", action="store_true", help="also Terrane, rs:4+2, with TLS")
     parser.add_argument("--size", type=int, default=1024, help="MiB of the large file")
     parser.add_argument("--files", type=int, default=2000, help="number of small files")
     parser.add_argument("--rounds", type=int, default=1, help="rounds; the best one of each row counts")
@@ -304,8 +306,8 @@ def main():
     try:
         for _ in range(arguments.rounds):
             bare(folder, scale, results)
-            for encoding in ("rs:4+2", "r3"):
-                with Terrane(folder / "cluster", scale, encoding) as cluster:
+            for encoding, tls in [("rs:4+2", False), *([("rs:4+2", True)] if arguments.tls else []), ("r3", False)]:
+                with Terrane(folder / "cluster", scale, encoding, tls) as cluster:
                     measure(cluster, results)
             if arguments.peers:
                 neighbours(folder, scale, results)

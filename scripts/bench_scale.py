@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """./dev bench scale: a node, a client and metadata on 1, 2, 4, 8 and 16 threads, as far as there are cores, beside as
-many iperf3 streams in the same run. All data is in memory (/dev/shm). Each role is a process of its own; TLS is off.
+many iperf3 streams in the same run. All data is in memory (/dev/shm). Each role is a process of its own. TLS and
+credentials are off; with --tls a second column for each number of threads has the ratio of the same with both.
 """
 import argparse
 import json
@@ -33,14 +34,17 @@ ROWS = [
     ("write_cpu", "all processes, rs:4+2 written, processor s/GiB", 2),
     ("read_cpu", "all processes, rs:4+2 read, processor s/GiB", 2),
 ]
+SECURED = ("node", "client", "files", "stats", "write_cpu", "read_cpu")  # rows that TLS changes
 
 
 class Box:
     """A cluster of processes in memory; use it in a `with`."""
 
+    security = "off"  # of boxes that are made from now on; on: with TLS
+
     def __init__(self, folder, threads, *shape):
         self.folder = Path(folder) / "box"
-        self.words = ["up", "--dir", self.folder, "--procs", "--threads", threads, *shape]
+        self.words = ["up", "--dir", self.folder, "--procs", "--threads", threads, "--security", Box.security, *shape]
 
     def __enter__(self):
         done = call([TERRANE, *self.words])
@@ -197,7 +201,7 @@ def measure(folder, threads, arguments):
              **measure_client(folder, threads, size, arguments.files)}
     found["stats"] = measure_stats(folder, threads, arguments.names)
     found["node_ratio"] = found["node"] / found["iperf3"]
-    print(f"{threads} threads:", *(f"{key} {found[key]:.{digits}f}" for key, _, digits in ROWS if key in found),
+    print(f"{threads} threads, security {Box.security}:", *(f"{key} {found[key]:.{digits}f}" for key, _, digits in ROWS if key in found),
           file=sys.stderr, flush=True)
     return found
 
@@ -207,10 +211,17 @@ def middle(rounds):
     return {key: statistics.median(r[key] for r in rounds) for key in rounds[0]}
 
 
-def table(results):
-    lines = ["| threads | " + " | ".join(map(str, results)) + " |", "|---|" + "---:|" * len(results)]
+def table(results, secure):
+    """The rows of each number of threads; if they were measured, beside each the ratio with TLS."""
+    heads = [head for n in results for head in ([f"{n}", f"{n}, TLS over plain"] if n in secure else [f"{n}"])]
+    lines = ["| threads | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
     for key, title, digits in ROWS:
-        lines.append(f"| {title} | " + " | ".join(f"{r[key]:.{digits}f}" for r in results.values()) + " |")
+        cells = []
+        for n, r in results.items():
+            cells.append(f"{r[key]:.{digits}f}")
+            if n in secure:
+                cells.append(f"{secure[n][key] / r[key]:.2f}" if key in SECURED else "")
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -223,6 +234,7 @@ def main():
     parser.add_argument("--names", type=int, default=20000, help="number of names to stat")
     parser.add_argument("--seconds", type=int, default=3, help="seconds of iperf3")
     parser.add_argument("--rounds", type=int, default=1, help="rounds; the median of each row counts")
+    parser.add_argument("--tls", action="store_true", help="measure all again with TLS and print the ratios")
     parser.add_argument("--designs", type=int, choices=[2, 4, 8], metavar="N",
                         help="only compare one node process of N threads with N of one thread (2, 4 or 8)")
     parser.add_argument("--json", action="store_true")
@@ -232,20 +244,25 @@ def main():
     if shutil.disk_usage(arguments.dir).free < need:
         parser.error(f"{arguments.dir} has less than {need >> 20} MiB free: choose a smaller --size or another --dir")
     folder = Path(tempfile.mkdtemp(prefix="terrane-scale-", dir=arguments.dir))
-    rounds = {n: [] for n in counts}
+    rounds, secure = {n: [] for n in counts}, {n: [] for n in counts if arguments.tls}
     try:
         if arguments.designs:
             print(designs(folder, arguments))
             return
         for _ in range(arguments.rounds):
             for n in counts:
+                Box.security = "off"
                 rounds[n].append(measure(folder, n, arguments))
+                if arguments.tls:
+                    Box.security = "on"
+                    secure[n].append(measure(folder, n, arguments))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     results = {n: middle(found) for n, found in rounds.items()}
+    secure = {n: middle(found) for n, found in secure.items()}
     for r in results.values():
         r["client_ratio"] = r["client"] / results[counts[0]]["client"]
-    print(json.dumps(results, indent=2) if arguments.json else table(results))
+    print(json.dumps({"plain": results, "tls": secure}, indent=2) if arguments.json else table(results, secure))
 
 
 if __name__ == "__main__":

@@ -12,26 +12,11 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define BUF_ASAN 1
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define BUF_ASAN 1
-#endif
-
-/* A buffer on a free list is poisoned, so that the sanitizer reports a use after the last unref. */
-#ifdef BUF_ASAN
-#include <sanitizer/asan_interface.h>
-#define buf_poison(b) ASAN_POISON_MEMORY_REGION((b)->data, (b)->cap)
-#define buf_unpoison(b) ASAN_UNPOISON_MEMORY_REGION((b)->data, (b)->cap)
-#else
-#define buf_poison(b) ((void)(b))
-#define buf_unpoison(b) ((void)(b))
-#endif
+#include "base/poison.h"
 
 #define BUF_CACHE_DIVISOR 2
-#define HUGE_BYTES ((size_t)(2 * MIB))
+#define IDLE_DIVISOR 8 /* share of the limit that slabs may keep idle */
+#define SLAB_CLASS 11  /* class of the smallest slots of slabs */
 
 static unsigned int buf_class_of(size_t len)
 {
@@ -62,6 +47,7 @@ void buf_pool_init(struct buf_pool *p, uint64_t limit_bytes)
 			       .cache_limit_bytes = limit_bytes / BUF_CACHE_DIVISOR};
 	int rc = pthread_mutex_init(&p->lock, NULL);
 	assert(rc == 0);
+	slabs_init(&p->slabs, limit_bytes / IDLE_DIVISOR);
 }
 
 void buf_pool_on_free(struct buf_pool *p, void (*on_free)(void *ctx), void *ctx)
@@ -73,8 +59,12 @@ void buf_pool_on_free(struct buf_pool *p, void (*on_free)(void *ctx), void *ctx)
 
 static void buf_destroy(struct buf *b)
 {
-	buf_unpoison(b);
-	free(b->data);
+	if (b->slab != NULL) {
+		slab_give(&b->pool->slabs, b->slab, b->data);
+	} else {
+		memory_unpoison(b->data, b->cap);
+		free(b->data);
+	}
 	free(b);
 }
 
@@ -120,6 +110,7 @@ void buf_pool_fini(struct buf_pool *p)
 {
 	assert(p->stats.in_use_count == 0);
 	buf_pool_trim(p);
+	slabs_fini(&p->slabs);
 	pthread_mutex_destroy(&p->lock);
 }
 
@@ -130,6 +121,27 @@ void buf_pool_stats(struct buf_pool *p, struct buf_stats *out)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* Allocates the memory of a buffer. Huge pages save nearly all of what pinning for direct I/O costs, and some of sending and
+ * checksums. */
+static uint8_t *buf_memory(struct buf *b)
+{
+	if (b->cap >= SLAB_SLOT_MIN && b->cap < HUGE_PAGE_BYTES) {
+		uint8_t *at =
+			slab_take(&b->pool->slabs, b->class_index - SLAB_CLASS, b->cap, &b->slab);
+		if (at != NULL)
+			return at;
+	}
+	size_t huge = b->cap / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+	if (huge == 0)
+		return aligned_alloc(BUF_ALIGN, b->cap);
+	/* The last, incomplete huge page is addresses only, beyond the capacity. */
+	size_t pages = (b->cap + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES;
+	uint8_t *at = aligned_alloc(HUGE_PAGE_BYTES, pages * HUGE_PAGE_BYTES);
+	if (at != NULL)
+		(void)madvise(at, huge, MADV_HUGEPAGE);
+	return at;
+}
+
 static struct buf *buf_create(struct buf_pool *p, unsigned int class_index)
 {
 	struct buf *b = malloc(sizeof(*b));
@@ -137,15 +149,11 @@ static struct buf *buf_create(struct buf_pool *p, unsigned int class_index)
 		return NULL;
 	*b = (struct buf){
 		.cap = buf_class_bytes(class_index), .class_index = class_index, .pool = p};
-	bool huge = b->cap % HUGE_BYTES == 0;
-	b->data = aligned_alloc(huge ? HUGE_BYTES : BUF_ALIGN, b->cap);
+	b->data = buf_memory(b);
 	if (b->data == NULL) {
 		free(b);
 		return NULL;
 	}
-	/* Huge pages cut the cost of pinning, checksumming and sending bulk data by a third. */
-	if (huge)
-		(void)madvise(b->data, b->cap, MADV_HUGEPAGE);
 	return b;
 }
 
@@ -215,7 +223,7 @@ int buf_get(struct buf_pool *p, size_t len, struct buf **out)
 			return -ENOMEM;
 		}
 	}
-	buf_unpoison(b);
+	memory_unpoison(b->data, b->cap);
 	b->len = len;
 	b->next_free = NULL;
 	atomic_store_explicit(&b->refs, 1, memory_order_relaxed);
@@ -235,7 +243,7 @@ static void buf_return(struct buf *b)
 	struct buf_pool *p = b->pool;
 	void (*on_free)(void *ctx) = p->on_free;
 	void *on_free_ctx = p->on_free_ctx;
-	buf_poison(b);
+	memory_poison(b->data, b->cap); /* a use after the last unref is reported */
 	pthread_mutex_lock(&p->lock);
 	buf_pool_uncount(p, b->cap, false);
 	bool keep = p->stats.cached_bytes + b->cap <= p->cache_limit_bytes;

@@ -8,7 +8,8 @@
  * for reuse. A request is rounded up to a size class (multiples of 4 KiB up to 32 KiB, then four
  * classes for each doubling, so less than a quarter is wasted beyond the first 4 KiB). Returned
  * buffers are kept on the free list of their class, up to half of the limit; beyond that the pool
- * frees them. A request that does not fit evicts kept buffers before it fails.
+ * frees them. A request that does not fit evicts kept buffers before it fails. Buffers from 64 KiB on lie in huge pages
+ * (slab.h), as long as these would not keep more than an eighth of the limit idle besides.
  *
  * Threads. Any thread may get, ref and unref. A thread that writes to the contents must be the only
  * holder.
@@ -22,6 +23,7 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "base/slab.h"
 
 #define BUF_ALIGN ((size_t)4096)
 #define BUF_LEN_MAX ((size_t)(64 * MIB))
@@ -37,6 +39,7 @@ struct buf {
 	atomic_uint refs;
 	unsigned int class_index;
 	struct buf_pool *pool;
+	struct slab *slab; /* slab that the memory is a slot of; NULL: none */
 	struct buf *next_free;
 };
 
@@ -53,7 +56,7 @@ struct buf_stats {
 
 struct buf_pool {
 	/*
-	 * Guards all fields below. Held only while pointers move, never over malloc, free or a
+	 * Guards all fields below but slabs. Held only while pointers move, never over malloc, free or a
 	 * callback, so no other lock is taken under it. A buffer is subtracted from the counts
 	 * before free(), so for a moment the process may hold more than the limit.
 	 */
@@ -61,6 +64,8 @@ struct buf_pool {
 	struct buf *free[BUF_CLASSES];
 	struct buf_stats stats;
 	uint64_t cache_limit_bytes;
+	struct slabs
+		slabs; /* memory of buffers from SLAB_SLOT_MIN to a huge page; has its own lock */
 	/* The callback and its argument, set at most once, between buf_pool_init and the first
 	 * buf_get. */
 	void (*on_free)(void *ctx);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/poison.h"
 #include "base/rng.h"
 
 #define SEED 61
@@ -177,8 +178,65 @@ static void the_callback_runs_without_the_lock_after_the_memory_is_returned(void
 	buf_pool_fini(&p);
 }
 
+static void buffers_lie_in_huge_pages_that_keep_an_eighth_of_the_limit_idle(void **state)
+{
+	struct buf_pool p;
+	struct buf *held[64];
+	buf_pool_init(&p, 64 * MIB);
+	for (size_t i = 0; i < ARRAY_LEN(held); i++) {
+		assert_int_equal(buf_get(&p, 128 * KIB + i, &held[i]), 0);
+		memset(held[i]->data, (int)i, held[i]->cap);
+		assert_non_null(held[i]->slab);
+		assert_true(p.slabs.idle_bytes <= 8 * MIB);
+	}
+	/* One buffer of 128 KiB, the others of 160 KiB: twelve in a slab. */
+	assert_int_equal(p.slabs.count, 7);
+	for (size_t i = 0; i < ARRAY_LEN(held); i++) {
+		assert_int_equal(held[i]->data[0], i);
+		assert_int_equal(held[i]->data[held[i]->cap - 1], i);
+		buf_unref(held[i]);
+	}
+	buf_pool_trim(&p);
+	assert_int_equal(p.slabs.count, 0);
+	assert_int_equal(p.slabs.idle_bytes, 0);
+	buf_pool_fini(&p);
+
+	/* In a small pool a slab would be too large a part of the memory. */
+	buf_pool_init(&p, 8 * MIB);
+	assert_int_equal(buf_get(&p, 128 * KIB, &held[0]), 0);
+	assert_null(held[0]->slab);
+	buf_unref(held[0]);
+	buf_pool_fini(&p);
+}
+
+static void a_slot_that_is_given_back_holds_no_memory(void **state)
+{
+	struct slabs s;
+	struct slab *slab[2];
+	const size_t len = 512 * KIB;
+	slabs_init(&s, 8 * MIB);
+	uint8_t *first = slab_take(&s, 0, len, &slab[0]);
+	uint8_t *second = slab_take(&s, 0, len, &slab[1]);
+	assert_ptr_equal(slab[0], slab[1]);
+	memory_unpoison(first, len);
+	memory_unpoison(second, len);
+	memset(first, 1, len);
+	memset(second, 2, len);
+	slab_give(&s, slab[1], second);
+	assert_int_equal(s.count, 1);
+	/* Pages that the system got back are zeros when they are used again. */
+	assert_ptr_equal(slab_take(&s, 0, len, &slab[1]), second);
+	memory_unpoison(second, len);
+	for (size_t i = 0; i < len; i++)
+		assert_true(first[i] == 1 && second[i] == 0);
+	slab_give(&s, slab[0], first);
+	slab_give(&s, slab[1], second);
+	assert_int_equal(s.count, 0);
+	slabs_fini(&s);
+}
+
 /* Random sizes: buffers never overlap, the counts are right, the limit holds. */
-static void counts_stay_right_under_random_requests(void **state)
+static void random_requests(uint64_t limit_bytes)
 {
 	struct buf_pool p;
 	struct buf *held[64] = {0};
@@ -186,7 +244,7 @@ static void counts_stay_right_under_random_requests(void **state)
 	struct rng rng;
 	rng_init(&rng, SEED);
 	print_message("seed %d\n", SEED);
-	buf_pool_init(&p, 4 * MIB);
+	buf_pool_init(&p, limit_bytes);
 	for (int step = 0; step < 20000; step++) {
 		size_t i = (size_t)rng_below(&rng, ARRAY_LEN(held));
 		if (held[i] != NULL) {
@@ -198,7 +256,7 @@ static void counts_stay_right_under_random_requests(void **state)
 		} else {
 			size_t len =
 				(size_t)rng_below(&rng, (uint64_t)1 << (10 + rng_below(&rng, 11)));
-			bool fits = in_use + buf_cap_for(len) <= 4 * MIB;
+			bool fits = in_use + buf_cap_for(len) <= limit_bytes;
 			assert_int_equal(buf_get(&p, len, &held[i]), fits ? 0 : -ENOBUFS);
 			if (!fits)
 				continue;
@@ -209,12 +267,18 @@ static void counts_stay_right_under_random_requests(void **state)
 		struct buf_stats s;
 		buf_pool_stats(&p, &s);
 		assert_int_equal(s.in_use_bytes, in_use);
-		assert_true(s.in_use_bytes + s.cached_bytes <= 4 * MIB);
-		assert_true(s.cached_bytes <= 2 * MIB);
+		assert_true(s.in_use_bytes + s.cached_bytes <= limit_bytes);
+		assert_true(s.cached_bytes <= limit_bytes / 2);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(held); i++)
 		buf_unref(held[i]);
 	buf_pool_fini(&p);
+}
+
+static void counts_stay_right_under_random_requests(void **state)
+{
+	random_requests(4 * MIB);
+	random_requests(40 * MIB);
 }
 
 int main(void)
@@ -228,6 +292,8 @@ int main(void)
 		cmocka_unit_test(returned_memory_is_kept_up_to_half_and_reused),
 		cmocka_unit_test(the_last_reference_returns_the_memory),
 		cmocka_unit_test(the_callback_runs_without_the_lock_after_the_memory_is_returned),
+		cmocka_unit_test(buffers_lie_in_huge_pages_that_keep_an_eighth_of_the_limit_idle),
+		cmocka_unit_test(a_slot_that_is_given_back_holds_no_memory),
 		cmocka_unit_test(counts_stay_right_under_random_requests),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,6 +228,25 @@ static void a_buffer_pool_survives_every_failed_allocation(void **state)
 	sweep(get_buffers, 4);
 }
 
+/* The allocations are the buffer, its slab and the memory of the slab. */
+static void a_buffer_lies_in_ordinary_memory_if_there_is_none_for_a_slab(void **state)
+{
+	for (int at = 1; at <= 4; at++) {
+		struct buf_pool p;
+		struct buf *b = NULL;
+		buf_pool_init(&p, 64 * MIB);
+		calls = 0;
+		fail_at = at;
+		int rc = buf_get(&p, 100000, &b);
+		fail_at = 0;
+		assert_int_equal(rc, at == 1 ? -ENOMEM : 0);
+		if (rc == 0)
+			assert_int_equal(b->slab == NULL, at < 4);
+		buf_unref(b);
+		buf_pool_fini(&p);
+	}
+}
+
 static void a_context_that_cannot_be_allocated_leaves_nothing_behind(void **state)
 {
 	sweep(make_contexts, 2);
@@ -252,6 +271,7 @@ int main(void)
 		cmocka_unit_test(a_map_survives_every_failed_allocation),
 		cmocka_unit_test(a_strbuf_survives_every_failed_allocation),
 		cmocka_unit_test(a_buffer_pool_survives_every_failed_allocation),
+		cmocka_unit_test(a_buffer_lies_in_ordinary_memory_if_there_is_none_for_a_slab),
 		cmocka_unit_test(a_context_that_cannot_be_allocated_leaves_nothing_behind),
 		cmocka_unit_test(a_refused_configuration_leaves_nothing_behind),
 		cmocka_unit_test(showing_configuration_survives_every_failed_allocation),

@@ -31,6 +31,7 @@ struct exchange {
 struct worker {
 	struct exchange *x;
 	uint64_t seed;
+	bool large; /* some buffers lie in huge pages */
 };
 
 static void count_freed(void *ctx)
@@ -57,6 +58,8 @@ static void *exchange_buffers(void *arg)
 	for (int round = 0; round < ROUNDS; round++) {
 		struct buf *b;
 		size_t len = 1 + (size_t)rng_below(&rng, 20000);
+		if (w->large && rng_below(&rng, 50) == 0)
+			len += SLAB_SLOT_MIN;
 		if (buf_get(&w->x->pool, len, &b) < 0)
 			continue;
 		memset(b->data, (int)rng_below(&rng, 256), b->len);
@@ -77,15 +80,16 @@ static void run_threads(void *(*run)(void *), void *const args[THREADS])
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-static void buffers_pass_between_threads_without_loss_or_mix(void **state)
+static void exchange_in_pool(uint64_t limit_bytes, bool large)
 {
 	static struct exchange x;
 	struct worker workers[THREADS];
 	void *args[THREADS];
-	buf_pool_init(&x.pool, 256 * KIB);
+	memset(&x, 0, sizeof(x));
+	buf_pool_init(&x.pool, limit_bytes);
 	buf_pool_on_free(&x.pool, count_freed, &x.freed);
 	for (int i = 0; i < THREADS; i++) {
-		workers[i] = (struct worker){.x = &x, .seed = (uint64_t)i};
+		workers[i] = (struct worker){.x = &x, .seed = (uint64_t)i, .large = large};
 		args[i] = &workers[i];
 	}
 	run_threads(exchange_buffers, args);
@@ -99,7 +103,14 @@ static void buffers_pass_between_threads_without_loss_or_mix(void **state)
 	assert_int_equal(s.gets, x.freed);
 	assert_int_equal(s.gets + s.fails, THREADS * ROUNDS);
 	assert_true(s.peak_bytes <= s.limit_bytes);
+	assert_true(!large || x.pool.slabs.count > 0);
 	buf_pool_fini(&x.pool);
+}
+
+static void buffers_pass_between_threads_without_loss_or_mix(void **state)
+{
+	exchange_in_pool(256 * KIB, false);
+	exchange_in_pool(256 * MIB, true);
 }
 
 /* Each thread takes over a reference, and drops it after the others may have dropped theirs. */

@@ -186,6 +186,38 @@ static void a_change_whose_sync_failed_is_made_durable_or_rolled_back(void **sta
 	assert_true(failed > 80);
 }
 
+/* --- a disk that was formatted ------------------------------------------------------------------ */
+
+static void live_after_format(struct script *sc, uint64_t life)
+{
+	struct store_dir_options options = fixture_options();
+	struct super super = fixture_super();
+	struct store *s = NULL;
+	if (life == 1) {
+		CHECK_EQ(store_dir_format("/d0", &super), 0);
+		return;
+	}
+	CHECK_EQ(store_dir_open("/d0", &options, &s), 0);
+	store_close(s);
+}
+
+/* A format that returned 0 is durable with all its directories, also if nothing opened the disk since. */
+static void a_formatted_disk_opens_after_a_loss_of_power(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct script sc = {
+			.seed = seed, .what = "power loss after format", .live = live_after_format};
+		struct sim_config config;
+		sim_config_init(&config, seed, 0);
+		script_begin(&sc, &config);
+		script_finish(&sc);
+		sim_node_crash(sc.node, true);
+		script_finish(&sc);
+		script_end(&sc);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +226,7 @@ int main(void)
 		cmocka_unit_test(a_power_cut_with_few_open_files_keeps_what_was_acknowledged),
 		cmocka_unit_test(a_crash_during_recovery_changes_no_outcome),
 		cmocka_unit_test(a_change_whose_sync_failed_is_made_durable_or_rolled_back),
+		cmocka_unit_test(a_formatted_disk_opens_after_a_loss_of_power),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

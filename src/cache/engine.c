@@ -133,6 +133,10 @@ static int core_init(struct cache_engine *e, const struct cache_engine_options *
 				 .dram_bytes = dram_n * v->segment_bytes,
 				 .write_limit_bytes_s = o->write_limit_bytes_s,
 				 .min_threshold = o->min_threshold,
+				 .reinsert_offset = o->reinsert_offset,
+				 .refresh_ms = o->refresh_ms,
+				 .history_ms = o->history_ms,
+				 .history_bytes = o->history_bytes,
 				 .share = o->share > 0 ? o->share : 1,
 				 .seed = rt_random_u64(),
 				 .jobs = o->jobs};
@@ -289,4 +293,16 @@ void cache_engine_stats(const struct cache_engine *e, struct cache_engine_stats 
 const struct cache_core *cache_engine_core(const struct cache_engine *e)
 {
 	return &e->core;
+}
+
+struct control *cache_engine_control(struct cache_engine *e)
+{
+	struct cache_policy *p = e->core.policy;
+	return p->ops->control != NULL ? p->ops->control(p) : NULL;
+}
+
+uint32_t cache_engine_bucket(const struct cache_engine *e, uint64_t bucket)
+{
+	void *known = map_get(&e->buckets, bucket);
+	return known != NULL ? (uint32_t)((uintptr_t)known - 1) : CACHE_NONE;
 }

@@ -51,7 +51,10 @@ struct cache_engine_options {
 	uint64_t dram_bytes;    /* for segments, at least 16 of them; 0: 16 segments */
 	const char *policy;     /* NULL: lru */
 	uint64_t write_limit_bytes_s; /* for policies that know a limit; 0: none */
-	double min_threshold;         /* for historic, future, hybrid */
+	double min_threshold;         /* for historic, future, hybrid, as are the next four */
+	double reinsert_offset;
+	uint64_t refresh_ms;                /* 0: 10 s */
+	uint64_t history_ms, history_bytes; /* 0: 6 h, 8 MiB */
 	const struct cache_jobs *jobs;
 	double share; /* of all blocks that come to this engine; 0: 1 */
 	bool format;  /* the start of the file may be overwritten though it is no cache */
@@ -64,6 +67,10 @@ struct cache_get {
 	uint64_t bucket;   /* id of its bucket */
 	uint32_t position; /* of the first segment in the bucket; CACHE_NONE: unknown */
 	uint32_t job;      /* number in the jobs; CACHE_NONE: unknown */
+	bool again; /* the policy was told of this get by an earlier call that returned -EINPROGRESS */
+	/* If segments are missing that are admitted or being fetched: return -EINPROGRESS, so that the caller waits where it
+	 * likes. It calls cache_engine_fill, with `again`. */
+	bool defer;
 };
 
 /* Reads bytes [off, off + len) of the block, which are full segments, from below. Sets *got, which is smaller only at
@@ -119,6 +126,10 @@ void cache_engine_drop(struct cache_engine *e, const struct cache_get *g);
 /* Waits until the writer has nothing to do. */
 void cache_engine_settle(struct cache_engine *e);
 void cache_engine_stats(const struct cache_engine *e, struct cache_engine_stats *out);
+/* Returns the control plane of the policy, to be shown and changed; NULL: it has none. */
+struct control *cache_engine_control(struct cache_engine *e);
+/* Returns the number of a bucket for the policy; CACHE_NONE: no get has named it. */
+uint32_t cache_engine_bucket(const struct cache_engine *e, uint64_t bucket);
 /* For tests and `terrane cache`: the core, to be read only. */
 const struct cache_core *cache_engine_core(const struct cache_engine *e);
 

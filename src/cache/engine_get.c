@@ -332,10 +332,14 @@ static int fill_all(struct get *t, cache_fetch_fn *fetch, void *arg)
 static int get_with(struct get *t, cache_fetch_fn *fetch, void *arg, bool admitted)
 {
 	struct cache_engine *e = t->e;
-	uint32_t missing = cache_core_find(&e->core, &t->r, t->at);
-	bool fetched = false, told = false;
+	uint32_t missing = t->g->again ? look(t) : cache_core_find(&e->core, &t->r, t->at);
+	bool fetched = false, told = t->g->again;
 	for (int tries = 0, waits = 0; tries < TRIES_MAX && waits < WAITS_MAX && !e->closing;) {
 		int rc;
+		if (missing > 0 && t->g->defer)
+			return is_filling(t) || cache_core_admit(&e->core, &t->r, t->at)
+				       ? -EINPROGRESS
+				       : -ENOENT;
 		if (missing > 0 && fetch == NULL)
 			return -ENOENT;
 		if (missing > 0 && is_filling(t)) {
@@ -354,7 +358,7 @@ static int get_with(struct get *t, cache_fetch_fn *fetch, void *arg, bool admitt
 			told = true;
 			rc = take_all(t);
 			if (rc == 0) {
-				e->stats.hits += !fetched;
+				e->stats.hits += !fetched && !t->g->again;
 				return 0;
 			}
 		}
@@ -377,8 +381,8 @@ static int get_any(struct cache_engine *e, const struct cache_get *g, cache_fetc
 		return -ENOENT;
 	}
 	get_init(&t, e, g, buf);
-	e->stats.gets++;
-	e->stats.get_bytes += g->len;
+	e->stats.gets += !g->again;
+	e->stats.get_bytes += g->again ? 0 : g->len;
 	int rc = get_with(&t, fetch, arg, admitted);
 	*crc = 0;
 	for (uint32_t i = 0; rc == 0 && i < t.r.segments; i++) {

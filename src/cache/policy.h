@@ -74,6 +74,7 @@ static inline uint64_t cache_key(uint64_t block, uint32_t segment)
 }
 
 struct cache_policy;
+struct control;
 
 struct cache_policy_ops {
 	/* A get arrived. Called before any other slot for it. */
@@ -99,6 +100,8 @@ struct cache_policy_ops {
 	void (*freed)(struct cache_policy *p, uint32_t region);
 	/* Called at least once a second with the time, also when nothing is read. */
 	void (*tick)(struct cache_policy *p, uint64_t now_ms);
+	/* Returns the control plane, to be shown and changed; NULL, also as the slot: the policy has none. */
+	struct control *(*control)(struct cache_policy *p);
 	void (*close)(struct cache_policy *p);
 };
 

@@ -76,6 +76,11 @@ static void shift_tick(struct cache_policy *p, uint64_t now_ms)
 	cache_below_tick(p, now_ms);
 }
 
+static struct control *shift_control(struct cache_policy *p)
+{
+	return &container_of(p, struct shift, base)->control;
+}
+
 static void shift_close(struct cache_policy *p)
 {
 	struct shift *s = container_of(p, struct shift, base);
@@ -94,6 +99,7 @@ static const struct cache_policy_ops shift_ops = {
 	.victim = cache_below_victim,
 	.freed = cache_below_freed,
 	.tick = shift_tick,
+	.control = shift_control,
 	.close = shift_close,
 };
 

@@ -30,6 +30,11 @@
 #define TOKEN_BYTES 80
 #define TOKEN_ALL_CHUNKS UINT32_MAX
 #define TOKEN_ALL_BYTES UINT64_MAX
+/*
+ * The verifier of all cache nodes together, in the layer of chunks: a block is cached where the ring says, which changes
+ * while tokens live. The one key loses nothing: the role of a cache node opens the chunks of all tenants anyway.
+ */
+#define TOKEN_CACHE_NODES UINT64_MAX
 
 /* Rights, as a set of bits. */
 enum token_right {

@@ -32,6 +32,8 @@ struct arena {
 
 void arena_init(struct arena *a, size_t limit_bytes);
 void arena_fini(struct arena *a);
+/* A local declared AUTO_ARENA is freed when its scope ends; arena_init must have initialized it. */
+#define AUTO_ARENA __attribute__((cleanup(arena_fini)))
 /* Frees all allocations of the arena and sets a new limit. */
 void arena_reset(struct arena *a, size_t limit_bytes);
 

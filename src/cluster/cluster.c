@@ -85,6 +85,7 @@ int cluster_copy(struct cluster *to, const struct cluster *from)
 		rc = rc != 0 ? rc
 			     : put(to, &to->disks, disk.key, disk.value,
 				   sizeof(struct cluster_disk));
+	to->cache_nodes = from->cache_nodes;
 	to->version = from->version;
 	to->id = from->id;
 	to->network_place = from->network_place;
@@ -106,9 +107,15 @@ int cluster_put_rack(struct cluster *c, const struct cluster_rack *r)
 
 int cluster_put_node(struct cluster *c, const struct cluster_node *n)
 {
-	if (n->id == 0 || !name_valid(n->name) || cluster_rack(c, n->rack) == NULL)
+	if (n->id == 0 || !name_valid(n->name) || cluster_rack(c, n->rack) == NULL ||
+	    n->cache_weight > CLUSTER_CACHE_WEIGHT_MAX)
 		return -EINVAL;
-	return put(c, &c->nodes, n->id, n, sizeof(*n));
+	const struct cluster_node *now = cluster_node(c, n->id);
+	bool was_cache = now != NULL && now->cache_weight > 0;
+	int rc = put(c, &c->nodes, n->id, n, sizeof(*n));
+	if (rc == 0)
+		c->cache_nodes = c->cache_nodes - was_cache + (n->cache_weight > 0);
+	return rc;
 }
 
 int cluster_put_disk(struct cluster *c, const struct cluster_disk *d)

@@ -36,6 +36,7 @@
 #define CLUSTER_DISKS_MAX (1 << 18)
 #define CLUSTER_WEIGHT_ONE 1000
 #define CLUSTER_WEIGHT_MAX 100000
+#define CLUSTER_CACHE_WEIGHT_MAX 64
 
 /* States of nodes and disks, from best to worst. The numbers are stored. */
 enum cluster_state {
@@ -71,6 +72,8 @@ struct cluster_node {
 			       * are refused */
 	enum cluster_state health; /* online, suspect or failed */
 	enum cluster_state wanted; /* online, draining or gone */
+	/* weight of a cache node in the ring (shift/ring.h), at most CLUSTER_CACHE_WEIGHT_MAX; 0: it is no cache node */
+	uint32_t cache_weight;
 	uint64_t version;
 };
 
@@ -106,6 +109,7 @@ struct cluster {
 	struct cluster_id id;
 	enum place_kind network_place;
 	struct map racks, nodes, disks; /* by id */
+	uint32_t cache_nodes; /* number of nodes with a cache weight, whatever their state */
 	/* Disks in the form that a choice needs, derived from the records at the first choice; every change of the
 	 * map frees them. */
 	struct cluster_candidate *candidates;

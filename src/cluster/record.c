@@ -44,10 +44,11 @@ int cluster_node_read(struct cluster_node *n, const Terrane__Cluster__NodeRecord
 		.incarnation = m->incarnation,
 		.health = (enum cluster_state)m->health,
 		.wanted = (enum cluster_state)m->wanted,
+		.cache_weight = m->cache_weight,
 		.version = m->version,
 	};
 	if (m->id == 0 || m->rack == 0 || m->name[0] == 0 || !cluster_state_valid(m->health) ||
-	    !cluster_state_valid(m->wanted))
+	    !cluster_state_valid(m->wanted) || m->cache_weight > CLUSTER_CACHE_WEIGHT_MAX)
 		return -EBADMSG;
 	int rc = read_text(n->name, sizeof(n->name), m->name);
 	return rc < 0 ? rc : read_text(n->addr, sizeof(n->addr), m->addr);
@@ -112,6 +113,7 @@ void cluster_node_write(Terrane__Cluster__NodeRecord *m, const struct cluster_no
 	m->incarnation = n->incarnation;
 	m->health = n->health;
 	m->wanted = n->wanted;
+	m->cache_weight = n->cache_weight;
 	m->version = n->version;
 }
 

@@ -44,9 +44,6 @@ struct meta {
 	struct map known_spread;
 };
 
-/* An arena for one operation, freed when its scope ends. */
-#define AUTO_ARENA __attribute__((cleanup(arena_fini)))
-
 /* --- transactions ----------------------------------------------------------------------------- */
 
 /* The checks and writes of one transaction; their bytes are in the arena. rc keeps the first error of a txn_

@@ -165,7 +165,7 @@ static bool same_node(const struct cluster_node *a, const struct cluster_node *b
 {
 	return a->rack == b->rack && strcmp(a->name, b->name) == 0 &&
 	       strcmp(a->addr, b->addr) == 0 && a->incarnation == b->incarnation &&
-	       a->health == b->health;
+	       a->health == b->health && a->cache_weight == b->cache_weight;
 }
 
 /*
@@ -204,6 +204,7 @@ static int register_node(struct map_edit *e)
 		return rc;
 	n.incarnation = in->incarnation;
 	n.health = CLUSTER_ONLINE;
+	n.cache_weight = in->cache_weight;
 	memset(n.name, 0, sizeof(n.name));
 	memset(n.addr, 0, sizeof(n.addr));
 	memcpy(n.name, in->name, strlen(in->name));
@@ -248,7 +249,7 @@ int meta_map_register(struct meta_map *m, const struct meta_map_node *n)
 		rc = check_name(n->name);
 	if (rc == 0)
 		rc = check_name(n->rack);
-	if (rc == 0 && n->addr[0] == 0)
+	if (rc == 0 && (n->addr[0] == 0 || n->cache_weight > CLUSTER_CACHE_WEIGHT_MAX))
 		rc = -EINVAL;
 	if (rc == 0 && strlen(n->addr) >= CLUSTER_ADDR_MAX)
 		rc = -ENAMETOOLONG;

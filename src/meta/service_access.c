@@ -345,7 +345,7 @@ static int enter(struct decision *d)
 	if (ms_is_system(name, &d->tenant)) {
 		if (d->tenant == 0)
 			return -EACCES;
-		return cluster_says(d, OP_RECORD_WRITE) ? 1 : 0;
+		return cluster_says(d, OP_RECORD_WRITE) || cluster_says(d, OP_CHUNK_READ) ? 1 : 0;
 	}
 	int rc = name[0] == 0 || strlen(name) > META_TENANT_NAME_MAX
 			 ? -ENOENT
@@ -354,9 +354,12 @@ static int enter(struct decision *d)
 	return rc == -ENOENT || rc == -EINVAL || rc == -EILSEQ ? -EACCES : rc;
 }
 
-/* Services that repair, move and collect: records of files and blocks, but no names, and nothing that writes a file. */
-static int service_says(const struct rule *rule)
+/* Services that repair, move and collect: records of files and blocks, but no names, and nothing that writes a file. A
+ * service that only reads chunks, a cache node: records of blocks alone. */
+static int service_says(const struct decision *d, const struct rule *rule)
 {
+	if (!cluster_says(d, OP_RECORD_WRITE))
+		return rule->subject == SUBJECT_TENANT && rule->op == OP_READ ? 0 : -EACCES;
 	switch (rule->subject) {
 	case SUBJECT_TENANT:
 	case SUBJECT_WHOLE:
@@ -375,7 +378,7 @@ static int decide_in_tenant(struct decision *d, const struct rule *rule)
 {
 	int rc = enter(d);
 	if (rc != 0)
-		return rc < 0 ? rc : service_says(rule);
+		return rc < 0 ? rc : service_says(d, rule);
 	assert(d->tenant != 0);
 	/* A grant that covers the whole tenant covers every place in it. */
 	bool whole = policy_says(d, d->tenant, "/", 1);

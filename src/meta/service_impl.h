@@ -93,6 +93,8 @@ struct service_all {
 	struct meta_service *parts; /* the server of the first listens, and has the cluster map */
 	struct rpc_branch *branches;
 	unsigned part_count;
+	/* the cluster map has cache nodes: sealed blocks get tokens for them. The first part sets it */
+	_Atomic bool has_caches;
 	struct rt_port own;     /* the team of a service without one: this loop */
 	struct rt_group hosts;  /* fibers of part_host */
 	struct rt_cond changed; /* a part serves or has ended */
@@ -164,6 +166,9 @@ bool ms_is_node(const struct session *s, uint64_t node);
 bool ms_any_grant(struct rpc_request *r, uint32_t tenant, enum auth_op op);
 
 /* --- tokens (service_token.c) --- */
+
+/* Tells all parts whether there are cache nodes. On the first part. */
+void ms_caches_follow(struct meta_service *first);
 
 /* Reads the generations of keys; nothing without credentials. Errors of the store; -ENOMEM, -EIO. */
 int ms_tokens_open(struct meta_service *s);

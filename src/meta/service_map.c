@@ -11,6 +11,7 @@
 #include "meta_api/node.h"
 #include "rt/call.h"
 #include "rt/load.h"
+#include "secure/session.h"
 
 #define USAGE_DISKS_MAX 10000 /* largest number of disks with their used bytes in one response */
 #define USAGE_NODES_MAX 10000 /* and of nodes with their loads */
@@ -280,8 +281,12 @@ int ms_handle_node_register(struct rpc_request *r)
 				  .name = q->name,
 				  .rack = q->rack,
 				  .addr = q->addr,
-				  .disk_count = q->n_disks};
+				  .disk_count = q->n_disks,
+				  .cache_weight = q->cache_weight};
 	int rc = ms_system(r);
+	/* Clients hand tokens to cache nodes, and believe their bytes. */
+	if (rc == 0 && q->cache_weight > 0 && !session_may(rpc_session(r), OP_CHUNK_READ))
+		rc = rpc_fail(r, -EACCES, "only an identity with the role cache is a cache node");
 	if (rc == 0)
 		rc = node_disks(r, q->disks, q->n_disks, &n.disks);
 	if (rc < 0)
@@ -298,6 +303,7 @@ int ms_handle_node_register(struct rpc_request *r)
 			q->id);
 	if (rc < 0)
 		return ms_end(r, rc);
+	ms_caches_follow(r->service);
 	const struct cluster *c = meta_map_cluster(ms_map(r));
 	p->version = c->version;
 	p->beat_ms = beat_ms(r);

@@ -83,12 +83,20 @@ void ms_tokens_close(struct meta_service *s)
 	s->ring = NULL;
 }
 
+void ms_caches_follow(struct meta_service *first)
+{
+	assert(first->map != NULL);
+	first->all->has_caches = meta_map_cluster(first->map)->cache_nodes > 0;
+}
+
 void ms_tokens_follow(struct meta_service *s)
 {
 	int rc = 0;
 	/* One part of each server carries rotations on; the note decides between servers. */
-	if (s == s->all->parts)
+	if (s == s->all->parts) {
+		ms_caches_follow(s);
 		rc = token_ring_step(s->meta, wall_ms(), false);
+	}
 	if (rc > 0)
 		log_info("token_keys_stepped", "text=%s",
 			 LOG_QUOTE("a rotation of token keys went on"));
@@ -152,7 +160,12 @@ int ms_block_set(struct rpc_request *r, const struct meta_ctx *ctx, meta_msg_blo
 		t.chunk = (uint32_t)i;
 		rc = sign(r, &t, &m->chunks[i]->token);
 	}
-	return rc;
+	if (rc != 0 || (rights & TOKEN_READ) == 0 || b->state != META_BLOCK_SEALED ||
+	    !((struct meta_service *)r->service)->all->has_caches)
+		return rc;
+	struct token t = token_of(r, ctx, TOKEN_CACHE_NODES, TOKEN_READ);
+	t.object = b->id;
+	return sign(r, &t, &m->cache_token);
 }
 
 int ms_handle_token_disks(struct rpc_request *r)
@@ -232,7 +245,8 @@ int ms_handle_token_keys(struct rpc_request *r)
 	int rc = secure_identity_secret(s->root->secret, to->name, to->key_version, own);
 	for (size_t i = 0; rc == 0 && i < q->n_disks; i++) {
 		const struct cluster_node *at = cluster_node_of(map, q->disks[i]);
-		if (at != NULL && ms_is_node(to, at->id))
+		bool cache = q->disks[i] == TOKEN_CACHE_NODES && session_may(to, OP_CHUNK_READ);
+		if (cache || (at != NULL && ms_is_node(to, at->id)))
 			rc = put_keys(r, own, q->disks[i]);
 	}
 	secret_wipe(own, sizeof(own));

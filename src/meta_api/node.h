@@ -31,6 +31,7 @@ struct meta_map_node {
 	const char *addr;
 	const struct meta_map_disk *disks;
 	size_t disk_count;
+	uint32_t cache_weight; /* of a cache node, only with the registration; 0: a storage node */
 	struct cluster_load load; /* only with heartbeats */
 };
 

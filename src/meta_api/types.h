@@ -239,6 +239,8 @@ struct meta_block {
 	struct meta_chunk *chunks; /* memory of the caller, or the arena */
 	/* clients only: for each chunk the token that opens it on its disk, or zeros; in the arena. NULL: there are none */
 	uint8_t (*tokens)[META_TOKEN_BYTES];
+	/* clients only: the token that opens a sealed block at cache nodes; in the arena. NULL: there is none */
+	uint8_t *cache_token;
 	/* commit only, for services: charge the tenant even beyond its quota */
 	bool over_quota;
 	/* commit only: the commit need not be durable before the caller's next change */

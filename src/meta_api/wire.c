@@ -212,6 +212,19 @@ int meta_wire_file_get(const meta_msg_file *m, struct meta_file *f)
 	return 0;
 }
 
+static int cache_token_get(struct arena *a, const ProtobufCBinaryData *t, struct meta_block *b)
+{
+	if (t->len == 0)
+		return 0;
+	if (t->len != META_TOKEN_BYTES)
+		return -EINVAL;
+	b->cache_token = arena_alloc(a, META_TOKEN_BYTES);
+	if (b->cache_token == NULL)
+		return -ENOMEM;
+	memcpy(b->cache_token, t->data, META_TOKEN_BYTES);
+	return 0;
+}
+
 static int tokens_get(struct arena *a, const meta_msg_block *m, struct meta_block *b)
 {
 	b->tokens = arena_alloc(a, m->n_chunks * sizeof(*b->tokens));
@@ -261,7 +274,8 @@ int meta_wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_bl
 						   .damaged = m->chunks[i]->damaged};
 		tokens = tokens || m->chunks[i]->token.len != 0;
 	}
-	return tokens ? tokens_get(a, m, b) : 0;
+	int rc = tokens ? tokens_get(a, m, b) : 0;
+	return rc == 0 ? cache_token_get(a, &m->cache_token, b) : rc;
 }
 
 int meta_wire_cursor_get(const meta_msg_cursor *m, struct meta_cursor *c)

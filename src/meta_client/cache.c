@@ -23,9 +23,9 @@ struct cache_entry {
 		struct meta_block block;
 	};
 	size_t count;
-	bool has_tokens;
-	_Alignas(8) uint8_t
-		rest[]; /* extents of a file, or chunks of a block and after them its tokens */
+	bool has_tokens, has_cache_token;
+	/* extents of a file; or chunks of a block, its tokens, and its token for cache nodes */
+	_Alignas(8) uint8_t rest[];
 };
 
 void mc_cache_init(struct meta_cache *c, size_t bytes_max, uint64_t ttl_ns)
@@ -151,7 +151,8 @@ void mc_cache_put_block(struct meta_cache *c, const struct meta_block *b)
 		return;
 	size_t bytes = b->chunk_count * sizeof(*b->chunks);
 	size_t tokens = b->tokens != NULL ? b->chunk_count * sizeof(*b->tokens) : 0;
-	struct cache_entry *e = entry_new(c, &c->blocks, b->id, bytes + tokens);
+	size_t last = b->cache_token != NULL ? META_TOKEN_BYTES : 0;
+	struct cache_entry *e = entry_new(c, &c->blocks, b->id, bytes + tokens + last);
 	if (e == NULL)
 		return;
 	e->block = *b;
@@ -161,8 +162,12 @@ void mc_cache_put_block(struct meta_cache *c, const struct meta_block *b)
 		memcpy(e->rest, b->chunks, bytes);
 	if (tokens > 0)
 		memcpy(e->rest + bytes, b->tokens, tokens);
+	e->has_cache_token = last > 0;
+	if (last > 0)
+		memcpy(e->rest + bytes + tokens, b->cache_token, last);
 	e->block.chunks = NULL; /* the chunks and tokens are in rest */
 	e->block.tokens = NULL;
+	e->block.cache_token = NULL;
 }
 
 int mc_cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struct meta_block *out)
@@ -179,11 +184,18 @@ int mc_cache_get_block(struct meta_cache *c, uint64_t id, struct arena *a, struc
 		return -ENOMEM;
 	size_t bytes = e->count * sizeof(*out->chunks);
 	memcpy(out->chunks, e->rest, bytes);
-	if (!e->has_tokens)
+	size_t tokens = e->has_tokens ? e->count * sizeof(*out->tokens) : 0;
+	if (tokens > 0) {
+		out->tokens = arena_alloc(a, tokens);
+		if (out->tokens == NULL)
+			return -ENOMEM;
+		memcpy(out->tokens, e->rest + bytes, tokens);
+	}
+	if (!e->has_cache_token)
 		return 0;
-	out->tokens = arena_alloc(a, e->count * sizeof(*out->tokens));
-	if (out->tokens == NULL)
+	out->cache_token = arena_alloc(a, META_TOKEN_BYTES);
+	if (out->cache_token == NULL)
 		return -ENOMEM;
-	memcpy(out->tokens, e->rest + bytes, e->count * sizeof(*out->tokens));
+	memcpy(out->cache_token, e->rest + bytes + tokens, META_TOKEN_BYTES);
 	return 0;
 }

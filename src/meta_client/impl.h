@@ -10,8 +10,6 @@
 #include "meta_client/meta_client.h"
 #include "rt/sync.h"
 
-#define AUTO_ARENA __attribute__((cleanup(arena_fini)))
-
 /* Size limit of the arena in which a stub builds its request. */
 #define SCRATCH_BYTES (16 * KIB)
 #define SCRATCH_LARGE ((size_t)(16 * MIB))

@@ -217,6 +217,7 @@ int meta_client_node_register(struct meta_call *c, const struct meta_map_node *n
 	q.name = (char *)n->name;
 	q.rack = (char *)n->rack;
 	q.addr = (char *)n->addr;
+	q.cache_weight = n->cache_weight;
 	q.n_disks = n->disk_count;
 	q.disks = node_disks(&a, n);
 	if (q.disks == NULL)

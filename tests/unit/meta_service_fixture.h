@@ -147,7 +147,7 @@ static inline struct meta_client *open_client(struct fixture *fixture, const cha
 	return open_client_as(fixture, tenant, fixture->secured ? &fixture->admin : NULL);
 }
 
-#define FIXTURE_IDENTITIES "admin janitor node-7"
+#define FIXTURE_IDENTITIES "admin janitor node-7 cache-9"
 
 /* Makes the credentials of an identity from the root. */
 static inline struct credentials *credentials_of(const struct fixture *fixture, const char *name,

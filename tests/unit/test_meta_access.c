@@ -330,7 +330,7 @@ static void a_listing_has_the_identities_that_exist(struct fixture *fx)
 	q = change_of("bob", IDENTITY_REMOVE);
 	CHECK_EQ(change(&fx->root, &q), 0);
 	CHECK_EQ(meta_client_identity_list(&fx->root, count_one, names), 0);
-	CHECK(strcmp(names, "admin:1:3 alice:1:1 janitor:1:1 node-7:1:1 ") == 0);
+	CHECK(strcmp(names, "admin:1:3 alice:1:1 cache-9:1:1 janitor:1:1 node-7:1:1 ") == 0);
 	CHECK_EQ(meta_client_identity_list(&u.call, count_one, names), -EACCES);
 	user_close(&u);
 }
@@ -351,7 +351,8 @@ static void many_identities_are_listed_in_pages(struct fixture *fx)
 			CHECK_EQ(change(&fx->root, &q), 0);
 	}
 	CHECK_EQ(meta_client_identity_list(&fx->root, count_one, last.names), 0);
-	CHECK(strcmp(last.names, "admin:1:3 janitor:1:1 node-7:1:1 user-119:1:0 ") == 0);
+	CHECK(strcmp(last.names, "admin:1:3 cache-9:1:1 janitor:1:1 node-7:1:1 user-119:1:0 ") ==
+	      0);
 }
 
 static bool test_access(struct meta_call *c, const char *op, const char *path, const char *why)
@@ -468,6 +469,24 @@ static void a_service_does_its_work_and_no_more(struct fixture *fx)
 	user_close(&node);
 }
 
+static void a_cache_node_reads_records_of_blocks_and_no_more(struct fixture *fx)
+{
+	struct user acting = {0};
+	struct meta_file f;
+	struct meta_block b;
+	uint64_t dir = make_dir(&fx->call, META_ROOT, "a"), id = meta_id();
+	uint64_t file = make_file(&fx->call, dir, "f");
+	user_open(fx, &acting, "cache-9", 1, META_SYSTEM ":1");
+	CHECK_EQ(meta_client_block_get(&acting.call, &id, 1, &fx->arena, &b), 0);
+	CHECK_EQ(b.state, 0);
+	CHECK_EQ(meta_client_file_get(&acting.call, file, NULL, &fx->arena, &f), -EACCES);
+	CHECK_EQ(meta_client_dir_get(&acting.call, dir, &(struct meta_dir){0}), -EACCES);
+	CHECK_EQ(meta_client_remove(&acting.call, dir, meta_name("f"), file, 0), -EACCES);
+	CHECK_EQ(meta_client_block_seal(&acting.call, id, 1, 1, 1, 0), -EACCES);
+	CHECK_EQ(meta_client_gc_advance(&acting.call, 1), -EACCES);
+	user_close(&acting);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -486,6 +505,7 @@ int main(void)
 		TEST_SECURED(an_access_test_names_the_rule),
 		TEST_SECURED(a_node_gets_keys_of_its_clients_towards_itself),
 		TEST_SECURED(a_service_does_its_work_and_no_more),
+		TEST_SECURED(a_cache_node_reads_records_of_blocks_and_no_more),
 	};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);

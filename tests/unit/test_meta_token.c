@@ -239,6 +239,66 @@ static void a_node_gets_the_keys_of_its_own_disks(struct fixture *fx)
 	user_close(&node);
 }
 
+/* --- cache nodes ------------------------------------------------------------------------------------ */
+
+static int register_cache(struct meta_call *c, uint64_t id, uint32_t weight)
+{
+	struct meta_map_node n = {.id = id,
+				  .incarnation = 1,
+				  .name = "c",
+				  .rack = "r",
+				  .addr = "x:2",
+				  .cache_weight = weight};
+	return meta_client_node_register(c, &n, &(struct cluster_id){0}, &(uint64_t){0});
+}
+
+static int may_at_caches(struct fixture *fx, const struct meta_block *b, unsigned rights)
+{
+	struct token_need need = need_of(b, TOKEN_ALL_CHUNKS, rights);
+	return check_as_disk(fx, &first, TOKEN_CACHE_NODES, b->cache_token, &need);
+}
+
+static void sealed_blocks_have_a_token_for_cache_nodes_once_there_are_any(struct fixture *fx)
+{
+	struct user node = {0}, cache = {0}, reader;
+	user_open(fx, &node, "node-7", 1, META_SYSTEM);
+	user_open(fx, &cache, "cache-9", 1, META_SYSTEM);
+	user_add(fx, &reader, "reader", "read-only", "/");
+	struct meta_block b = get_block(fx, &reader.call, make_block(&fx->call, true));
+	CHECK(b.tokens != NULL && b.cache_token == NULL);
+	/* only a cache node becomes one, with a weight that the ring takes */
+	CHECK_EQ(register_cache(&node.call, 7, 4), -EACCES);
+	CHECK_EQ(register_cache(&cache.call, 9, 65), -EINVAL);
+	CHECK_EQ(register_cache(&cache.call, 9, 4), 0);
+	for (int i = 0; i < 100 && b.cache_token == NULL; i++) {
+		/* the other server learns of the node within a moment */
+		CHECK_EQ(rt_sleep_ns(50 * NS_PER_MS), 0);
+		b = get_block(fx, &reader.call, make_block(&fx->call, true));
+	}
+	CHECK(b.cache_token != NULL);
+	CHECK_EQ(may_at_caches(fx, &b, TOKEN_READ), 0);
+	CHECK_EQ(may_at_caches(fx, &b, TOKEN_WRITE), -EACCES);
+	/* not for another block, and not at a disk */
+	struct token_need need = need_of(&b, 0, TOKEN_READ);
+	CHECK_EQ(check_as_disk(fx, &first, 101, b.cache_token, &need), -EACCES);
+	struct meta_block other = b;
+	other.id++;
+	CHECK_EQ(may_at_caches(fx, &other, TOKEN_READ), -EACCES);
+	/* the copy of the client's cache has it, too; a block that is being written has none */
+	struct meta_block again = get_block(fx, &reader.call, b.id);
+	CHECK(again.cache_token != NULL && again.tokens != NULL);
+	CHECK(memcmp(again.cache_token, b.cache_token, META_TOKEN_BYTES) == 0);
+	b = get_block(fx, &reader.call, make_block(&fx->call, false));
+	CHECK(b.cache_token == NULL);
+	/* cache nodes alone get the key */
+	CHECK_EQ(ask_key(&cache, TOKEN_CACHE_NODES, 0).generation[0].number, 1);
+	CHECK_EQ(ask_key(&node, TOKEN_CACHE_NODES, 0).generation[0].number, 0);
+	(void)ask_key(&reader, TOKEN_CACHE_NODES, -EACCES);
+	user_close(&reader);
+	user_close(&cache);
+	user_close(&node);
+}
+
 /* --- rotation --------------------------------------------------------------------------------------- */
 
 static uint32_t generation_of(const uint8_t *token)
@@ -354,6 +414,7 @@ int main(void)
 		TEST_SECURED(a_token_has_the_rights_of_its_identity),
 		TEST_SIM_SECURED(tokens_for_new_chunks_are_kept_and_renewed_together),
 		TEST_SECURED(a_node_gets_the_keys_of_its_own_disks),
+		TEST_SECURED(sealed_blocks_have_a_token_for_cache_nodes_once_there_are_any),
 		TEST_SIM_SECURED(a_rotation_goes_on_by_itself_and_refuses_no_token),
 		TEST_SECURED(operators_alone_replace_keys),
 		cmocka_unit_test(damaged_generations_are_refused),

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 from common import BUILD
@@ -20,6 +21,7 @@ MIB = 1 << 20
 SHARDS, SHARD_BYTES = 24, 8 * MIB     # a data set of large files
 IMAGES, IMAGE_BYTES = 1500, 60 * 1024  # a data set of small files
 READERS = 4
+CACHED_SHARDS = 8
 REPAIR_SECONDS_MAX = 90
 SEED = 7
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -37,6 +39,7 @@ class Demo:
     def __init__(self, folder):
         self.folder = folder
         self.box = folder / "cluster"
+        self.second = folder / "second"
         self.env = {**os.environ, "TERRANE_CLUSTER": str(self.box / "cluster.ini")}
         self.rates = []
 
@@ -112,15 +115,18 @@ class Demo:
               f"{total / MIB / seconds:.0f} MiB/s; every byte compared")
         shutil.rmtree(out)
 
-    def compare(self, out):
+    def compare_with(self, out):
+        """Compares the shards in a folder with those that were stored. Returns their bytes."""
         total = 0
-        for number in range(READERS):
-            for path in (out / str(number)).iterdir():
-                data = path.read_bytes()
-                if data != (self.folder / "set" / "shards" / path.name).read_bytes():
-                    raise RuntimeError(f"{path.name} has other bytes than were stored")
-                total += len(data)
+        for path in out.iterdir():
+            data = path.read_bytes()
+            if data != (self.folder / "set" / "shards" / path.name).read_bytes():
+                raise RuntimeError(f"{path.name} has other bytes than were stored")
+            total += len(data)
         return total
+
+    def compare(self, out):
+        return sum(self.compare_with(out / str(number)) for number in range(READERS))
 
     def train(self):
         say(f"3. {READERS} training processes read the shards, each its own part.")
@@ -185,17 +191,53 @@ class Demo:
             time.sleep(1)
         print("".join(f"    {line}\n" for line in self.terrane("status").stdout.splitlines()[:9]), end="")
 
+    def disk_bytes(self, box, nodes):
+        """Bytes that the emulated disks of a cluster have read and written."""
+        total = 0
+        for number in range(1, nodes + 1):
+            lines = (box / "conf" / f"node-{number}.ini").read_text().splitlines()
+            addr = next(line.split("=")[1].strip() for line in lines if line.startswith("metrics"))
+            with urllib.request.urlopen(f"http://{addr}/metrics", timeout=60) as answer:
+                total += sum(float(line.rpartition(" ")[2]) for line in answer.read().decode().splitlines()
+                             if line.startswith("terrane_disk_bytes_total{"))
+        return total
+
+    def flash(self):
+        say(f"7. Another cluster: three nodes with disks as slow as hard disks, and a cache node with flash in front of\n"
+            f"   them. Two training jobs read the same {CACHED_SHARDS} shards, one after the other.")
+        self.terrane("up", "--dir", self.second, "--nodes", 3, "--disks", 1, "--encoding", "r2", "--emulate", "hdd",
+                     "--cache-nodes", 1, "--cache-flash", "256MiB")
+        with open(self.second / "cluster.ini", "a", encoding="utf-8") as file:
+            file.write("[cache]\ntimeout = 10s\n")  # other work on this machine makes nodes slow
+        where = ["--cluster", self.second / "cluster.ini"]
+        names = [f"shard-{i:03}" for i in range(CACHED_SHARDS)]
+        self.terrane("put", *where, "-q", *(self.folder / "set" / "shards" / name for name in names), "/")
+        disks = []
+        for job in (1, 2):
+            out, before = self.folder / f"job-{job}", self.disk_bytes(self.second, 3)
+            out.mkdir()
+            self.measured(f"job {job}, cache node", "get", *where, *(f"/{name}" for name in names), f"{out}/")
+            disks.append(self.disk_bytes(self.second, 3) - before)
+            print(f"    the emulated disks moved {disks[-1] / MIB:.0f} MiB; "
+                  f"{self.compare_with(out) / MIB:.0f} MiB compared")
+        print(f"  The second job was served by the cache node: {(disks[0] - disks[1]) / MIB:.0f} of "
+              f"{disks[0] / MIB:.0f} MiB of disk I/O saved.")
+        print("".join(f"    {line}\n" for line in self.terrane("cache", "status", *where).stdout.splitlines()), end="")
+        self.terrane("down", "--dir", self.second, shown=False)
+        if disks[1] > disks[0] / 2:
+            raise RuntimeError("the cache node served too little of the second job")
+
     def table(self):
-        say("7. What was moved")
+        say("8. What was moved")
         print(f"    {'':22} {'files':>7} {'MiB':>7} {'seconds':>8} {'MiB/s':>7}")
         for what, files, size, seconds in self.rates:
             print(f"    {what:22} {files:7} {size / MIB:7.0f} {seconds:8.1f} {size / MIB / seconds:7.0f}")
 
     def train_from_python(self):
         if importlib.util.find_spec("torch") is None:
-            say("8. Training from Python is left out: python3-torch is not installed (./dev deps python).")
+            say("9. Training from Python is left out: python3-torch is not installed (./dev deps python).")
             return
-        say("8. A network trains from Python on images in the cluster, stops in the middle of an epoch, and resumes.")
+        say("9. A network trains from Python on images in the cluster, stops in the middle of an epoch, and resumes.")
         words = [BUILD.parent / "examples" / "train.py", "--terrane", TERRANE]
         print("  $ PYTHONPATH=build/python python3 examples/train.py", flush=True)
         done = subprocess.run([sys.executable, "-B", *words], env={**self.env, "PYTHONPATH": str(BUILD / "python")},
@@ -205,13 +247,14 @@ class Demo:
             raise RuntimeError("the training from Python failed")
 
     def stop(self):
-        if (self.box / "box.ini").exists():
-            self.terrane("down", "--dir", self.box, shown=False, ok=(0, 1))
+        for box in (self.box, self.second):
+            if (box / "box.ini").exists():
+                self.terrane("down", "--dir", box, shown=False, ok=(0, 1))
 
     def run(self):
         start = time.monotonic()
-        for act in (self.start, self.make_data, self.train, self.suffer, self.small_files, self.heal, self.table,
-                    self.train_from_python):
+        for act in (self.start, self.make_data, self.train, self.suffer, self.small_files, self.heal, self.flash,
+                    self.table, self.train_from_python):
             act()
         self.stop()
         say(f"No process is left, no data was lost, and all data was stored with full redundancy. {time.monotonic() - start:.0f} s.")

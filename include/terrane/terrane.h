@@ -247,7 +247,10 @@ struct terrane_stats {
 	uint64_t bad_chunks; /* missing or damaged chunks that were reported for repair */
 	uint64_t blocks_written,
 		blocks_short; /* all; written with a quorum but not all chunks, left to repair */
-	uint64_t reserved[8];
+	/* bytes of reads that cache nodes served; requests that they did not serve, and requests that failed, for which
+	 * the disks were read */
+	uint64_t cache_bytes, cache_misses, cache_failures;
+	uint64_t reserved[5];
 };
 void terrane_stats(struct terrane *t, struct terrane_stats *out);
 

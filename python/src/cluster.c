@@ -315,15 +315,19 @@ static PyObject *cluster_stats(PyObject *self, PyObject *none)
 	terrane_stats(t, &s);
 	Py_END_ALLOW_THREADS;
 	py_cluster_drop(cluster_of(self));
-	return Py_BuildValue("{sKsKsKsKsKsKsKsKsK}", "read_bytes", (unsigned long long)s.read_bytes,
-			     "written_bytes", (unsigned long long)s.written_bytes, "chunk_reads",
+	return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsK}", "read_bytes",
+			     (unsigned long long)s.read_bytes, "written_bytes",
+			     (unsigned long long)s.written_bytes, "chunk_reads",
 			     (unsigned long long)s.chunk_reads, "hedged_reads",
 			     (unsigned long long)s.hedged_reads, "rebuilt_reads",
 			     (unsigned long long)s.rebuilt_reads, "refused_rebuilds",
 			     (unsigned long long)s.refused_rebuilds, "bad_chunks",
 			     (unsigned long long)s.bad_chunks, "blocks_written",
 			     (unsigned long long)s.blocks_written, "blocks_short",
-			     (unsigned long long)s.blocks_short);
+			     (unsigned long long)s.blocks_short, "cache_bytes",
+			     (unsigned long long)s.cache_bytes, "cache_misses",
+			     (unsigned long long)s.cache_misses, "cache_failures",
+			     (unsigned long long)s.cache_failures);
 }
 
 /* --- the type ------------------------------------------------------------------------------------- */

@@ -4,10 +4,11 @@
  *
  *     DIR/cluster.ini        for clients
  *     DIR/box.ini            the shape of the cluster, from the options of the first `up`
- *     DIR/conf/NAME.ini      settings of each role: meta, node-1, node-2, ..., janitor
+ *     DIR/conf/NAME.ini      settings of each role: meta, node-1, node-2, ..., janitor, cache-7, ...
  *     DIR/keys/NAME.key      credentials of each role, and of the operator: admin.key; only their owner may read them
  *     DIR/keys/authority.pem certificate and private key of the authority that signs the certificates of the roles
  *     DIR/disks/node-1/1     folder of a disk
+ *     DIR/cache/cache-7      the flash of a cache node
  *     DIR/meta               store of the metadata (RocksDB)
  *     DIR/log/NAME.log       output of each process
  *     DIR/run/NAME.pid       of each process: one for each role, or "box" for all in one
@@ -36,6 +37,7 @@
 #define BOX_NAME_MAX 24
 #define BOX_NODES_MAX 500
 #define BOX_DISKS_MAX 200 /* largest number of disks of each node */
+#define BOX_CACHE_NODES_MAX 50
 
 enum box_speed { BOX_NONE, BOX_HDD, BOX_SATA, BOX_NVME };
 extern const char *const box_speeds[]; /* names of the values of enum box_speed */
@@ -57,9 +59,11 @@ struct box_shape {
 	int64_t flash; /* number of flash disks of each node; these are its last disks */
 	uint64_t
 		node_flash; /* bytes of flash of each node that caches hot chunks of its disks; 0: none */
-	int emulate;        /* enum box_speed */
-	int security;       /* enum box_security: whether all connections are authenticated */
-	int tls;            /* enum box_security: whether they are encrypted, too */
+	int64_t cache_nodes;  /* number of cache nodes; their ids follow those of the nodes */
+	uint64_t cache_flash; /* bytes of flash of each of them */
+	int emulate;          /* enum box_speed */
+	int security;         /* enum box_security: whether all connections are authenticated */
+	int tls;              /* enum box_security: whether they are encrypted, too */
 	int64_t port; /* of the metadata server; then those of the nodes, then one per role for metrics */
 };
 
@@ -89,8 +93,8 @@ bool box_risk(const struct box_shape *s, char *out, size_t size);
 /* Returns the number of pools of each node. */
 int64_t box_pool_count(const struct box_shape *s);
 
-/* Prints the name of role i to out: "meta" for 0, "node-1" for 1, ..., "janitor" last. Returns false beyond the last
- * role. */
+/* Prints the name of role i to out: "meta" for 0, "node-1" for 1, ..., "janitor", then the cache nodes: "cache-7" behind
+ * six nodes. Returns false beyond the last role. */
 bool box_role(const struct box *b, int64_t i, char out[BOX_NAME_MAX]);
 /* Returns the number of the rack of a node, 1 to racks: nodes are dealt to the racks in turn. */
 int64_t box_rack_of(const struct box_shape *s, int64_t node);

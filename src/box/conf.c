@@ -20,6 +20,7 @@
 
 #define BOX_THREADS "1"
 #define BOX_CACHE_MIN (16 * MIB)
+#define BOX_CACHE_FLASH GIB /* default of each cache node */
 
 const char *const box_speeds[] = {"none", "hdd", "sata", "nvme", NULL};
 
@@ -36,6 +37,10 @@ const struct conf_key box_schema[] = {
 		 "of them flash: the last ones"),
 	CONF_SIZE("box", "node_flash", struct box_shape, node_flash, "0", 0, CONF_MAX,
 		  "bytes of flash of each node that cache hot chunks of its disks; 0: none"),
+	CONF_INT("box", "cache_nodes", struct box_shape, cache_nodes, "0", 0, BOX_CACHE_NODES_MAX,
+		 "nodes with a flash cache in front of all disks"),
+	CONF_SIZE("box", "cache_flash", struct box_shape, cache_flash, "0", 0, CONF_MAX,
+		  "bytes of flash of each cache node"),
 	CONF_CHOICE("box", "emulate", struct box_shape, emulate, "none", box_speeds,
 		    "the emulated speed of the disks"),
 	CONF_CHOICE("box", "security", struct box_shape, security, "off", box_securities,
@@ -377,6 +382,12 @@ int box_settle(struct box_shape *s, struct strbuf *err)
 	if (s->node_flash > 0 && s->node_flash < (uint64_t)caches * BOX_CACHE_MIN)
 		return refuse(err, "--node-flash: each of the %ld caches of a node needs 16 MiB",
 			      caches);
+	if (s->cache_nodes > 0 && s->cache_flash == 0)
+		s->cache_flash = BOX_CACHE_FLASH;
+	if (s->cache_nodes == 0 && s->cache_flash > 0)
+		return refuse(err, "--cache-flash needs --cache-nodes");
+	if (s->cache_nodes > 0 && s->cache_flash < BOX_CACHE_MIN)
+		return refuse(err, "--cache-flash: a cache node needs 16 MiB");
 	if (!given(s->metadata) && set_text(&s->metadata, "rocksdb") < 0)
 		return -ENOMEM;
 	if (strcmp(s->metadata, "rocksdb") != 0 && strncmp(s->metadata, "rados:", 6) != 0)
@@ -396,14 +407,17 @@ int box_settle(struct box_shape *s, struct strbuf *err)
 
 bool box_role(const struct box *b, int64_t i, char out[BOX_NAME_MAX])
 {
-	assert(i >= 0 && i <= BOX_NODES_MAX + 2);
+	int64_t behind = i - b->shape.nodes - 1; /* of the cache nodes, from 1 */
+	assert(i >= 0 && i <= BOX_NODES_MAX + BOX_CACHE_NODES_MAX + 2);
 	if (i == 0)
 		snprintf(out, BOX_NAME_MAX, "meta");
 	else if (i <= b->shape.nodes)
 		snprintf(out, BOX_NAME_MAX, "node-%ld", i);
-	else
+	else if (behind == 0)
 		snprintf(out, BOX_NAME_MAX, "janitor");
-	return i <= b->shape.nodes + 1;
+	else
+		snprintf(out, BOX_NAME_MAX, "cache-%ld", b->shape.nodes + behind);
+	return behind <= b->shape.cache_nodes;
 }
 
 int64_t box_rack_of(const struct box_shape *s, int64_t node)

@@ -116,7 +116,8 @@ static int make_authority(const struct box *b, char pem[TLS_PEM_MAX], struct str
 
 static bool serves(const char *name)
 {
-	return strcmp(name, "meta") == 0 || strncmp(name, "node-", 5) == 0;
+	return strcmp(name, "meta") == 0 || strncmp(name, "node-", 5) == 0 ||
+	       strncmp(name, "cache-", 6) == 0;
 }
 
 /* Adds the certificates of an identity: its own, if it serves, and that of the authority. */

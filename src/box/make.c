@@ -46,10 +46,11 @@ static bool port_free(int64_t port)
 	return ok;
 }
 
-/* Chooses consecutive free ports: two for the metadata server and for each node, and one for the janitor's metrics. */
+/* Chooses consecutive free ports: two for the metadata server and for each node, one for the janitor's metrics, and two for
+ * each cache node. */
 static int choose_ports(struct box_shape *s, struct strbuf *err)
 {
-	int64_t count = 2 * (s->nodes + 1) + 1;
+	int64_t count = 2 * (s->nodes + 1) + 1 + 2 * s->cache_nodes;
 	assert(count < PORT_LAST - PORT_FIRST);
 	for (int i = 0; i < PORT_TRIES; i++) {
 		uint32_t chance;
@@ -220,6 +221,30 @@ static int write_janitor(const struct box *b)
 	return rc < 0 ? rc : write_text(b, "conf/janitor.ini", &t);
 }
 
+/* Writes the settings of cache node i, from 1, and makes the folder of its flash. */
+static int write_cache_node(const struct box *b, int64_t i)
+{
+	const struct box_shape *s = &b->shape;
+	char name[64];
+	int64_t node = s->nodes + i, port = s->port + 2 * (s->nodes + 1) + 2 * i - 1;
+	AUTO_STRBUF struct strbuf t;
+	strbuf_init(&t, FILE_LIMIT);
+	strbuf_printf(&t,
+		      "[cache]\ncluster = %s\nid = %ld\nname = cache-%ld\nrack = rack-%ld\n"
+		      "listen = 127.0.0.1:%ld\nmetrics = 127.0.0.1:%ld\n"
+		      "metadata = 127.0.0.1:%ld\nmemory = 64MiB\ndram = 16MiB\n"
+		      "path = cache/cache-%ld\nflash = %lu\n",
+		      s->cluster, node, node, (i - 1) % s->racks + 1, port, port + 1, s->port, node,
+		      s->cache_flash);
+	snprintf(name, sizeof(name), "cache-%ld", node);
+	add_credentials(s, name, &t);
+	int rc = strbuf_puts(&t, "");
+	if (rc == 0)
+		rc = make_dir(b, "cache");
+	snprintf(name, sizeof(name), "conf/cache-%ld.ini", node);
+	return rc < 0 ? rc : write_text(b, name, &t);
+}
+
 static int make_disks(const struct box *b, int64_t node)
 {
 	char name[64];
@@ -354,6 +379,8 @@ static int make_files(struct box *b, struct strbuf *err)
 	}
 	if (rc == 0)
 		rc = write_janitor(b);
+	for (int64_t i = 1; rc == 0 && i <= b->shape.cache_nodes; i++)
+		rc = write_cache_node(b, i);
 	if (rc == 0)
 		rc = write_cluster(b);
 	if (rc < 0 && err->len == 0)

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "box/box.h"
+#include "roles/cache_role.h"
 #include "roles/janitor_role.h"
 #include "roles/meta_role.h"
 #include "roles/node_role.h"
@@ -24,6 +25,8 @@ struct all {
 	size_t node_count;
 	struct janitor_role janitor;
 	bool has_janitor; /* conf/janitor.ini exists */
+	struct cache_role *caches;
+	size_t cache_count;
 	struct rt_group group;
 	size_t clients;       /* roles that use the metadata and have not ended */
 	struct rt_cond ended; /* a role has ended */
@@ -35,7 +38,7 @@ struct all {
 /* A role that runs in this process. */
 struct one {
 	struct all *all;
-	size_t i; /* number of the role, as of box_role */
+	size_t i; /* number of the role: metadata, nodes, cache nodes, janitor */
 };
 
 /* --- serving ------------------------------------------------------------------------------------ */
@@ -69,14 +72,19 @@ static void role_main(void *arg)
 {
 	struct one *o = arg;
 	struct all *all = o->all;
-	assert(o->i <= all->node_count + all->has_janitor);
+	size_t servers = all->node_count + all->cache_count;
+	assert(o->i <= servers + all->has_janitor);
 	AUTO_STRBUF struct strbuf why;
 	strbuf_init(&why, 4096);
 	if (o->i == 0) {
 		meta_role_main(&all->meta);
 		if (all->meta.rc < 0)
 			meta_role_why(&all->meta, &why);
-	} else if (o->i > all->node_count) {
+	} else if (o->i > all->node_count && o->i <= servers) {
+		struct cache_role *cache = &all->caches[o->i - all->node_count - 1];
+		cache_role_main(cache);
+		cache_role_why(cache, &why);
+	} else if (o->i > servers) {
 		janitor_role_main(&all->janitor);
 		janitor_role_why(&all->janitor, &why);
 	} else {
@@ -117,7 +125,7 @@ static int open_team(struct all *all)
 static void all_main(void *arg)
 {
 	struct all *all = arg;
-	size_t count = all->node_count + 1 + all->has_janitor;
+	size_t count = all->node_count + all->cache_count + 1 + all->has_janitor;
 	AUTO_FREE struct one *each = calloc(count, sizeof(*each));
 	int rc = each == NULL ? -ENOMEM : open_team(all);
 	rt_group_init(&all->group);
@@ -159,6 +167,24 @@ static int load_nodes(struct all *all, struct strbuf *err)
 	return 0;
 }
 
+static int load_caches(struct all *all, struct strbuf *err)
+{
+	const struct box_shape *s = &all->box->shape;
+	all->caches = calloc((size_t)s->cache_nodes + 1, sizeof(*all->caches));
+	if (all->caches == NULL)
+		return -ENOMEM;
+	for (int64_t i = 1; i <= s->cache_nodes; i++) {
+		char path[BOX_PATH_MAX];
+		int rc = box_path(all->box, path, "conf/cache-%ld.ini", s->nodes + i);
+		if (rc == 0)
+			rc = cache_role_load(&all->caches[all->cache_count], path, err);
+		if (rc < 0)
+			return rc;
+		all->cache_count++;
+	}
+	return 0;
+}
+
 static int load_janitor(struct all *all, struct strbuf *err)
 {
 	char path[BOX_PATH_MAX];
@@ -180,6 +206,8 @@ static int serve(struct all *all, struct strbuf *err)
 		return rc;
 	rc = load_nodes(all, err);
 	if (rc == 0)
+		rc = load_caches(all, err);
+	if (rc == 0)
 		rc = load_janitor(all, err);
 	if (rc == 0) {
 		rt_real_log(LOG_INFO);
@@ -191,6 +219,9 @@ static int serve(struct all *all, struct strbuf *err)
 	for (size_t i = 0; i < all->node_count; i++)
 		node_role_free(&all->nodes[i]);
 	free(all->nodes);
+	for (size_t i = 0; i < all->cache_count; i++)
+		cache_role_free(&all->caches[i]);
+	free(all->caches);
 	if (all->has_janitor)
 		janitor_role_free(&all->janitor);
 	meta_role_free(&all->meta);

@@ -19,6 +19,7 @@
 #include "rt/real.h"
 #include "rt/rt.h"
 #include "secure/secure.h"
+#include "shift/shift_client.h"
 
 #define READY_NS (60 * NS_PER_S)
 #define ASK_NS NS_PER_S
@@ -74,7 +75,10 @@ static int start_each(const struct box *b, struct box_started *out, struct strbu
 		/* A box of an earlier version may have no janitor. */
 		if (access(path, F_OK) < 0)
 			continue;
-		const char *role = i == 0 ? "meta" : i <= b->shape.nodes ? "node" : "janitor";
+		const char *role = i == 0                    ? "meta"
+				   : i <= b->shape.nodes     ? "node"
+				   : i == b->shape.nodes + 1 ? "janitor"
+							     : "cache";
 		char *words[] = {(char *)"terrane", (char *)role, (char *)"--config", path, NULL};
 		rc = start_one(b, name, words, &out->pid, err);
 		if (rc < 0)
@@ -101,7 +105,7 @@ struct waiting {
 	const struct box_started *started;
 	struct secure_self self; /* of the operator; empty: the box has no credentials */
 	struct meta_client *client;
-	bool answered[BOX_NODES_MAX + 1];
+	bool answered[BOX_NODES_MAX + BOX_CACHE_NODES_MAX + 1];
 	bool works; /* a janitor reported */
 	int rc;
 	char why[256];
@@ -139,7 +143,8 @@ static bool node_answers(struct waiting *w, const struct cluster_node *n)
 	struct rpc_channel_options o = {.self = self_of(w), .server = n->id};
 	if (rpc_channel_open(&call.channel, addr, &o) < 0)
 		return false;
-	int rc = node_disks(&call, 0, &reply);
+	int rc = n->cache_weight > 0 ? shift_status(call.channel, 0, ASK_NS, &reply)
+				     : node_disks(&call, 0, &reply);
 	rpc_channel_close(call.channel);
 	if (rc < 0)
 		snprintf(w->why, sizeof(w->why), "node %lu at %s: %s", n->id, addr, err_text(rc));
@@ -157,17 +162,19 @@ static bool all_ready(struct waiting *w)
 		snprintf(w->why, sizeof(w->why), "the metadata server: %s", err_text(rc));
 		return false;
 	}
-	for (int64_t i = 1; i <= w->box->shape.nodes; i++) {
+	const struct box_shape *s = &w->box->shape;
+	for (int64_t i = 1; i <= s->nodes + s->cache_nodes; i++) {
 		const struct cluster_node *n = cluster_node(map, (uint64_t)i);
 		if (n == NULL) {
-			snprintf(w->why, sizeof(w->why), "node-%ld has not registered", i);
+			snprintf(w->why, sizeof(w->why), "%s-%ld has not registered",
+				 i <= s->nodes ? "node" : "cache", i);
 			return false;
 		}
 		enum cluster_state state = cluster_node_state(n);
 		if (state == CLUSTER_GONE)
 			continue; /* removed by an operator: it never becomes online again */
 		if (state != CLUSTER_ONLINE && state != CLUSTER_DRAINING) {
-			snprintf(w->why, sizeof(w->why), "node-%ld is %s", i,
+			snprintf(w->why, sizeof(w->why), "%s is %s", n->name,
 				 cluster_state_name(state));
 			return false;
 		}
@@ -207,7 +214,7 @@ static bool janitor_works(struct waiting *w)
 static void wait_main(void *arg)
 {
 	struct waiting *w = arg;
-	assert(w->box->shape.nodes < (int64_t)ARRAY_LEN(w->answered));
+	assert(w->box->shape.nodes + w->box->shape.cache_nodes < (int64_t)ARRAY_LEN(w->answered));
 	char addr[32];
 	snprintf(addr, sizeof(addr), "127.0.0.1:%ld", w->box->shape.port);
 	w->rc = meta_client_open(&w->client,

@@ -15,7 +15,7 @@ struct box_started {
 	pid_t pid;     /* pid of the process of all roles, else of the process started last */
 	size_t count;  /* processes started; 0: all were running */
 	/* role i was running; with `together`, entry 0 is for the process of all roles */
-	bool found[BOX_NODES_MAX + 2];
+	bool found[BOX_NODES_MAX + BOX_CACHE_NODES_MAX + 2];
 };
 
 /* Starts the roles that do not run. procs: each role gets a process of its own, if no process of the box runs yet.

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "cli/cli.h"
+#include "roles/cache_conf.h"
 #include "roles/janitor_conf.h"
 #include "roles/meta_conf.h"
 #include "roles/node_conf.h"
@@ -16,11 +17,12 @@ static const char usage_text[] =
 	"Prints the effective settings of a process, each with its meaning: those of FILE, and\n"
 	"defaults for the rest. The output is a configuration file.\n"
 	"\n"
-	"  ROLE           meta, node, janitor\n"
+	"  ROLE           meta, node, janitor, cache\n"
 	"  --config FILE  configuration file of the process\n"
 	"  --json         print JSON\n";
 
 union any_conf {
+	struct cache_conf cache;
 	struct janitor_conf janitor;
 	struct meta_conf meta;
 	struct node_conf node;
@@ -36,6 +38,7 @@ static const struct role roles[] = {
 	{"meta", meta_conf_schema, &meta_conf_count},
 	{"node", node_conf_schema, &node_conf_count},
 	{"janitor", janitor_conf_schema, &janitor_conf_count},
+	{"cache", cache_conf_schema, &cache_conf_count},
 };
 
 static const struct role *find_role(const char *name)
@@ -81,10 +84,11 @@ int cmd_config(int argc, char **argv)
 	if (status != CLI_GO_ON)
 		return status;
 	if (a.words != 2 || strcmp(a.word[0], "show") != 0)
-		return cli_usage("config needs show ROLE; ROLE is meta, node or janitor");
+		return cli_usage("config needs show ROLE; ROLE is meta, node, janitor or cache");
 	const struct role *r = find_role(a.word[1]);
 	if (r == NULL)
-		return cli_usage("config show: unknown role \"%s\"; it is meta, node or janitor",
-				 a.word[1]);
+		return cli_usage(
+			"config show: unknown role \"%s\"; it is meta, node, janitor or cache",
+			a.word[1]);
 	return show(r, a.config, a.json);
 }

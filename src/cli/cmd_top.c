@@ -162,7 +162,7 @@ static int open_servers(struct top *t)
 	for (size_t i = 0; rc == 0 && i < meta; i++)
 		rc = add_meta(t, addrs[i]);
 	for (size_t i = 0; rc == 0 && i < n; i++)
-		if (cluster_node_state(nodes[i]) != CLUSTER_GONE)
+		if (cluster_node_state(nodes[i]) != CLUSTER_GONE && nodes[i]->cache_weight == 0)
 			rc = add_node(t, nodes[i]);
 	return rc < 0 ? cli_fail("cannot use the addresses of the servers: %s", err_text(rc))
 		      : CLI_OK;

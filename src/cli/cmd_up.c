@@ -31,6 +31,9 @@ static const char up_usage[] =
 	"  --flash F            number of flash disks among the disks of each node (default 0)\n"
 	"  --node-flash SIZE    flash of each node that caches hot chunks of its disks (default "
 	"0)\n"
+	"  --cache-nodes N      number of cache nodes: flash in front of the disks of all nodes\n"
+	"                       (default 0)\n"
+	"  --cache-flash SIZE   flash of each cache node (default 1GiB)\n"
 	"  --emulate KIND       speed of the disks: hdd, sata, nvme, none (default none)\n"
 	"  --pools K+P          combine the disks of each node to erasure-coded pools (MLEC)\n"
 	"  --scheme S           layout of the network and of the pools, clustered, declustered\n"
@@ -65,6 +68,8 @@ enum {
 	OPT_DISKS,
 	OPT_FLASH,
 	OPT_NODE_FLASH,
+	OPT_CACHE_NODES,
+	OPT_CACHE_FLASH,
 	OPT_EMULATE,
 	OPT_POOLS,
 	OPT_SCHEME,
@@ -85,6 +90,8 @@ static const struct option options[] = {
 	{"disks", required_argument, NULL, OPT_DISKS},
 	{"flash", required_argument, NULL, OPT_FLASH},
 	{"node-flash", required_argument, NULL, OPT_NODE_FLASH},
+	{"cache-nodes", required_argument, NULL, OPT_CACHE_NODES},
+	{"cache-flash", required_argument, NULL, OPT_CACHE_FLASH},
 	{"emulate", required_argument, NULL, OPT_EMULATE},
 	{"pools", required_argument, NULL, OPT_POOLS},
 	{"scheme", required_argument, NULL, OPT_SCHEME},
@@ -187,6 +194,12 @@ static int take_option(struct asked *a, int c)
 	case OPT_NODE_FLASH:
 		return units_parse_size(optarg, &s->node_flash) == 0 && s->node_flash > 0 ? 0
 											  : -EINVAL;
+	case OPT_CACHE_NODES:
+		return take_count(&s->cache_nodes, BOX_CACHE_NODES_MAX);
+	case OPT_CACHE_FLASH:
+		return units_parse_size(optarg, &s->cache_flash) == 0 && s->cache_flash > 0
+			       ? 0
+			       : -EINVAL;
 	case OPT_EMULATE:
 		return take_emulate(a);
 	case OPT_POOLS:
@@ -232,7 +245,9 @@ static int compare_shape(const struct asked *a, const struct box_shape *is)
 		       {"nodes", s->nodes, is->nodes},
 		       {"disks", s->disks, is->disks},
 		       {"flash", s->flash, is->flash},
-		       {"node-flash", (int64_t)s->node_flash, (int64_t)is->node_flash}};
+		       {"node-flash", (int64_t)s->node_flash, (int64_t)is->node_flash},
+		       {"cache-nodes", s->cache_nodes, is->cache_nodes},
+		       {"cache-flash", (int64_t)s->cache_flash, (int64_t)is->cache_flash}};
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
 		char x[24], y[24];
 		snprintf(x, sizeof(x), "%ld", numbers[i].asked);
@@ -317,6 +332,9 @@ static void tell_shape(const struct box *b)
 	if (s->node_flash > 0)
 		printf("  %llu MiB of flash in each node cache hot chunks of its disks\n",
 		       s->node_flash / MIB);
+	if (s->cache_nodes > 0)
+		printf("  %ld cache nodes with %llu MiB of flash each\n", s->cache_nodes,
+		       s->cache_flash / MIB);
 	if (box_pool_count(s) > 0)
 		printf("  %ld local pools of %s, scheme %s\n", s->nodes * box_pool_count(s),
 		       s->pools, s->scheme);
@@ -358,13 +376,14 @@ static int tell_json(const struct box *b, const struct box_started *u, double se
 	char file[BOX_PATH_MAX + 16];
 	snprintf(file, sizeof(file), "%s/cluster.ini", b->dir);
 	AUTO_JSON json_t *root = json_pack(
-		"{s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:b, s:f}", "cluster",
+		"{s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:b, s:f}", "cluster",
 		s->cluster, "dir", json_text(b->dir, strlen(b->dir)), "cluster_file",
 		json_text(file, strlen(file)), "racks", (json_int_t)s->racks, "nodes",
 		(json_int_t)s->nodes, "disks", (json_int_t)s->nodes * (json_int_t)s->disks,
 		"flash_disks", (json_int_t)s->nodes * (json_int_t)s->flash, "node_flash_bytes",
-		(json_int_t)s->node_flash, "encoding", s->encoding, "started", (json_int_t)u->count,
-		"one_process", (int)u->together, "seconds", seconds);
+		(json_int_t)s->node_flash, "cache_nodes", (json_int_t)s->cache_nodes,
+		"cache_flash_bytes", (json_int_t)s->cache_flash, "encoding", s->encoding, "started",
+		(json_int_t)u->count, "one_process", (int)u->together, "seconds", seconds);
 	return json_emit(stdout, root) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 }
 
@@ -403,6 +422,8 @@ static const char *allowed(int c)
 		return "a number from 1 to " NUMBER_TEXT(BOX_NODES_MAX);
 	case OPT_DISKS:
 		return "a number from 1 to " NUMBER_TEXT(BOX_DISKS_MAX);
+	case OPT_CACHE_NODES:
+		return "a number from 1 to " NUMBER_TEXT(BOX_CACHE_NODES_MAX);
 	case OPT_EMULATE:
 		return "hdd, sata, nvme or none";
 	case OPT_SECURITY:

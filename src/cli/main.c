@@ -42,11 +42,13 @@ static const struct command cluster_commands[] = {
 static const struct command server_commands[] = {
 	{"meta", "serve metadata", cmd_meta, "format check"},
 	{"janitor", "collect, repair, drain and verify in the background", cmd_janitor, ""},
+	{"cache", "serve a flash cache in front of all disks; show and tune the cache nodes",
+	 cmd_cache, "status set"},
 	{"box", "serve all roles of a cluster in a folder", cmd_box, ""},
 	{"chunk", "put, get, list and scan chunks of one node", cmd_chunk,
 	 "put append seal fence get stat list scan delete"},
 	{"config", "print the effective configuration of a process", cmd_config,
-	 "show meta node janitor"},
+	 "show meta node janitor cache"},
 };
 static const struct command study_commands[] = {
 	{"durability", "compare codes, placements and repair methods", cmd_durability,

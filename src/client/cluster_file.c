@@ -8,6 +8,8 @@
 
 #include "auth/credentials.h"
 #include "base/base.h"
+#include "base/context.h"
+#include "client/cache_tier.h"
 #include "secure/secure.h"
 #include "secure/tls.h"
 
@@ -41,6 +43,18 @@ const struct conf_key cluster_file_schema[] = {
 	CONF_STRING("client", "threads", struct cluster_file, threads, "auto", 1, 4,
 		    "threads of the library; auto: the processors that the process may use, at "
 		    "most 16"),
+	CONF_BOOL("cache", "use", struct cluster_file, cache, "true",
+		  "ask cache nodes, if the cluster has any, before the disks"),
+	CONF_DURATION("cache", "timeout", struct cluster_file, cache_timeout_ns, "50ms", NS_PER_MS,
+		      60 * NS_PER_S,
+		      "a cache node that is silent for so long is slow: the disks are read"),
+	CONF_DURATION("cache", "pause", struct cluster_file, cache_pause_ns, "5s", NS_PER_MS,
+		      3600 * NS_PER_S, "time for which a slow or dead cache node is not asked"),
+	CONF_STRING("cache", "classes", struct cluster_file, cache_classes, "", 0, 63,
+		    "traffic classes that may use cache nodes: gold, silver, bronze; empty: all"),
+	CONF_STRING("cache", "directories", struct cluster_file, cache_directories, "", 0, 1200,
+		    "ids of the directories whose data may use cache nodes, in hexadecimal; empty: "
+		    "all"),
 };
 const size_t cluster_file_keys = ARRAY_LEN(cluster_file_schema);
 
@@ -128,4 +142,47 @@ int cluster_file_id(const struct cluster_file *f, uint64_t *high, uint64_t *low)
 	*high = strtoull(half, NULL, 16);
 	*low = strtoull(f->id + 16, NULL, 16);
 	return 0;
+}
+
+static int refuse_word(struct strbuf *err, const char *key, const char *word)
+{
+	strbuf_clear(err);
+	strbuf_printf(err, "[cache] %s: \"%.40s\" is not allowed here", key, word);
+	return -EINVAL;
+}
+
+static int take_class(struct cache_tier_options *o, const char *word, struct strbuf *err)
+{
+	for (size_t i = 0; classes[i] != NULL; i++) {
+		if (strcmp(word, classes[i]) == 0) {
+			o->classes |= 1u << (TRAFFIC_GOLD + i);
+			return 0;
+		}
+	}
+	return refuse_word(err, "classes", word);
+}
+
+int cluster_file_cache(const struct cluster_file *f, uint64_t *directories,
+		       struct cache_tier_options *out, struct strbuf *err)
+{
+	AUTO_FREE char *names = strdup(f->cache_classes);
+	AUTO_FREE char *ids = strdup(f->cache_directories);
+	char *save = NULL, *end;
+	int rc = 0;
+	if (names == NULL || ids == NULL)
+		return -ENOMEM;
+	*out = (struct cache_tier_options){.timeout_ns = f->cache_timeout_ns,
+					   .pause_ns = f->cache_pause_ns,
+					   .directories = directories};
+	for (char *w = strtok_r(names, ", ", &save); rc == 0 && w != NULL;
+	     w = strtok_r(NULL, ", ", &save))
+		rc = take_class(out, w, err);
+	for (char *w = strtok_r(ids, ", ", &save); rc == 0 && w != NULL;
+	     w = strtok_r(NULL, ", ", &save)) {
+		uint64_t id = strtoull(w, &end, 16);
+		if (*end != '\0' || id == 0 || out->directory_count == CACHE_TIER_DIRECTORIES_MAX)
+			return refuse_word(err, "directories", w);
+		directories[out->directory_count++] = id;
+	}
+	return rc;
 }

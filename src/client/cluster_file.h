@@ -3,6 +3,7 @@
 #ifndef CLIENT_CLUSTER_FILE_H
 #define CLIENT_CLUSTER_FILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/conf.h"
@@ -25,7 +26,18 @@ struct cluster_file {
 	char *encoding;
 	uint64_t block_bytes;
 	char *threads; /* number of loops, or "auto" */
+	/* reads through cache nodes (cache_tier.h) */
+	bool cache;
+	uint64_t cache_timeout_ns;
+	uint64_t cache_pause_ns;
+	char *cache_classes;     /* names of traffic classes; empty: all */
+	char *cache_directories; /* ids of directories; empty: all */
 };
+
+struct cache_tier_options;
+/* Makes the options of the tier; directories has room for CACHE_TIER_DIRECTORIES_MAX. -EINVAL with one line in err. */
+int cluster_file_cache(const struct cluster_file *f, uint64_t *directories,
+		       struct cache_tier_options *out, struct strbuf *err);
 
 extern const struct conf_key cluster_file_schema[];
 extern const size_t cluster_file_keys;

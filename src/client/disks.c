@@ -117,6 +117,32 @@ int disk_begin(struct call *c, uint64_t disk, struct disk_use *u)
 	return 0;
 }
 
+static void link_leave(struct link *l)
+{
+	assert(l->users > 0);
+	if (--l->users == 0 && l->retired)
+		link_free(l);
+}
+
+int node_begin(struct call *c, uint64_t node, struct node_use *u)
+{
+	struct fabric *f = c->fabric;
+	const struct cluster_node *at = f->map != NULL ? cluster_node(f->map, node) : NULL;
+	if (f->closing)
+		return -ECANCELED;
+	if (at == NULL)
+		return -ENODEV;
+	int rc = link_of(f, at, &u->link);
+	if (rc == 0)
+		u->channel = u->link->channel;
+	return rc;
+}
+
+void node_end(struct node_use *u)
+{
+	link_leave(u->link);
+}
+
 static struct disk_seen *disk_seen(struct fabric *f, uint64_t disk)
 {
 	struct disk_seen *s = map_get(&f->seen, disk);
@@ -167,9 +193,7 @@ void disk_end(struct call *c, struct disk_use *u, int rc, uint64_t len)
 		pace_add(&f->pace, len, took_ns);
 		s->mean_ns = pace_mean(s->mean_ns, took_ns);
 	}
-	assert(u->link->users > 0);
-	if (--u->link->users == 0 && u->link->retired)
-		link_free(u->link);
+	link_leave(u->link);
 }
 
 uint32_t disk_cost(const struct fabric *f, uint64_t disk)

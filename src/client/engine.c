@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "client/cache_tier.h"
 #include "client/engine_impl.h"
 
 #define CALL_TIMEOUT_NS (60 * NS_PER_S)
@@ -212,6 +213,8 @@ int engine_open(struct engine **out, const struct engine_options *o, char *why)
 		rc = engine_spread(e, o->loops, why);
 	if (rc == 0)
 		rc = engine_connect(e, o, why);
+	if (rc == 0 && o->cache != NULL)
+		rc = cache_tier_open(e, o->cache);
 	if (rc < 0) {
 		engine_close(e);
 		return rc;
@@ -324,6 +327,9 @@ void engine_stats(const struct engine *e, struct terrane_stats *out)
 		.bad_chunks = s->bad_chunks,
 		.blocks_written = s->blocks_written,
 		.blocks_short = s->blocks_short,
+		.cache_bytes = s->cache_bytes,
+		.cache_misses = s->cache_misses,
+		.cache_failures = s->cache_failures,
 	};
 }
 

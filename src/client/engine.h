@@ -14,6 +14,7 @@
 #include "meta_client/meta_client.h"
 
 struct efile; /* an open file */
+struct cache_tier_options;
 
 struct engine_options {
 	const char *metadata;      /* comma-separated addresses of the metadata servers */
@@ -26,6 +27,8 @@ struct engine_options {
 	const char *encoding; /* encoding of files whose options name none; NULL: rs:4+2 */
 	uint64_t block_bytes; /* block size of files whose options name none; 0: 64 MiB */
 	unsigned loops;       /* loops that move, check and decode data; 0: only the caller's */
+	/* reads of sealed blocks go to the cluster's cache nodes first (cache_tier.h); NULL: to the disks */
+	const struct cache_tier_options *cache;
 	struct fabric_options fabric;
 };
 

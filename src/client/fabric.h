@@ -61,6 +61,8 @@ struct fabric_stats {
 	_Atomic uint64_t disk_requests; /* requests to disks of any kind */
 	_Atomic uint64_t chunk_reads, hedged_reads, rebuilt_reads, refused_rebuilds, bad_chunks;
 	_Atomic uint64_t blocks_written, blocks_short;
+	/* bytes that cache nodes served, gets that they did not serve, and gets that failed: for each the disks were read */
+	_Atomic uint64_t cache_bytes, cache_misses, cache_failures;
 };
 
 /* What the fabrics of all loops share: limits that hold for the client as a whole, and counters. Each member can be
@@ -211,6 +213,17 @@ int disk_begin(struct call *c, uint64_t disk, struct disk_use *u);
 /* Ends a request and updates the statistics of the disk. rc: result of the request; len: bytes
  * read, 0 if its duration must not be counted. */
 void disk_end(struct call *c, struct disk_use *u, int rc, uint64_t len);
+
+/* A request to a node that is not about a disk, from node_begin to node_end. */
+struct node_use {
+	struct rpc_channel *channel;
+	struct link *link;
+};
+
+/* Finds the channel to a node of the map. -ENODEV: the map does not have it; -ENOMEM, -ECANCELED. After 0 the caller calls
+ * node_end. */
+int node_begin(struct call *c, uint64_t node, struct node_use *u);
+void node_end(struct node_use *u);
 
 /* Notes the result of a request to a disk, as disk_end does. For the home fabric, when another loop had the request. */
 void disk_note(struct fabric *f, uint64_t disk, int rc);

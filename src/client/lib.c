@@ -66,6 +66,7 @@ static void runtime_main(void *arg)
 		.encoding = t->conf.encoding,
 		.block_bytes = t->conf.block_bytes,
 		.loops = t->threads,
+		.cache = t->conf.cache ? &t->cache : NULL,
 		.fabric = {.memory_bytes = t->memory_bytes, .self = cluster_file_channel(&t->self)},
 	};
 	r->open_rc = engine_open(&r->engine, &o, r->why);
@@ -212,6 +213,8 @@ static int handle_fill(struct terrane *t, const char *cluster_file,
 		rc = cluster_file_id(&t->conf, &t->cluster.high, &t->cluster.low);
 	if (rc == 0)
 		rc = cluster_file_self(&t->conf, &t->self, why);
+	if (rc == 0)
+		rc = cluster_file_cache(&t->conf, t->cache_directories, &t->cache, why);
 	if (rc < 0)
 		return rc;
 	t->traffic_class = (enum traffic_class)(t->conf.traffic_class + 1);

@@ -21,6 +21,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
+#include "client/cache_tier.h"
 #include "client/cluster_file.h"
 #include "client/engine.h"
 #include "cluster/cluster.h"
@@ -43,6 +44,8 @@ struct terrane {
 	uint64_t memory_bytes;
 	uint64_t connect_timeout_ns;
 	unsigned threads;
+	struct cache_tier_options cache;
+	uint64_t cache_directories[CACHE_TIER_DIRECTORIES_MAX];
 };
 
 struct terrane_file {

@@ -71,6 +71,8 @@ static uint64_t capacity_of(const struct node_beat *b, const Terrane__Node__Disk
 
 static int read_disks(struct node_beat *b)
 {
+	if (b->o.cache_weight > 0)
+		return 0;
 	struct node_call call = {.channel = b->self, .timeout_ns = 10 * NS_PER_S, .retry = true};
 	AUTO_REPLY struct rpc_reply reply;
 	int rc = node_disks(&call, 0, &reply);
@@ -108,6 +110,7 @@ static struct meta_map_node report_of(const struct node_beat *b)
 		.addr = b->addr,
 		.disks = b->disks,
 		.disk_count = b->disk_count,
+		.cache_weight = b->o.cache_weight,
 	};
 }
 

@@ -26,6 +26,7 @@ struct node_beat_options {
 	const char *name; /* empty: "node" and its id */
 	const char *rack;
 	const char *addr;               /* address for clients */
+	uint32_t cache_weight;          /* of a cache node, which has no disks; 0: a storage node */
 	const struct secure_self *self; /* identity of the node; outlives the fiber; NULL: none */
 	/* loops of the node's process, whose load is reported; outlives the fiber; NULL: that of the caller */
 	const struct rt_team *team;

@@ -464,7 +464,7 @@ static int add_group(struct node_setup *s, const struct node_conf *c, struct val
 
 /* --- the setup -------------------------------------------------------------------------------- */
 
-static int parse_cluster(const char *text, uint64_t out[2], struct strbuf *err)
+int role_cluster_id(const char *section, const char *text, uint64_t out[2], struct strbuf *err)
 {
 	assert(strlen(text) == 32); /* the schema allows no other length */
 	for (size_t i = 0; i < 2; i++) {
@@ -475,8 +475,8 @@ static int parse_cluster(const char *text, uint64_t out[2], struct strbuf *err)
 		out[i] =
 			strspn(half, "0123456789abcdefABCDEF") == 16 ? strtoull(half, &end, 16) : 0;
 		if (end == NULL || *end != '\0') {
-			strbuf_printf(err, "[node] cluster = %s: must be 32 hexadecimal digits",
-				      text);
+			strbuf_printf(err, "[%s] cluster = %s: must be 32 hexadecimal digits",
+				      section, text);
 			return -EINVAL;
 		}
 	}
@@ -526,7 +526,7 @@ static int setup_fill(struct node_setup *s, const struct node_conf *c, struct st
 	if (s->disks == NULL || s->folders == NULL || s->weights == NULL)
 		return -ENOMEM;
 	take_plain(s, c);
-	int rc = parse_cluster(c->cluster, s->options.disks.cluster, err);
+	int rc = role_cluster_id("node", c->cluster, s->options.disks.cluster, err);
 	if (rc == 0)
 		rc = each_value(s, c, c->disks, "disk", err, add_disk);
 	if (rc == 0)

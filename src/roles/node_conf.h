@@ -75,6 +75,9 @@ struct node_setup {
 	size_t flash_at; /* index in folders of the next cache */
 };
 
+/* Parses the id of a cluster, 32 characters. -EINVAL with one line in err, which names the section of the settings. */
+int role_cluster_id(const char *section, const char *text, uint64_t out[2], struct strbuf *err);
+
 /* Parses the lists of c, which must outlive s. -EINVAL with one line in err, -ENOMEM; then there is nothing to free. */
 int node_setup_init(struct node_setup *s, const struct node_conf *c, struct strbuf *err);
 void node_setup_fini(struct node_setup *s);

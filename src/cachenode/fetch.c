@@ -29,6 +29,7 @@
 static int record_of(struct cachenode *n, uint64_t block, struct arena *a, struct meta_block *out)
 {
 	struct meta_call m = {.client = n->meta};
+	*out = (struct meta_block){0};
 	int rc = meta_client_map(&m, MAP_AGE_NS, &n->fabric.map);
 	if (rc == 0)
 		rc = meta_client_block_get(&m, &block, 1, a, out);

@@ -77,7 +77,7 @@ const struct conf_key cache_conf_schema[] = {
 	CONF_DURATION("control", "refresh", struct cache_conf, refresh_ns, "10s", 100 * NS_PER_MS,
 		      3600 * NS_PER_S, "period in which priorities are computed"),
 	CONF_DURATION("control", "history", struct cache_conf, history_ns, "6h", NS_PER_S,
-		      30 * 86400 * NS_PER_S, "length of the request history window"),
+		      30 * (86400 * NS_PER_S), "length of the request history window"),
 	CONF_SIZE("control", "history_memory", struct cache_conf, history_bytes, "8MiB", 64 * KIB,
 		  GIB, "its memory"),
 	CONF_STRING("control", "shadow", struct cache_conf, shadow, "0", 1, 20,

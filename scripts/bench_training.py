@@ -37,6 +37,7 @@ from box import MIB, Box  # noqa: E402
 
 TERRANE = BUILD / "terrane"
 RECORD = {"resnet50": 114660, "unet3d": 146600628, "cosmoflow": 2828486}
+BATCH = {"resnet50": 400, "unet3d": 7, "cosmoflow": 1}
 
 
 def write_samples(folder, record, count, per_file):
@@ -49,12 +50,17 @@ def write_samples(folder, record, count, per_file):
                 file.write(piece)
 
 
+def buffers(accelerators):
+    """Batches that the loader reads ahead."""
+    return max(8, 2 * accelerators)
+
+
 def sweep(options, env, words):
     """The JSON of one sweep over the numbers of accelerators."""
     command = [TERRANE, "train", "--mlperf", options.rule, "--json", "--quiet", "--sweep", f"device.count={options.counts}",
                "--set", f"train.epochs={options.epochs}", "--set", f"device.spin={str(options.spin).lower()}"]
     most = max(map(int, options.counts.split(",")))
-    for word in [*words, f"loader.buffers={max(8, 2 * most)}"]:
+    for word in [*words, f"loader.buffers={buffers(most)}"]:
         command += ["--set", word]
     done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -161,6 +167,10 @@ def mlperf(parser, options):
         parser.error(f"--rule {options.rule}: unknown workload, one of {', '.join(RECORD)}")
     record = RECORD[workload]
     count = max(options.size * MIB // record, 1)
+    ahead = buffers(max(map(int, options.counts.split(",")))) * BATCH[workload]
+    if count < 2 * ahead:
+        parser.error(f"--size {options.size}: {count} samples, of which the loader reads {ahead} before the first step has ended, which "
+                     f"does not count; use --size {-(-2 * ahead * record // MIB)} or more")
     folder = Path(tempfile.mkdtemp(prefix="terrane-training-", dir=options.dir))
     try:
         write_samples(folder / "samples", record, count, max(64 * MIB // record, 1))

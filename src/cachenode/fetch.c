@@ -88,6 +88,7 @@ static void fetch_unref(struct fetch *f)
 	if (--f->users > 0)
 		return;
 	context_unref(f->context);
+	buf_unref(f->data);
 	free(f);
 }
 
@@ -95,15 +96,17 @@ static int fetch_run(struct fetch *f)
 {
 	struct cachenode *n = f->node;
 	struct meta_block record;
-	uint32_t crc;
 	AUTO_ARENA struct arena a;
 	arena_init(&a, RECORD_BYTES);
 	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(f->context);
 	rt_deadline_set(rt_now_ns() + FETCH_NS);
 	int rc = record_of(n, f->get.name.block, &a, &record);
 	struct source s = {.node = n, .tenant = f->tenant, .block = &record};
+	if (rc == 0 && rt_pool_get(&n->pool, f->get.len, &f->data) < 0)
+		f->data = NULL;
 	if (rc == 0)
-		rc = cache_engine_fill(n->cache, &f->get, source_fetch, &s, NULL, &crc);
+		rc = cache_engine_fill(n->cache, &f->get, source_fetch, &s,
+				       f->data != NULL ? f->data->data : NULL, &f->crc);
 	return rc;
 }
 
@@ -179,14 +182,17 @@ int fetch_start(struct cachenode *n, const struct cache_get *g, uint32_t tenant,
 	return 0;
 }
 
-int fetch_wait(struct fetch *f)
+int fetch_wait(struct fetch *f, const struct cache_get *g, struct slice *out)
 {
 	int rc = 0;
+	*out = (struct slice){0};
 	f->users++;
 	while (!f->ended && rc == 0)
 		rc = rt_cond_wait(&f->end);
 	if (f->ended)
 		rc = f->rc;
+	if (rc == 0 && f->data != NULL && f->get.off == g->off && f->get.len == g->len)
+		*out = (struct slice){.buf = buf_ref(f->data), .len = g->len, .crc = f->crc};
 	fetch_unref(f);
 	return rc;
 }

@@ -37,6 +37,10 @@ struct fetch {
 	uint32_t users; /* requests that wait for it, and its fiber */
 	bool ended;
 	int rc; /* once it has ended */
+	/* the bytes of the get, for those that wait, since the policy may drop them before they look; NULL: there was no
+	 * memory */
+	struct buf *data;
+	uint32_t crc;
 	struct rt_cond end;
 };
 
@@ -77,8 +81,9 @@ struct fetch *fetch_find(struct cachenode *n, const struct cache_get *g);
 /* Starts a fetch for the fiber's request. -EBUSY: too many are in progress; -ENOMEM, -EAGAIN. */
 int fetch_start(struct cachenode *n, const struct cache_get *g, uint32_t tenant,
 		struct fetch **out);
-/* Waits for the end of a fetch. -ETIME: until the deadline of the fiber; else the result of the fetch. */
-int fetch_wait(struct fetch *f);
+/* Waits for the end of a fetch. If it was of just these bytes, *out has a reference to them, else out->buf is NULL. -ETIME:
+ * it has not ended at the deadline of the fiber; else the result of the fetch. */
+int fetch_wait(struct fetch *f, const struct cache_get *g, struct slice *out);
 /* Compares served bytes with the disks, in the background, for a share of the calls. */
 void shadow_maybe(struct cachenode *n, const struct cache_get *g, uint32_t tenant, uint32_t crc);
 

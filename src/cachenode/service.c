@@ -67,7 +67,9 @@ static int get_fetched(struct rpc_request *r, struct cache_get *g, uint32_t tena
 	struct fetch *f = fetch_find(n, g);
 	int rc = f == NULL ? fetch_start(n, g, tenant, &f) : 0;
 	if (rc == 0)
-		rc = fetch_wait(f);
+		rc = fetch_wait(f, g, out);
+	if (rc == 0 && out->buf != NULL)
+		return 0;
 	if (rc < 0)
 		return rc == -ETIME ? -ETIME : rc == -ECANCELED ? rc : -ENOENT;
 	g->again = true;

@@ -219,6 +219,8 @@ class Cluster:
         if mode == "ab":
             file = self._open_log(path, options)
         else:
+            if mode == "xb" and self.exists(path, **(options or {})):  # closing the file checks it once more
+                raise _errors.make(errno.EEXIST, _terrane.error_text(-errno.EEXIST)[1], path)
             file = self._handle.create(path, REPLACE if mode == "wb" else 0, options)
         raw = _io.RawWriter(file, path, mode, options)
         if not buffering:

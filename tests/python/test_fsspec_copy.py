@@ -172,6 +172,28 @@ def test_copies_in_all_directions(fs, source, folder, tmp_path):
     assert fs.cat(f"{folder}/moved/file1") == b"file1" and not fs.exists(f"{folder}/put/list/file1")
 
 
+@pytest.mark.parametrize("call", ["cp", "get", "put"])
+def test_what_is_planned_is_what_is_copied(fs, tmp_path, call):
+    """Every pattern of the table above, in each direction, into a directory that exists and one that does not."""
+    folder = f"/t/{os.getpid()}/copied-by-{call}"
+    if call == "put":
+        source = tmp_path / "source"
+        for name in TWO:
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_text(name)
+    else:
+        source = f"{folder}/source"
+        fs.pipe({f"{source}/{name}": name.encode() for name in TWO})
+    for i, (path, recursive, maxdepth, expected) in enumerate(GLOBS):
+        into = ("", "/newdir", "/newdir/")[i % 3]
+        target = f"{tmp_path}/t{i}" if call == "get" else f"{folder}/t{i}"
+        tree = fsspec.filesystem("file" if call == "get" else "terrane")
+        tree.mkdir(target)
+        getattr(fs, call)(f"{source}/{path}", target + into, recursive=recursive, maxdepth=maxdepth)
+        prefix = f"{target}{into}".rstrip("/")
+        assert sorted(tree.find(target)) == sorted(f"{prefix}/{name}" for name in expected), (path, recursive, maxdepth, into)
+
+
 def test_patterns_of_globs(fs, cluster, folder):
     cluster.mkdir(f"{folder}/dir/deep", parents=True)
     cluster.pack(folder, dict.fromkeys(("a.b", "axb", "a[b", "dir/a.b", "dir/deep/c", "w x"), b""))

@@ -271,9 +271,13 @@ static void price_raw(const struct dataset_entry *e, struct prep_cost form[PREP_
 		form[i] = (struct prep_cost){.bytes = (double)e->size};
 }
 
+/* Returns whether a sample has an image and an operation on it that can be priced: both are from the caller. */
 static bool may_offload(const struct dataset_entry *e, const struct terrane_prep *p)
 {
-	return p->reserved == 0 && has_size(e->width, e->height);
+	return p->reserved == 0 && has_size(e->width, e->height) && e->size > 0 && p->width > 0 &&
+	       p->height > 0 && (uint64_t)p->x + p->width <= e->width &&
+	       (uint64_t)p->y + p->height <= e->height && p->out_width - 1 < SIDE_MAX &&
+	       p->out_height - 1 < SIDE_MAX;
 }
 
 /* prep_cost(entries, preps, forms): returns the seconds that the model gives the client for these forms, and the nodes. */

@@ -124,15 +124,19 @@ def pytest_inside(box, names, **env):
     assert done.returncode == 0, done.stdout[-5000:]
 
 
+CHECKED = ["test_files.py", "test_dataset.py", "test_build.py", "test_aio.py", "test_sources.py", "test_placement.py",
+           "test_prep_calls.py"]
+
+
 def test_calls_pass_with_checks_of_the_allocator(box):
-    pytest_inside(box, ["test_files.py", "test_dataset.py", "test_build.py", "test_aio.py"], PYTHONMALLOC="debug", PYTHONDEVMODE="1")
+    pytest_inside(box, CHECKED, PYTHONMALLOC="debug", PYTHONDEVMODE="1")
 
 
 def test_calls_pass_under_the_address_sanitizer(box):
     package = ROOT / "build" / "asan" / "python"
     assert (package / "terrane" / "_terrane.abi3.so").exists(), "build it: ./dev build asan"
     runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], text=True, stdout=subprocess.PIPE, check=True)
-    pytest_inside(box, ["test_files.py", "test_dataset.py", "test_build.py", "test_aio.py"], TERRANE_PACKAGE=str(package), PYTHONMALLOC="malloc",
+    pytest_inside(box, CHECKED, TERRANE_PACKAGE=str(package), PYTHONMALLOC="malloc",
                   LD_PRELOAD=runtime.stdout.strip(), UBSAN_OPTIONS="halt_on_error=1",
                   ASAN_OPTIONS="detect_leaks=0:quarantine_size_mb=16")
 

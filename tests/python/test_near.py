@@ -251,6 +251,25 @@ def test_a_node_that_dies_in_an_epoch_changes_no_tensor(tmp_path, dataset):
             box.up()
 
 
+def test_samples_that_a_node_has_in_its_cache_are_worked_on_too(tmp_path, dataset):
+    with Box(tmp_path / "b", "--nodes", 1, "--disks", 1, "--encoding", "r1", "--node-flash", "64MiB", "--procs") as box:
+        copy_of(dataset, box, tmp_path / "files")
+        with terrane.connect(box.env["TERRANE_CLUSTER"]) as cluster, \
+                terrane.Dataset("/sets/photos", cluster=cluster) as copy:
+            want, loader = epoch_hash(loader_of(copy, "off")), loader_of(copy, "cut")
+
+            def hits():
+                return sum(v for k, v in box.metrics("node-1").items() if k.startswith("terrane_flash_hit_bytes_total{"))
+
+            def epoch_from_the_cache():
+                before = hits()
+                loader.set_epoch(0)
+                assert epoch_hash(loader) == want
+                assert loader.traffic_before[-1].offloaded > len(copy) / 2, loader.traffic_before
+                return hits() > before
+            await_true("an epoch from the cache", epoch_from_the_cache)
+
+
 def test_a_cluster_that_is_down_and_up_again_in_an_epoch_is_waited_for(tmp_path, dataset, caplog):
     with Box(tmp_path / "b") as box, terrane.connect(box.env["TERRANE_CLUSTER"]) as cluster:
         copy_of(dataset, box, tmp_path / "files")

@@ -36,15 +36,21 @@ void price_move(struct price *p, double now_s, double use)
 	use = use > 0 ? fmin(use, 1) : 0;
 	if (p->begun && now_s > p->last_s) {
 		double part = fmin((now_s - p->last_s) / c->settle_s, STEP_SHARE_MAX);
-		p->level += part * c->span * (use - c->goal);
-		p->level = fmin(fmax(p->level, 1 - c->span), c->categories - 1 + c->span);
+		price_set_level(p, p->level + part * c->span * (use - c->goal));
 	}
 	p->last_s = p->begun ? fmax(p->last_s, now_s) : now_s;
 	p->begun = true;
 	assert(p->level >= 1 - c->span && p->level <= c->categories - 1 + c->span);
 }
 
-double price_limit(const struct price *p, int category)
+void price_set_level(struct price *p, double level)
+{
+	const struct price_config *c = &p->config;
+	if (isfinite(level))
+		p->level = fmin(fmax(level, 1 - c->span), c->categories - 1 + c->span);
+}
+
+double price_limit(const struct price *p, double category)
 {
 	if (category <= 0)
 		return 0;

@@ -51,7 +51,10 @@ int price_init(struct price *p, const struct price_config *config);
 /* Moves the level to a time; `use` is the share of flash that was used since the last call. */
 void price_move(struct price *p, double now_s, double use);
 
+/* Sets the level, within its bounds; ignores one that is not finite. */
+void price_set_level(struct price *p, double level);
+
 /* Returns the use up to which files of this category may take flash, 0 to 1. */
-double price_limit(const struct price *p, int category);
+double price_limit(const struct price *p, double category);
 
 #endif

@@ -182,13 +182,15 @@ def part_savings(report, pairs):
              [(m, [(float(q), *interval(column(m, q, key))) for q in QUOTAS]) for m in METHODS])
 
 
+def model_of(pair):
+    path = pair[0].with_suffix(".model")
+    run("train", pair[0], "-o", path)
+    return path
+
+
 def part_models(report, pairs):
     """Figure 8: models of other clusters; the control of shuffled labels; old models; what decides and what ranks."""
-    def model(p):
-        path = p[0].with_suffix(".model")
-        run("train", p[0], "-o", path)
-        return path
-    models = each(model, pairs)
+    models = each(model_of, pairs)
 
     def use(path, p, **options):
         return saved(p[0], p[1], ["model"], more=["--model", path], **options)
@@ -230,10 +232,12 @@ def part_hints(report, pairs):
     cases = [(f"{share:.0%} random", [f"hint-wrong={share}"]) for share in (0, 0.25, 0.5, 0.75, 1)]
     cases += [("inverted", ["hint-invert=1"]), ("all the same", ["hint-constant=1"]),
               ("the largest user always claims the best class", ["hint-liar=1"])]
-    rows = []
+    cases += [(f"{name}, without trust", [*tune, "trust=0"]) for name, tune in cases]
+    models, quotas, rows = each(model_of, pairs), ["0.01", "0.05", "0.2"], []
     for name, tune in cases:
-        got = each(lambda p, t=tune: study(*p, ["terrane"], ["0.01", "0.05", "0.2"], tune=t), pairs)
-        rows.append([name, *(show([g["terrane", q]["tco_saved_pct"] for g in got]) for q in ("0.01", "0.05", "0.2"))])
+        got = each(lambda pm, t=tune: study(*pm[0], ["model"], quotas, tune=t, more=["--model", pm[1]]),
+                   zip(pairs, models))
+        rows.append([name, *(show([g["model", q]["tco_saved_pct"] for g in got]) for q in quotas)])
     report.table("wrong hints, % TCO of terrane", ["hints", "1%", "5%", "20%"], rows)
 
 

@@ -207,6 +207,32 @@ static void categories_that_are_true_beat_those_of_a_hash(void **state)
 	assert_true(worth > 2 * firstfit);
 }
 
+static double saved_with(const struct study *s, double invert, double trust)
+{
+	struct study_result r;
+	struct method_options o = method_default;
+	o.rounds = 20;
+	o.depth = 4;
+	o.hint_invert = invert;
+	o.trust = trust;
+	assert_int_equal(method_run(method_find("terrane"), s, &o, s->peak_bytes / 20, &r), 0);
+	return r.saved_usd / s->disk_usd;
+}
+
+static void trust_contains_wrong_hints_and_costs_right_ones_little(void **state)
+{
+	AUTO_JOBS struct jobs train = {0}, test = {0};
+	AUTO_STUDY struct study s = {0};
+	generated(&train, &test);
+	assert_int_equal(study_init(&s, &train, &test, &cost_default), 0);
+	double right = saved_with(&s, 0, 0), trusted = saved_with(&s, 0, 1);
+	double wrong = saved_with(&s, 1, 0), contained = saved_with(&s, 1, 1);
+	print_message("right %.4f, trusted %.4f, inverted %.4f, contained %.4f\n", right, trusted,
+		      wrong, contained);
+	assert_true(trusted > 0.9 * right);
+	assert_true(wrong < 0.3 * right && contained > 1.3 * wrong);
+}
+
 static void the_oracle_nearly_reaches_the_bound_and_spills_nothing(void **state)
 {
 	AUTO_JOBS struct jobs train, test;
@@ -267,6 +293,7 @@ int main(void)
 		cmocka_unit_test(outcomes_of_jobs_that_run_when_the_test_begins_are_not_known),
 		cmocka_unit_test(every_method_stays_within_the_flash_and_the_bound_and_repeats),
 		cmocka_unit_test(categories_that_are_true_beat_those_of_a_hash),
+		cmocka_unit_test(trust_contains_wrong_hints_and_costs_right_ones_little),
 		cmocka_unit_test(the_oracle_nearly_reaches_the_bound_and_spills_nothing),
 		cmocka_unit_test(parameters_are_set_by_name_within_their_range),
 		cmocka_unit_test(refuses_traces_without_jobs),

@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/hash.h"
 #include "placement/price.h"
+#include "placement/trust.h"
 
 struct adaptive {
 	struct policy base;
@@ -68,28 +69,54 @@ struct priced {
 	struct policy base;
 	const struct study *study;
 	struct price price;
+	struct trust trust; /* without memory if users are trusted */
+	int user_column;
 	double capacity;
 	int *category; /* of each test job */
 };
+
+static uint32_t user_of(const struct priced *a, size_t job)
+{
+	const struct jobs *t = a->study->test;
+	return a->user_column < 0 ? 0 : t->texts[job * t->texts_n + (size_t)a->user_column];
+}
+
+/* Returns the category that counts. */
+static double trusted(const struct priced *a, size_t job)
+{
+	int category = a->category[job];
+	if (a->trust.cells == NULL || category <= 0)
+		return category;
+	return trust_category(&a->trust, user_of(a, job), (uint32_t)category);
+}
 
 static double priced_stay(struct policy *p, size_t job, double free_bytes)
 {
 	struct priced *a = container_of(p, struct priced, base);
 	double use = a->capacity > 0 ? 1 - free_bytes / a->capacity : 1;
 	price_move(&a->price, a->study->test->io[job].start_s, use);
-	return price_limit(&a->price, a->category[job]) > use ? INFINITY : 0;
+	return price_limit(&a->price, trusted(a, job)) > use ? INFINITY : 0;
 }
 
 static double priced_bytes(struct policy *p, size_t job, double free_bytes)
 {
 	struct priced *a = container_of(p, struct priced, base);
-	double limit = price_limit(&a->price, a->category[job]) * a->capacity;
+	double limit = price_limit(&a->price, trusted(a, job)) * a->capacity;
 	return fmax(limit - (a->capacity - free_bytes), 0);
+}
+
+static void priced_ended(struct policy *p, size_t job)
+{
+	struct priced *a = container_of(p, struct priced, base);
+	if (a->trust.cells != NULL)
+		trust_add(&a->trust, user_of(a, job), (uint32_t)a->category[job],
+			  &a->study->test->io[job], &a->study->rates);
 }
 
 static void priced_close(struct policy *p)
 {
 	struct priced *a = container_of(p, struct priced, base);
+	trust_fini(&a->trust);
 	free(a->category);
 	free(a);
 }
@@ -97,6 +124,7 @@ static void priced_close(struct policy *p)
 static const struct policy_ops priced_ops = {
 	.stay_s = priced_stay,
 	.bytes_max = priced_bytes,
+	.ended = priced_ended,
 	.close = priced_close,
 };
 
@@ -110,6 +138,7 @@ int adaptive_open_price_take(const struct study *s, const struct method_options 
 	}
 	*a = (struct priced){.base = {&priced_ops},
 			     .study = s,
+			     .user_column = jobs_text_column(s->test, "s_user"),
 			     .capacity = capacity_bytes,
 			     .category = category};
 	struct price_config config = {
@@ -119,6 +148,8 @@ int adaptive_open_price_take(const struct study *s, const struct method_options 
 		.settle_s = o->price_settle_s,
 	};
 	int rc = price_init(&a->price, &config);
+	if (rc == 0 && o->trust > 0)
+		rc = trust_init(&a->trust, config.categories, o->ratio);
 	if (rc != 0) {
 		priced_close(&a->base);
 		return rc;

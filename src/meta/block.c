@@ -54,6 +54,8 @@ int block_from_record(uint64_t id, const rec_block *rec, struct arena *a, struct
 				   .chunk_length = rec->chunk_length,
 				   .crc = rec->crc,
 				   .media = (enum cluster_media)rec->media,
+				   .placement = rec->placement,
+				   .born_s = rec->born_s,
 				   .chunk_count = rec->n_chunks};
 	memcpy(out->encoding, rec->encoding, strlen(rec->encoding) + 1);
 	out->chunks = arena_alloc(a, (rec->n_chunks + 1) * sizeof(out->chunks[0]));
@@ -115,7 +117,8 @@ static int chunks_check(const struct meta_chunk *chunks, size_t n)
 static int block_check(const struct meta_block *b)
 {
 	if (b->id <= META_ROOT || b->epoch == 0 || b->encoding[0] == '\0' ||
-	    memchr(b->encoding, 0, sizeof(b->encoding)) == NULL || !cluster_media_valid(b->media))
+	    memchr(b->encoding, 0, sizeof(b->encoding)) == NULL || !cluster_media_valid(b->media) ||
+	    b->placement > META_PLACEMENT_MAX)
 		return -EINVAL;
 	if (b->capacity > META_BLOCK_MAX || b->capacity == 0)
 		return b->capacity == 0 ? -EINVAL : -EOVERFLOW;
@@ -139,6 +142,8 @@ int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_
 	rec.chunk_block = b->id;
 	rec.capacity = b->capacity;
 	rec.media = b->media;
+	rec.placement = b->placement;
+	rec.born_s = b->placement != META_PLACEMENT_NONE ? (uint32_t)(rt_wall_ns() / NS_PER_S) : 0;
 	rec.encoding = (char *)b->encoding;
 	rec.alloc_id = b->alloc_id = meta_id();
 	assert(rec.alloc_id != 0 && rec.n_chunks == b->chunk_count);

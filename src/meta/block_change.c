@@ -324,6 +324,8 @@ static int do_relayout(struct change *c)
 				&row.base);
 	}
 	b->encoding = (char *)as->encoding;
+	if (b->placement != META_PLACEMENT_NONE && b->media != as->media)
+		b->moved_s = (uint32_t)(rt_wall_ns() / NS_PER_S);
 	b->media = as->media;
 	b->chunk_block = as->chunk_block;
 	b->chunk_length = as->chunk_length;

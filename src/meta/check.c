@@ -368,6 +368,10 @@ static int file_row(struct check *c, uint64_t partition, const struct kv_row *ro
 		c->out->garbage++;
 		return rec_read_dead_file(a, row->value, &x);
 	}
+	case KEY_PLACED: {
+		rec_placed *p;
+		return rec_read_placed(a, row->value, &p);
+	}
 	case KEY_SUSPECT:
 		return 0;
 	default:

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "meta/file.h"
 #include "meta/gc_impl.h"
+#include "meta/placed.h"
 #include "rt/rt.h"
 
 /* --- removed files ---------------------------------------------------------------------------- */
@@ -79,6 +80,8 @@ int gc_files_row(struct gc *g, const struct kv_row *row)
 		return rc;
 	if (gc_in_grace(g, row, &x->mark, &x->base, &rc))
 		return rc;
+	if (x->file != NULL)
+		rc = placed_collect(g->m, tenant, file, x->file, g->a);
 	for (size_t i = 0; x->file != NULL && i < x->file->n_extents && rc == 0; i++)
 		rc = owner_delete(g, tenant, x->file->extents[i]->block, file);
 	if (rc == 0 && x->file != NULL && x->file->last != NULL)
@@ -181,6 +184,21 @@ static int file_suspect_row(struct gc *g, uint32_t tenant, uint64_t file, const 
 	return rc == 0 && (!same || named) ? gc_delete(g, row) : rc;
 }
 
+/* Deletes what is kept of a file that has no record: its creation failed. */
+static int placed_row(struct gc *g, uint32_t tenant, uint64_t file, const struct kv_row *row)
+{
+	struct schema_key keys[2] = {key_id(KEY_FILE, tenant, file),
+				     key_id(KEY_DEAD_FILE, tenant, file)};
+	struct reads r;
+	rec_placed *p;
+	int rc = meta_read(g->m, g->partition, keys, 2, g->a, &r);
+	if (rc == 0)
+		rc = rec_read_placed(g->a, row->value, &p);
+	if (rc != 0 || r.value[0].data != NULL || r.value[1].data != NULL)
+		return rc;
+	return gc_in_grace(g, row, &p->mark, &p->base, &rc) ? rc : gc_delete(g, row);
+}
+
 int gc_orphans_row(struct gc *g, const struct kv_row *row)
 {
 	uint32_t tenant;
@@ -188,6 +206,8 @@ int gc_orphans_row(struct gc *g, const struct kv_row *row)
 	rec_file *f;
 	if (!key_read_id(row->key, &tenant, &file))
 		return -EBADMSG;
+	if (key_kind(row->key) == KEY_PLACED)
+		return placed_row(g, tenant, file, row);
 	if (key_kind(row->key) == KEY_SUSPECT)
 		return file_suspect_row(g, tenant, file, row);
 	int rc = rec_read_file(g->a, row->value, &f);

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "meta/note.h"
 #include "meta/schema.h"
+#include "placement/outcome.h"
 #include "rpc/body.h"
 
 int rec_pack(struct arena *a, const ProtobufCMessage *msg, struct kv_bytes *out)
@@ -111,12 +112,19 @@ static bool dead_file_ok(const rec_dead_file *d)
 	return d->file == NULL || file_ok(d->file);
 }
 
+static bool placed_ok(const rec_placed *p)
+{
+	return p->features != NULL && p->category <= META_CATEGORIES_MAX &&
+	       outcome_features_valid(p->features, strlen(p->features));
+}
+
 static bool block_ok(const rec_block *b)
 {
 	return b->state >= META_BLOCK_PENDING && b->state <= META_BLOCK_SEALED &&
 	       b->length <= b->capacity && b->capacity <= META_BLOCK_MAX && b->chunk_block != 0 &&
 	       b->n_chunks <= META_CHUNKS_MAX && cluster_media_valid(b->media) &&
-	       b->encoding != NULL && strlen(b->encoding) < META_ENCODING_MAX;
+	       b->placement <= META_PLACEMENT_MAX && b->encoding != NULL &&
+	       strlen(b->encoding) < META_ENCODING_MAX;
 }
 
 static bool owner_ok(const rec_owner *o)
@@ -208,6 +216,7 @@ READER(usage)
 READER(transfer)
 READER(file)
 READER(dead_file)
+READER(placed)
 READER(suspect)
 READER(block)
 READER(owner)

@@ -24,6 +24,7 @@
  *   FILE       file / 65536        f tenant file           File
  *                                  e tenant file end       Extent, by its end in the file
  *                                  x tenant file           DeadFile
+ *                                  p tenant file           Placed
  *                                  y tenant file           Suspect
  *   BLOCK      block               b tenant block          Block
  *                                  o tenant block file     Owner
@@ -99,6 +100,7 @@ enum key_kind {
 	KEY_FILE = 'f',
 	KEY_EXTENT = 'e',
 	KEY_DEAD_FILE = 'x',
+	KEY_PLACED = 'p',
 	/* BLOCK */
 	KEY_BLOCK = 'b',
 	KEY_OWNER = 'o',

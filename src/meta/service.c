@@ -443,6 +443,8 @@ static int all_open(struct service_all *all, struct kv *kv)
 	if (rc == 0)
 		rc = ms_share_open(first);
 	if (rc == 0)
+		rc = ms_place_open(first);
+	if (rc == 0)
 		rc = meta_open(&first->meta, kv, &o->meta);
 	return rc < 0 ? rc : meta_map_open(&first->map, kv, &o->map);
 }
@@ -451,6 +453,7 @@ static void all_fini(struct service_all *all)
 {
 	meta_map_close(all->parts[0].map);
 	ms_share_close(&all->parts[0]);
+	ms_place_close(&all->parts[0]);
 	sched_close(all->sched);
 	meta_close(all->parts[0].meta);
 	admit_fini(&all->admit);

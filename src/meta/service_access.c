@@ -153,6 +153,9 @@ static const struct rule rules[METHOD_COUNT] = {
 	[METHOD_access_test] = CLUSTER(OP_CLUSTER_WRITE),
 	[METHOD_share] = IN_TENANT(OP_STAT),
 	[METHOD_traffic] = CLUSTER(OP_CLUSTER_READ),
+	[METHOD_place] = IN_TENANT(OP_WRITE),
+	[METHOD_file_used] = IN_TENANT(OP_READ),
+	[METHOD_placement] = CLUSTER(OP_CLUSTER_READ),
 };
 
 /* A request that is being decided. */

@@ -54,6 +54,9 @@ static const struct {
 	[METHOD_share] = {HOME_FIRST, 0},
 	[METHOD_token_keys] = {HOME_FIRST, 0},
 	[METHOD_traffic] = {HOME_FIRST, 0},
+	[METHOD_place] = {HOME_FIRST, 0},
+	[METHOD_file_used] = AT(HOME_FILE, FileUsed, file),
+	[METHOD_placement] = {HOME_FIRST, 0},
 };
 
 /* Returns the id of the request's tenant if it is known without a wait; 0: it is not. */

@@ -45,6 +45,8 @@ struct meta_service {
 	struct kv *kv;
 	struct meta *meta;
 	struct meta_map *map; /* of the first part; NULL in the others */
+	/* admission to flash, of the first part; NULL in the others */
+	struct service_place *place;
 	/* traffic groups, of the first part; NULL in the others */
 	struct service_share *share;
 	struct map tenants; /* hash of the name -> struct service_tenant */
@@ -99,6 +101,8 @@ struct service_all {
 	struct rt_group hosts;  /* fibers of part_host */
 	struct rt_cond changed; /* a part serves or has ended */
 	bool stopped;           /* all parts were told to stop */
+	/* The cluster has flash, or files with a placement were created: outcomes are stored. For all loops. */
+	_Atomic bool placing;
 };
 
 /* The layer of the id that ms_admit gets; id and layer determine the partition. */
@@ -210,6 +214,14 @@ void ms_share_close(struct meta_service *s);
 int ms_share_load(struct meta_service *s);
 /* Fiber that keeps the groups up to date. */
 void ms_share_watch(void *service);
+
+/* Admission to flash (service_place.c). -ENOMEM. */
+int ms_place_open(struct meta_service *s);
+void ms_place_close(struct meta_service *s);
+/* Takes the room on flash from the cluster map, and reads new outcomes. Called twice a second on the first loop. */
+void ms_place_tick(struct meta_service *s);
+/* Stores the outcome of a file that was removed, if it has a placement. */
+void ms_place_removed(struct rpc_request *r, const struct meta_ctx *ctx, uint64_t file);
 
 /* Fiber that counts the usage of directories (service_usage.c). */
 void ms_count_usage(void *service);

@@ -339,6 +339,8 @@ int ms_handle_remove(struct rpc_request *r)
 	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
 	if (rc == 0)
 		rc = meta_remove(ms_meta(r), &ctx, q->dir, meta_name(q->name), q->id, q->flags);
+	if (rc == 0)
+		ms_place_removed(r, &ctx, q->id);
 	return ms_end(r, rc);
 }
 

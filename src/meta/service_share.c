@@ -132,6 +132,7 @@ void ms_share_watch(void *arg)
 		if (rc < 0 && rc != -ECANCELED)
 			log_warn("groups_not_read", "err=%s", err_name(rc));
 		board_expire(s->share->board, rt_now_ns());
+		ms_place_tick(s);
 	} while (rt_sleep_ns(WATCH_NS) == 0);
 }
 

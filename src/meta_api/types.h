@@ -191,6 +191,11 @@ enum meta_block_state {
 	META_BLOCK_SEALED = 3, /* committed; the length is final */
 };
 
+#define META_PLACEMENT_NONE 0u
+#define META_PLACEMENT_UNKNOWN 1u
+#define META_CATEGORIES_MAX 64u /* largest placement category as it travels */
+#define META_PLACEMENT_MAX (META_PLACEMENT_UNKNOWN + META_CATEGORIES_MAX)
+
 #define META_TOKEN_BYTES 80 /* bytes of a token (auth/token.h) */
 
 /* One chunk of a block. The index of the chunk is its position in meta_block.chunks. */
@@ -234,6 +239,11 @@ struct meta_block {
 	 * repair found no room on this media, the chunk is on a disk of the other media (cluster/README.md).
 	 */
 	enum cluster_media media;
+	/* META_PLACEMENT_NONE: the block was written for files without a placement category and features; or
+	 * META_PLACEMENT_UNKNOWN plus the category as it travels (0: not known; c + 1: category c). Set by the allocation. */
+	uint32_t placement;
+	uint32_t
+		born_s; /* wall clock of a metadata server at the allocation, of a block with a placement */
 	char encoding[META_ENCODING_MAX];
 	size_t chunk_count;
 	struct meta_chunk *chunks; /* memory of the caller, or the arena */

@@ -123,6 +123,8 @@ int meta_wire_block_set(struct arena *a, meta_msg_block *m, const struct meta_bl
 	m->chunk_length = b->chunk_length;
 	m->crc = b->crc;
 	m->media = b->media;
+	m->placement = b->placement;
+	m->born_s = b->born_s;
 	m->encoding = meta_wire_name(a, meta_name(b->encoding));
 	if (m->encoding == NULL)
 		return -ENOMEM;
@@ -244,7 +246,8 @@ static int tokens_get(struct arena *a, const meta_msg_block *m, struct meta_bloc
 int meta_wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_block *b)
 {
 	if (m == NULL || m->state > META_BLOCK_SEALED || m->n_chunks > META_CHUNKS_MAX ||
-	    !cluster_media_valid(m->media) || strlen(m->encoding) >= META_ENCODING_MAX)
+	    !cluster_media_valid(m->media) || m->placement > META_PLACEMENT_MAX ||
+	    strlen(m->encoding) >= META_ENCODING_MAX)
 		return -EINVAL;
 	*b = (struct meta_block){
 		.id = m->id,
@@ -259,6 +262,8 @@ int meta_wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_bl
 		.chunk_length = m->chunk_length,
 		.crc = m->crc,
 		.media = (enum cluster_media)m->media,
+		.placement = m->placement,
+		.born_s = m->born_s,
 		.chunk_count = m->n_chunks,
 	};
 	memcpy(b->encoding, m->encoding, strlen(m->encoding) + 1);

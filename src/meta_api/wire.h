@@ -77,7 +77,10 @@ struct arena;
 	X(0x369, token_keys, META_WIRE_PATH, META_WIRE_LARGE)         \
 	X(0x36a, token_rotate, META_WIRE_SMALL, META_WIRE_SMALL)      \
 	X(0x370, share, META_WIRE_BLOCK, META_WIRE_PATH * 4)          \
-	X(0x371, traffic, META_WIRE_SMALL, META_WIRE_LARGE)
+	X(0x371, traffic, META_WIRE_SMALL, META_WIRE_LARGE)           \
+	X(0x378, place, META_WIRE_PATH, META_WIRE_SMALL)              \
+	X(0x379, file_used, META_WIRE_SMALL, META_WIRE_SMALL)         \
+	X(0x37a, placement, META_WIRE_SMALL, META_WIRE_LARGE)
 
 #define META_WIRE_SMALL 2048 /* limit in bytes of a message with a few numbers and two names */
 #define META_WIRE_PATH 8192  /* limit in bytes of a message with a path */

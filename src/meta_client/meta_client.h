@@ -300,6 +300,20 @@ int64_t meta_client_block_owners(struct meta_call *c, uint64_t block, uint64_t a
  * tree; only META_SYSTEM may do this (-EPERM). */
 int meta_client_du(struct meta_call *c, uint64_t dir, bool refresh, struct meta_usage *out);
 
+/* --- placement on flash or disk; the category is that of the fiber's context ----------------------- */
+
+/* Tells that a file begins, with its features as text (placement/outcome.h). */
+int meta_client_place_begin(struct meta_call *c, uint64_t file, const char *features);
+/* Asks whether a block of this size on disks goes to flash. */
+int meta_client_place(struct meta_call *c, uint64_t bytes, bool *flash);
+/* Tells that a block that was admitted to flash found no room there. */
+int meta_client_place_refused(struct meta_call *c, uint64_t bytes);
+/* Adds reads to a file that has a placement. */
+int meta_client_file_used(struct meta_call *c, uint64_t file, uint64_t reads, uint64_t bytes);
+/* Returns the state of admission at the server that answers; for META_SYSTEM. The classes are in the arena. */
+struct meta_placement;
+int meta_client_placement(struct meta_call *c, struct arena *a, struct meta_placement *out);
+
 /* --- background services: for META_SYSTEM ---------------------------------------------------------- */
 
 /* A walk over the partitions [index, end) of a layer. It is complete when index reaches end. A caller starts with all

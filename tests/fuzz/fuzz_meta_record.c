@@ -47,6 +47,7 @@ CHECK_RECORD(counted)
 CHECK_RECORD(gc_epoch)
 CHECK_RECORD(lease)
 CHECK_RECORD(note)
+CHECK_RECORD(placed)
 
 static void check_keys(struct arena *a, struct kv_bytes v)
 {
@@ -77,6 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_owner,     check_on_disk,     check_dead_chunks, check_refund,
 		check_tenant,    check_tenant_name, check_account,     check_counted,
 		check_gc_epoch,  check_lease,       check_keys,        check_note,
+		check_placed,
 	};
 	if (size < 1 || size > KV_VALUE_MAX)
 		return 0;

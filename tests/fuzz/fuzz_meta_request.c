@@ -112,9 +112,12 @@ static void fuzz_main(void *arg)
 	map_init(&s.tenants, SERVICE_TENANTS_MAX);
 	rt_cond_init(&s.wake);
 	assert(ms_share_open(&s) == 0 && ms_share_load(&s) == 0);
+	assert(ms_place_open(&s) == 0);
 	ask_all(&s, in);
 	check_store(s.meta);
 	rt_port_close(&branch.port);
+	ms_place_tick(&s);
+	ms_place_close(&s);
 	ms_share_close(&s);
 	meta_map_close(s.map);
 	meta_close(s.meta);

@@ -71,6 +71,8 @@ struct terrane;       /* a cluster */
 struct terrane_file;  /* an open file of a cluster */
 struct terrane_op;    /* an asynchronous call */
 struct terrane_queue; /* a queue of completed calls */
+struct terrane_model; /* a placement model */
+struct terrane_feature;
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
@@ -102,7 +104,9 @@ enum terrane_class {
 /* Where the blocks that a call writes are kept. A block stays there: repair, rebalance, re-
  * encoding and compaction keep it on its media. */
 enum terrane_media {
-	TERRANE_MEDIA_DEFAULT, /* disk; for terrane_seal: the media that the blocks are on */
+	/* disk, or what the metadata service decides for files with a placement category; for
+	 * terrane_seal: the media that the blocks are on */
+	TERRANE_MEDIA_DEFAULT,
 	TERRANE_MEDIA_DISK,
 	TERRANE_MEDIA_FLASH, /* -ENOSPC when too few flash disks have room */
 	/* each block that finds no room on flash goes to disk, and stays there */
@@ -151,7 +155,15 @@ struct terrane_options {
 	/* time after which a read of a chunk is slow; 0: estimated from recent reads */
 	uint32_t hedge_ms;
 
-	uint64_t reserved[5];
+	/* Options of calls that create files, beside placement_category: */
+	/* model that gives the category of the file, if placement_category is 0 */
+	struct terrane_model *placement_model;
+	/* What is known of the job that writes the file: what the model needs, and what a later
+	 * one is trained with (`terrane placement trace`). -EINVAL: a name or text is invalid. */
+	const struct terrane_feature *features;
+	uint64_t feature_count;
+
+	uint64_t reserved[2];
 
 	/* Media of new blocks, for calls that create, write or seal; applies to the same
 	 * blocks as `encoding`. */

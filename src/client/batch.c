@@ -167,7 +167,7 @@ static void range_resolve(struct batch *b, size_t i)
 		rc = engine_preadv(&c, f, &iov, 1, r->offset, &r->crc);
 	}
 	if (r->file == NULL)
-		engine_file_discard(f);
+		(void)engine_file_close(&c, f);
 	if (!batched || rc < 0 || b->states[i].count == 0)
 		range_end(b, r, rc, c.error);
 	if (batched && rc < 0)
@@ -300,6 +300,21 @@ static int blocks_resolve(struct batch *b)
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
+/* Counts the read of a range whose blocks have a placement. */
+static void placed_count(struct batch *b, size_t i, uint64_t bytes)
+{
+	const struct range_state *s = &b->states[i];
+	const struct meta_block *block = b->parts[s->first].range.block;
+	if (block == NULL || block->placement == META_PLACEMENT_NONE)
+		return;
+	if (b->ranges[i].file != NULL) {
+		efile_read_count(b->ranges[i].file, bytes);
+	} else if (s->file != NULL) {
+		s->file->reads++;
+		s->file->read_bytes += bytes;
+	}
+}
+
 /* Notes the end of a part. Its range ends after the last part: only then does nothing write to the
  * user's memory. After an error the parts that have not begun are skipped. */
 static void part_done(void *ctx, struct block_range *range, const char *why)
@@ -326,6 +341,8 @@ static void part_done(void *ctx, struct block_range *range, const char *why)
 	}
 	b->call->fabric->shared->stats.read_bytes += s->rc < 0 ? 0 : got;
 	s->batched = false;
+	if (s->rc == 0)
+		placed_count(b, p->owner, got);
 	range_end(b, r, s->rc < 0 ? s->rc : (int64_t)got, why);
 }
 
@@ -413,6 +430,8 @@ static int window_run(struct batch *b)
 	for (size_t i = 0; i < b->count; i++)
 		if (!b->states[i].resolved || (b->states[i].batched && b->states[i].count > 0))
 			range_end(b, &b->ranges[i], late, b->call->error);
+	for (size_t i = 0; i < b->file_count; i++)
+		call_file_used(b->call, b->files[i].id, b->files[i].reads, b->files[i].read_bytes);
 	return rc;
 }
 

@@ -15,12 +15,18 @@ struct efile_extents {
  * valid while the file is open. */
 bool efile_extents(const struct efile *f, struct efile_extents *out);
 
+/* Counts a read of a file that is open for reading, and whose blocks have a placement. */
+void efile_read_count(struct efile *f, uint64_t bytes);
+
 /* A file that ranges of a batch name by id or path. */
 struct batch_file {
 	struct meta_file_name name;
 	/* Results: */
 	bool known; /* extents is set; else the file must be opened by itself */
 	struct efile_extents extents;
+	uint64_t id; /* of a known file */
+	/* reads of the batch, if the blocks of the file have a placement */
+	uint64_t reads, read_bytes;
 	int rc; /* error of the metadata service; 0: none. A file with an error is not known */
 };
 

@@ -24,6 +24,7 @@ static bool is_error_of_service(int rc)
 static void file_take(struct batch_file *f, const struct meta_opened_file *got)
 {
 	f->known = got->rc == 0 && got->file.sealed && got->extent_count == got->file.extent_count;
+	f->id = got->file.id;
 	f->extents = (struct efile_extents){got->extents, got->extent_count, got->file.size};
 }
 

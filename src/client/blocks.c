@@ -378,6 +378,7 @@ static int block_create_on(struct call *c, struct block_new *b, enum cluster_med
 		.chunk_length = shape_chunk_len(b->shape, b->len),
 		.crc = b->crc,
 		.media = media,
+		.placement = c->placement,
 		.chunk_count = (size_t)b->shape->n,
 		.chunks = chunks,
 	};
@@ -385,7 +386,8 @@ static int block_create_on(struct call *c, struct block_new *b, enum cluster_med
 	return block_create_coded(c, b, &coded, &record);
 }
 
-int block_create_take(struct call *c, struct block_new *b)
+/* block_create_take() on the call's media. */
+static int create_on_media(struct call *c, struct block_new *b)
 {
 	enum cluster_media media = call_media(c);
 	struct buf *data = b->data;
@@ -402,6 +404,7 @@ int block_create_take(struct call *c, struct block_new *b)
 	buf_ref(data); /* keep the data for a second attempt on the other media */
 	int rc = block_create_on(c, b, media);
 	if (call_may_fall_back(c, media, rc)) {
+		b->fell_back = true;
 		rc = gate_enter(&c->fabric->shared->writes, b->gate_bytes);
 		if (rc == 0) {
 			buf_ref(data);
@@ -409,5 +412,17 @@ int block_create_take(struct call *c, struct block_new *b)
 		}
 	}
 	buf_unref(data);
+	return rc;
+}
+
+int block_create_take(struct call *c, struct block_new *b)
+{
+	enum terrane_media own = c->media;
+	uint64_t bytes = block_gate_bytes(b->shape, b->len);
+	c->media = call_place(c, bytes);
+	int rc = create_on_media(c, b);
+	if (b->fell_back && own == TERRANE_MEDIA_DEFAULT)
+		call_place_refused(c, bytes);
+	c->media = own;
 	return rc;
 }

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 
+#include "base/strbuf.h"
 #include "client/block_read.h"
 #include "client/block_tier.h"
 #include "client/block_write.h"
@@ -105,7 +106,8 @@ struct block_new {
 	uint64_t gate_bytes;
 	const struct meta_owner *owners;
 	size_t owner_count;
-	uint64_t id; /* set by block_create_take */
+	uint64_t id;    /* set by block_create_take */
+	bool fell_back; /* set by block_create_take: flash had no room */
 	/* Not NULL: receives the record, which the caller commits. Its chunks array has room for
 	 * the shape's n. */
 	struct meta_block *uncommitted;
@@ -135,6 +137,22 @@ int call_room(struct call *c, const struct shape *s);
  * chunks. Takes over and returns like block_write_take. */
 int block_place_take(struct call *c, const struct shape *s, const struct meta_block *record,
 		     uint64_t release_count, struct coded *coded, uint64_t gate_bytes);
+
+/* --- place.c ---------------------------------------------------------------------------------- */
+
+/* Sets the placement of a call that creates files: the category that the options name, or that of their model; the fiber
+ * carries it. -EINVAL, with an error text. */
+int call_placement(struct call *c, const struct terrane_options *o);
+/* Writes the features of a call with a placement as text. -EINVAL, with an error text; -ENOMEM. */
+int call_placement_features(struct call *c, const struct terrane_options *o, struct strbuf *out);
+/* Tells the metadata service that a file of the call begins. Does nothing without a placement. */
+void call_place_begin(struct call *c, uint64_t file, const struct strbuf *features);
+/* Tells the metadata service of reads of a file whose blocks have a placement. */
+void call_file_used(struct call *c, uint64_t file, uint64_t reads, uint64_t bytes);
+/* Returns the media for a new block of this size on disks: the call's, or the decision of the metadata service. */
+enum terrane_media call_place(struct call *c, uint64_t bytes);
+/* Tells the metadata service that a block that it admitted to flash found no room there. */
+void call_place_refused(struct call *c, uint64_t bytes);
 
 /* --- tokens.c --------------------------------------------------------------------------------- */
 

@@ -179,6 +179,8 @@ struct call {
 	uint16_t quorum, extra_disks, hedge;
 	uint64_t hedge_ns;
 	enum terrane_media media;
+	/* META_PLACEMENT_: category of the files that are created; set by call_placement() */
+	uint32_t placement;
 	/* rewrites of existing blocks: accept more chunks in one rack than the code tolerates */
 	bool ignore_spread;
 	/* tenant number for the labels of written chunks; 0: the tenant of the fabric */

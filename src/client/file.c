@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "client/batch.h"
 #include "client/engine_impl.h"
+#include "placement/outcome.h"
 
 #define WINDOW_EXTENTS 512 /* extents fetched by one request */
 #define ARENA_BYTES (8 * MIB)
@@ -29,6 +30,8 @@ struct reader {
 	/* All extents of a sealed file with at most WINDOW_EXTENTS of them; else NULL. */
 	struct meta_extent *extents;
 	size_t extent_count;
+	/* reads of a file whose blocks have a placement, not told to the metadata service yet */
+	uint64_t reads, read_bytes;
 };
 
 static const struct efile_ops reader_ops;
@@ -50,7 +53,8 @@ static void reader_discard(struct efile *f)
 
 static int reader_close(struct call *c, struct efile *f)
 {
-	(void)c;
+	const struct reader *r = reader_of(f);
+	call_file_used(c, f->id, r->reads, r->read_bytes);
 	reader_discard(f);
 	return 0;
 }
@@ -309,6 +313,19 @@ static int64_t window_read(struct call *c, const struct window *w, uint64_t off,
 	return got;
 }
 
+/* Counts bytes that were read; `first`: the first ones of a read. */
+static void read_count(struct reader *r, uint64_t bytes, bool first)
+{
+	r->reads += first;
+	r->read_bytes += bytes;
+}
+
+void efile_read_count(struct efile *f, uint64_t bytes)
+{
+	if (f->ops == &reader_ops)
+		read_count(reader_of(f), bytes, true);
+}
+
 int64_t engine_preadv(struct call *c, struct efile *f, const struct iovec *iov, int n,
 		      uint64_t offset, uint32_t *crc)
 {
@@ -333,6 +350,8 @@ int64_t engine_preadv(struct call *c, struct efile *f, const struct iovec *iov, 
 		if (got == 0)
 			got = window_read(c, &w, offset + done, len - done, &sink, crc);
 		bool last = w.last;
+		if (got > 0 && w.blocks[0].placement != META_PLACEMENT_NONE)
+			read_count(r, (uint64_t)got, done == 0);
 		window_fini(&w);
 		if (got < 0)
 			return got;
@@ -379,13 +398,23 @@ int engine_create(struct call *c, const char *path, unsigned flags, const struct
 	if ((flags & ~(unsigned)(TERRANE_REPLACE | TERRANE_LOG)) != 0)
 		return call_fail(c, -EINVAL, "unknown flags");
 	struct dir_slot at;
+	AUTO_STRBUF struct strbuf features;
+	strbuf_init(&features, (size_t)OUTCOME_FEATURES_BYTES * 2);
 	bool log = (flags & TERRANE_LOG) != 0;
-	int rc = log ? dir_slot_find(c, path, &at)
-		     : dir_slot_guess(c, path, (flags & TERRANE_REPLACE) == 0, &at);
+	int rc = call_placement(c, o);
+	if (rc == 0)
+		rc = call_placement_features(c, o, &features);
 	if (rc < 0)
 		return rc;
-	return log ? elog_create(c, &at, flags, o, out)
-		   : sealed_writer_create(c, path, &at, flags, o, out);
+	rc = log ? dir_slot_find(c, path, &at)
+		 : dir_slot_guess(c, path, (flags & TERRANE_REPLACE) == 0, &at);
+	if (rc < 0)
+		return rc;
+	rc = log ? elog_create(c, &at, flags, o, out)
+		 : sealed_writer_create(c, path, &at, flags, o, out);
+	if (rc == 0)
+		call_place_begin(c, (*out)->id, &features);
+	return rc;
 }
 
 int engine_append_open(struct call *c, const char *path, const struct terrane_options *o,

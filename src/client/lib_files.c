@@ -267,12 +267,16 @@ int terrane_file_close_start(struct terrane_file *f, const struct terrane_option
 	return lib_request_start(f->t, &r, o, op);
 }
 
+/* A file that was read is closed, which tells the metadata service of the reads where that matters. */
 static int64_t run_discard(struct call *c, struct request *r)
 {
-	(void)c;
 	struct terrane_file *f = r->a.file;
-	if (f->generation == r->runtime->generation)
-		engine_file_discard(f->e);
+	if (f->generation == r->runtime->generation) {
+		if (f->writes)
+			engine_file_discard(f->e);
+		else
+			(void)engine_file_close(c, f->e);
+	}
 	free(f);
 	return 0;
 }

@@ -325,6 +325,7 @@ static int chunks_make(struct call *c, struct log *l, enum cluster_media media, 
 				    .chunk_block = l->block,
 				    .capacity = l->block_bytes,
 				    .media = media,
+				    .placement = l->call.placement,
 				    .chunk_count = (size_t)l->shape.n,
 				    .chunks = chunks};
 	encoding_print(&l->shape.encoding, record.encoding);
@@ -364,22 +365,36 @@ static int chunks_make(struct call *c, struct log *l, enum cluster_media media, 
 	return rc < 0 ? rc : tokens_get(c, l);
 }
 
+/* Allocates the next block and creates its chunks, on the media that the metadata service decides if that is its
+ * decision. */
+static int block_place(struct call *c, struct log *l, uint64_t *disks)
+{
+	enum terrane_media own = l->call.media;
+	uint64_t bytes = block_gate_bytes(&l->shape, l->block_bytes);
+	l->call.media = call_place(&l->call, bytes);
+	enum cluster_media media = call_media(&l->call);
+	int rc = chunks_make(c, l, media, disks);
+	bool falls_back = call_may_fall_back(&l->call, media, rc);
+	if (falls_back && own == TERRANE_MEDIA_DEFAULT)
+		call_place_refused(&l->call, bytes);
+	l->call.media = own;
+	if (!falls_back)
+		return rc;
+	l->block = meta_id();
+	memset(disks, 0, LOG_REPLICAS_MAX * sizeof(*disks));
+	return chunks_make(c, l, CLUSTER_MEDIA_DISK, disks);
+}
+
 static int block_start(struct call *c, struct log *l)
 {
 	assert(l->block == 0 && rt_mutex_held(&l->turn));
 	uint64_t disks[LOG_REPLICAS_MAX] = {0};
-	enum cluster_media media = call_media(&l->call);
 	l->block = meta_id();
 	l->replicas_started = false;
 	l->epoch = 1;
 	l->len = 0;
 	l->crc = 0;
-	int rc = chunks_make(c, l, media, disks);
-	if (call_may_fall_back(&l->call, media, rc)) {
-		l->block = meta_id();
-		memset(disks, 0, sizeof(disks));
-		rc = chunks_make(c, l, CLUSTER_MEDIA_DISK, disks);
-	}
+	int rc = block_place(c, l, disks);
 	if (rc == 0) {
 		struct meta_extent x = {.block = l->block, .open = true};
 		struct meta_call m = call_meta(c);

@@ -482,7 +482,7 @@ static int pack_run(struct packing *p, const char *dir, struct terrane_small *fi
 int engine_pack(struct call *c, const char *dir, struct terrane_small *files, size_t n,
 		unsigned flags, const struct terrane_options *o)
 {
-	struct packing p = {.call = c, .context = rt_context(), .count = n, .flags = flags};
+	struct packing p = {.call = c, .count = n, .flags = flags};
 	/* set the results first, because callers read them after every error */
 	for (size_t i = 0; i < n; i++) {
 		files[i].result = -ECANCELED;
@@ -490,9 +490,12 @@ int engine_pack(struct call *c, const char *dir, struct terrane_small *files, si
 	}
 	if ((flags & ~(unsigned)TERRANE_REPLACE) != 0)
 		return call_fail(c, -EINVAL, "unknown flags");
-	int rc = engine_shape(c, o, &p.shape);
+	int rc = call_placement(c, o);
+	if (rc == 0)
+		rc = engine_shape(c, o, &p.shape);
 	if (rc == 0)
 		rc = engine_block_bytes(c, o, &p.block_bytes);
+	p.context = rt_context(); /* with the category */
 	if (rc == 0)
 		rc = pack_check(c, &p, files);
 	return rc < 0 || n == 0 ? rc : pack_run(&p, dir, files);

@@ -3,10 +3,12 @@
 #ifndef JANITOR_IMPL_H
 #define JANITOR_IMPL_H
 
+#include "base/arena.h"
 #include "base/bug.h"
 #include "base/slice.h"
 #include "janitor/janitor.h"
 #include "janitor/stats.h"
+#include "meta_api/placement.h"
 #include "meta_client/meta_client.h"
 
 #define JANITOR_SHARES 16 /* shares of the partitions; one lease covers a share */
@@ -76,6 +78,10 @@ struct janitor {
 	struct janitor_repair repairs[JANITOR_REPAIRS_MAX];
 	struct policy *policies; /* the policies of all tenants, read from their notes (policy.c) */
 	size_t policy_count;
+	/* What the metadata service knows of placement categories, with its arena; now_s 0: nothing
+	 * (demote.c). */
+	struct meta_placement placement;
+	struct arena placement_arena;
 	struct map
 		/* hash of (tenant, block) -> struct sighting of blocks compacted lately:
 		 * compact.c */
@@ -230,7 +236,7 @@ int drives_look(struct janitor *j, uint64_t *found);
 
 /* --- survey.c --------------------------------------------------------------------------------- */
 
-#define SURVEY_SERVICES 3
+#define SURVEY_SERVICES 4
 #define SURVEY_BALANCE 0 /* index of the balance service */
 /* largest number of jobs per share and service; the next survey finds the others */
 #define JOBS_MAX ((size_t)100000)
@@ -264,6 +270,10 @@ bool compact_wants(struct janitor *j, const struct meta_block_at *b);
 int compact_run(struct janitor *j, struct jobs *w);
 bool policy_wants(struct janitor *j, const struct meta_block_at *b);
 int policy_run(struct janitor *j, struct jobs *w);
+bool demote_wants(struct janitor *j, const struct meta_block_at *b);
+int demote_run(struct janitor *j, struct jobs *w);
+/* Reads the ages at which files have outlived their class; without flash there is nothing to read. */
+int demote_load(struct janitor *j);
 
 /* Reads the records of n blocks of one tenant. */
 int rewrite_records(struct janitor *j, uint32_t tenant, const uint64_t *blocks, size_t n,

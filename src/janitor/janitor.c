@@ -173,6 +173,7 @@ void janitor_close(struct janitor *j)
 	free_all(&j->compacted);
 	stats_fini(&j->sums);
 	free(j->policies);
+	arena_fini(&j->placement_arena);
 	free(j->tenants);
 	context_unref(j->own);
 	free(j);

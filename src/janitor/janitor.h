@@ -131,6 +131,8 @@ struct janitor_stats {
 	 */
 	uint64_t compact_overtaken;
 	uint64_t blocks_reencoded, reencoded_bytes;
+	/* blocks that were moved from flash to disk because they outlived their class */
+	uint64_t blocks_demoted, demoted_bytes;
 	uint64_t pool_patches,
 		/* chunks of pools that were patched, and the bytes sent for them */
 		pool_patch_bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One walk of all Block records for all services that need it. It counts the blocks (stats.h)
- * and collects jobs: chunks to move (balance.c), blocks to compact (compact.c) or to re-encode
- * (policy.c). A share of the partitions is walked at a time; then its jobs are done, for at
+ * and collects jobs: chunks to move (balance.c), blocks to compact (compact.c), to re-encode
+ * (policy.c) or to move from flash to disk (demote.c). A share of the partitions is walked at a time; then its jobs are done, for at
  * most the time between two surveys. The next survey finds the jobs that are left. */
 #include <assert.h>
 #include <errno.h>
@@ -55,6 +55,7 @@ static const struct {
 	{"balance", balance_wants, balance_run},
 	{"compact", compact_wants, compact_run},
 	{"policy", policy_wants, policy_run},
+	{"demote", demote_wants, demote_run},
 };
 
 static int walk(struct share_work *w, unsigned share)
@@ -266,6 +267,8 @@ int janitor_survey(struct janitor *j)
 		rc = sums_load(j);
 	if (rc == 0)
 		rc = policies_load(j);
+	if (rc == 0)
+		rc = demote_load(j);
 	if (rc < 0)
 		return rc;
 	for (unsigned i = 0; i < JANITOR_SHARES; i++)

@@ -76,7 +76,9 @@ enum option_kind {
 	OPTION_TEXT,
 	OPTION_U16,
 	OPTION_U32,
-	OPTION_U64
+	OPTION_U64,
+	OPTION_MODEL,
+	OPTION_FEATURES
 };
 
 #define OPTION(name, kind, field)                                   \
@@ -95,6 +97,8 @@ static const struct {
 	OPTION("job_id", OPTION_U64, job_id),
 	OPTION("directory_id", OPTION_U64, directory_id),
 	OPTION("placement_category", OPTION_U32, placement_category),
+	OPTION("placement_model", OPTION_MODEL, placement_model),
+	OPTION("features", OPTION_FEATURES, features),
 	OPTION("encoding", OPTION_TEXT, encoding),
 	OPTION("block_bytes", OPTION_U64, block_bytes),
 	OPTION("quorum", OPTION_U16, quorum),
@@ -149,10 +153,11 @@ static bool take_number(PyObject *value, const char *option, uint64_t max, uint6
 	return true;
 }
 
-static bool option_take(struct terrane_options *o, size_t i, PyObject *value)
+static bool option_take(struct ext_call *c, size_t i, PyObject *value)
 {
 	static const char *const classes[] = {"gold", "silver", "bronze", NULL};
 	static const char *const media[] = {"disk", "flash", "flash-or-disk", NULL};
+	struct terrane_options *o = &c->o;
 	void *field = (char *)o + known[i].offset;
 	uint64_t number = 0;
 	int word = 0;
@@ -183,11 +188,19 @@ static bool option_take(struct terrane_options *o, size_t i, PyObject *value)
 		ok = take_number(value, known[i].name, UINT64_MAX, &number);
 		*(uint64_t *)field = number;
 		break;
+	case OPTION_MODEL:
+		o->placement_model = py_model_handle(value);
+		return o->placement_model != NULL;
+	case OPTION_FEATURES:
+		ok = py_features_take(&c->features, value);
+		o->features = c->features.list;
+		o->feature_count = c->features.n;
+		break;
 	}
 	return ok;
 }
 
-static bool options_take(struct terrane_options *o, PyObject *options)
+static bool options_take(struct ext_call *c, PyObject *options)
 {
 	PyObject *key, *value;
 	Py_ssize_t at = 0;
@@ -206,7 +219,7 @@ static bool options_take(struct terrane_options *o, PyObject *options)
 			PyErr_Format(PyExc_TypeError, "unknown option '%s'", name);
 			return false;
 		}
-		if (value != Py_None && !option_take(o, i, value))
+		if (value != Py_None && !option_take(c, i, value))
 			return false;
 	}
 	return true;
@@ -224,7 +237,7 @@ bool py_call_init(struct ext_call *c, PyObject *options)
 {
 	memset(c, 0, sizeof(*c));
 	c->o.error = &c->error;
-	if (options != Py_None && !options_take(&c->o, options))
+	if (options != Py_None && !options_take(c, options))
 		return false;
 	c->op.done = call_done;
 	c->op.user = c;

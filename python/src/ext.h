@@ -41,12 +41,24 @@ extern PyTypeObject *py_cluster_type, *py_file_type;
 /* --- call.c: options, waiting, errors ------------------------------------------------------------- */
 
 /* A call in progress. */
+/* Features of a call; their texts belong to the dict, which the caller keeps. */
+struct py_features {
+	struct terrane_feature list[TERRANE_FEATURES_MAX];
+	size_t n;
+};
+
+/* Reads a dict of features. Returns false with TypeError or ValueError. */
+bool py_features_take(struct py_features *g, PyObject *dict);
+/* Returns the handle of a PlacementModel; NULL with TypeError. */
+struct terrane_model *py_model_handle(PyObject *o);
+
 struct ext_call {
 	struct terrane_op op;
 	struct terrane_options o;
 	struct terrane_error error;
 	sem_t done;
 	pid_t pid; /* the process that started the call */
+	struct py_features features;
 };
 
 /* Initializes a call with the options of a dict or None, which the caller keeps alive. Returns false with an exception:

@@ -13,13 +13,7 @@ struct model_object {
 	PyObject_HEAD struct terrane_model *m;
 };
 
-/* Features of a call; their texts belong to the dict, which the caller keeps. */
-struct given {
-	struct terrane_feature list[TERRANE_FEATURES_MAX];
-	size_t n;
-};
-
-static bool add_feature(struct given *g, PyObject *name, PyObject *value)
+static bool add_feature(struct py_features *g, PyObject *name, PyObject *value)
 {
 	if (value == Py_None)
 		return true;
@@ -39,10 +33,14 @@ static bool add_feature(struct given *g, PyObject *name, PyObject *value)
 	return !PyErr_Occurred();
 }
 
-static bool read_features(struct given *g, PyObject *dict)
+bool py_features_take(struct py_features *g, PyObject *dict)
 {
 	PyObject *name, *value;
 	Py_ssize_t at = 0;
+	if (!PyDict_Check(dict)) {
+		PyErr_SetString(PyExc_TypeError, "features must be a dict");
+		return false;
+	}
 	g->n = 0;
 	while (PyDict_Next(dict, &at, &name, &value))
 		if (!add_feature(g, name, value))
@@ -85,11 +83,11 @@ static void model_dealloc(PyObject *o)
 
 static PyObject *model_category(PyObject *o, PyObject *args)
 {
-	struct given g;
+	struct py_features g;
 	PyObject *features;
 	double start_s = NAN;
 	if (!PyArg_ParseTuple(args, "O!|d", &PyDict_Type, &features, &start_s) ||
-	    !read_features(&g, features))
+	    !py_features_take(&g, features))
 		return NULL;
 	if (isnan(start_s))
 		start_s = (double)time(NULL);
@@ -104,13 +102,13 @@ static PyObject *model_category(PyObject *o, PyObject *args)
 
 static PyObject *model_ended(PyObject *o, PyObject *args)
 {
-	struct given g;
+	struct py_features g;
 	struct terrane_outcome out = {0};
 	PyObject *features;
 	unsigned long long counts[5];
 	if (!PyArg_ParseTuple(args, "O!ddKKKKK", &PyDict_Type, &features, &out.start_s, &out.end_s,
 			      &counts[0], &counts[1], &counts[2], &counts[3], &counts[4]) ||
-	    !read_features(&g, features))
+	    !py_features_take(&g, features))
 		return NULL;
 	out.size_bytes = counts[0];
 	out.read_bytes = counts[1];
@@ -158,6 +156,16 @@ static PyType_Slot model_slots[] = {
 	{0, NULL},
 };
 
+static PyTypeObject *model_type; /* set once, when the module is imported */
+
+struct terrane_model *py_model_handle(PyObject *o)
+{
+	if (model_type != NULL && PyObject_TypeCheck(o, model_type))
+		return ((struct model_object *)(void *)o)->m;
+	PyErr_SetString(PyExc_TypeError, "placement_model must be a PlacementModel");
+	return NULL;
+}
+
 static PyType_Spec model_spec = {
 	.name = "terrane._terrane.PlacementModel",
 	.basicsize = sizeof(struct model_object),
@@ -169,6 +177,8 @@ bool py_model_add(PyObject *module)
 {
 	PyObject *type = PyType_FromSpec(&model_spec);
 	bool added = type != NULL && PyModule_AddObjectRef(module, "PlacementModel", type) == 0;
+	if (added)
+		model_type = (PyTypeObject *)(void *)Py_NewRef(type);
 	Py_XDECREF(type);
 	return added;
 }

@@ -69,7 +69,8 @@ class Packed(NamedTuple):
 class Cluster:
     """An open cluster; `terrane.connect` returns it. Every method takes the options of a call as keywords: `timeout`
     (seconds), `traffic_class`, `traffic_group`, `job_id`; those that write also `encoding`, `block_bytes`, `media`,
-    `quorum`; those that read `hedge`, `hedge_ms`.
+    `quorum`, `placement_category`, `placement_model` (a `PlacementModel`) and `features` (a dict); those that read
+    `hedge`, `hedge_ms`.
 
     A cluster may be used by any number of threads, in the children of a fork, and pickles as what it was connected with.
 

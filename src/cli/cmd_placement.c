@@ -13,6 +13,8 @@ struct subcommand {
 static const struct subcommand subcommands[] = {
 	{"generate", "generate the trace of a cluster", placement_generate},
 	{"train", "train a model on a trace", placement_train},
+	{"trace", "print the jobs of a cluster as a trace", placement_trace},
+	{"status", "show what goes to flash and what it saves", placement_status},
 	{"study", "compare what methods save on a trace", placement_study},
 };
 

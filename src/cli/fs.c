@@ -20,7 +20,14 @@
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_SIZE, OPTION_MEDIA, OPTION_COUNT };
+enum option_kind {
+	OPTION_FLAG,
+	OPTION_TEXT,
+	OPTION_SIZE,
+	OPTION_MEDIA,
+	OPTION_COUNT,
+	OPTION_FEATURE
+};
 
 struct fs_option {
 	char letter;
@@ -73,6 +80,11 @@ static const struct fs_option options[] = {
 	VALUE('d', "depth", "N", OPTION_COUNT, depth, "requests in flight"),
 	VALUE('T', "threads", "N", OPTION_COUNT, threads,
 	      "threads of the library, 1 to 255 (default: the cluster file's)"),
+	VALUE('m', "model", "FILE", OPTION_TEXT, model,
+	      "the placement model that decides on flash or disk"),
+	VALUE('x', "feature", "NAME=VALUE", OPTION_FEATURE, features,
+	      "what is known of the job: n_NAME=NUMBER or s_NAME=TEXT; repeatable"),
+	VALUE('i', "job-id", "N", OPTION_COUNT, job_id, "the job that writes the files"),
 	VALUE('P', "pattern", "NAME", OPTION_TEXT, pattern,
 	      "seq or random; create, stat, list or remove"),
 };
@@ -122,6 +134,23 @@ static int take_media(const char *text, enum terrane_media *out)
 	return -EINVAL;
 }
 
+/* Adds a feature. The text is one of the arguments, which are ours to cut. */
+static int take_feature(char *text, struct fs_flags *flags)
+{
+	char *value = strchr(text, '='), *end;
+	if (value == NULL || flags->feature_count == TERRANE_FEATURES_MAX)
+		return -EINVAL;
+	*value++ = 0;
+	struct terrane_feature *f = &flags->features[flags->feature_count++];
+	*f = (struct terrane_feature){.name = text};
+	if (text[0] != 'n') {
+		f->text = value;
+		return 0;
+	}
+	f->number = strtod(value, &end);
+	return end == value || *end != 0 ? -EINVAL : 0;
+}
+
 static int option_set(const struct fs_option *o, struct fs_flags *flags)
 {
 	void *field = (char *)flags + o->offset;
@@ -138,6 +167,8 @@ static int option_set(const struct fs_option *o, struct fs_flags *flags)
 		break;
 	case OPTION_MEDIA:
 		return take_media(optarg, field);
+	case OPTION_FEATURE:
+		return take_feature(optarg, flags);
 	case OPTION_COUNT:
 		rc = units_parse_int(optarg, field);
 		if (rc == 0 && *(int64_t *)field < 1)
@@ -182,7 +213,9 @@ static int parse(const struct fs_command *c, int argc, char **argv, struct fs_fl
 			if (options[i].letter == letter && option_set(&options[i], flags) < 0)
 				return cli_usage("%s: --%s %s: must be a %s", c->name,
 						 options[i].name, optarg,
-						 options[i].kind == OPTION_SIZE
+						 options[i].kind == OPTION_FEATURE
+							 ? "feature, n_NAME=NUMBER or s_NAME=TEXT"
+						 : options[i].kind == OPTION_SIZE
 							 ? "size, such as 64KiB"
 							 : "number, 1 or more");
 		}
@@ -228,6 +261,10 @@ struct terrane_options fs_options(const struct fs *fs, struct terrane_error *err
 		.media = fs->flags.media,
 		.block_bytes = fs->flags.block_bytes,
 		.traffic_group = fs->flags.group,
+		.placement_model = fs->model,
+		.features = fs->flags.features,
+		.feature_count = fs->flags.feature_count,
+		.job_id = (uint64_t)fs->flags.job_id,
 	};
 }
 
@@ -257,8 +294,12 @@ int cmd_fs(int argc, char **argv)
 	int rc = terrane_open(&fs.t, fs.flags.cluster, &o);
 	if (rc < 0)
 		return fs_fail(&fs.error, rc, "cannot open", "the cluster");
+	rc = fs.flags.model != NULL ? terrane_model_open(&fs.model, fs.flags.model) : 0;
 	fs.o = fs_options(&fs, &fs.error);
-	status = c->run(&fs, n, argv + optind);
+	status = rc < 0 ? cli_fail("cannot open the model %s: %s", fs.flags.model,
+				   terrane_error_text(rc))
+			: c->run(&fs, n, argv + optind);
+	terrane_model_close(fs.model);
 	terrane_close(fs.t);
 	return status;
 }

@@ -20,7 +20,10 @@
 
 /* The values of the options; the table in fs.c has the letter of each option. */
 struct fs_flags {
-	const char *cluster, *tenant, *encoding, *group, *pattern;
+	const char *cluster, *tenant, *encoding, *group, *pattern, *model;
+	struct terrane_feature features[TERRANE_FEATURES_MAX];
+	size_t feature_count;
+	int64_t job_id;
 	enum terrane_media media;
 	uint64_t block_bytes, size_bytes;
 	int64_t jobs, count, depth, threads;
@@ -30,6 +33,7 @@ struct fs_flags {
 
 struct fs {
 	struct terrane *t;
+	struct terrane_model *model; /* --model; NULL: none */
 	struct fs_flags flags;
 	/* The error of calls by the command's main thread; other threads call fs_options with an error of their own. */
 	struct terrane_error error;

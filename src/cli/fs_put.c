@@ -287,7 +287,10 @@ const struct fs_command fs_write_commands[] = {
 	 "that changed since it was stored is an error unless --replace is given.\n"
 	 "Links to files are followed. Links to directories count as failed. Special files are\n"
 	 "skipped. put stops when the cluster is full, when a quota is used up, or when too few\n"
-	 "disks accept data.",
-	 "eMbgFuvqJT", 2, 100000, run_put},
+	 "disks accept data.\n"
+	 "With --model the category of the files, and with it the media, is what the model says\n"
+	 "of a job with these features; --feature alone notes them for a later trace. Small\n"
+	 "files that share a block have a category and no trace.",
+	 "eMbgFuvqJTmxi", 2, 100000, run_put},
 };
 const size_t fs_write_count = ARRAY_LEN(fs_write_commands);

@@ -20,5 +20,7 @@ int placement_set_rate(const char *command, struct cost_rates *rates, const char
 int placement_generate(int argc, char **argv);
 int placement_study(int argc, char **argv);
 int placement_train(int argc, char **argv);
+int placement_trace(int argc, char **argv);
+int placement_status(int argc, char **argv);
 
 #endif

@@ -85,3 +85,20 @@ def test_a_replaced_file_is_taken_and_a_damaged_one_is_not(trained, tmp_path):
     with pytest.raises(OSError):
         model.reload()
     assert 0 <= model.category({}) < 15
+
+
+def test_files_take_a_model_and_features(trained, cluster, folder, box):
+    model, given = terrane.PlacementModel(trained[0]), features(trained[1][0])
+    with cluster.open(f"{folder}/a", "wb", placement_model=model, features=given, job_id=2**64 - 3) as file:
+        file.write(b"x" * 1000)
+    with cluster.open(f"{folder}/a", "rb") as file:
+        assert len(file.read()) == 1000
+    cluster.remove(f"{folder}/a")
+    job, = (r for r in csv.DictReader(io.StringIO(box("placement", "trace").stdout)) if r["job"] == f"j{2**64 - 3}")
+    assert job["bytes_read"] == "1000" and job["s_pipeline"] == given["s_pipeline"]
+    for options in ({"placement_model": 7}, {"features": [1]}, {"features": {"n_workers": []}}):
+        with pytest.raises(TypeError):
+            cluster.open(f"{folder}/b", "wb", **options)
+    for given in ({"workers": 1}, {"s_user": "a,b"}):
+        with pytest.raises(OSError, match="the features are invalid"):
+            cluster.open(f"{folder}/b", "wb", features=given)

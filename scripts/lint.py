@@ -45,7 +45,7 @@ ARROWS = {
     "training": ["client", "emu", "rt", "base"],
     "cachenode": ["client", "shift", "meta_client", "cache", "rpc", "secure", "auth", "rt", "base"],
     "janitor": ["client", "meta_client", "meta_api", "node", "stripe", "cluster", "code", "rt", "base"],
-    "dataset": ["client", "base"],
+    "dataset": ["code", "base"],
     "roles": ["janitor", "cachenode", "shift", "cache", "meta", "meta_client", "meta_api", "node", "ops", "kv", "cluster", "code", "secure",
               "auth", "rt", "base"],
     "simbox": ["training", "janitor", "roles", "meta", "node", "client", "store", "kv", "code", "rt", "base"],

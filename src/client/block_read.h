@@ -20,8 +20,8 @@
 #define CLIENT_BLOCK_READ_H
 
 #include "client/fabric.h"
-#include "client/shape.h"
 #include "client/sink.h"
+#include "code/shape.h"
 
 /* The location of a block. */
 struct block_at {

@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "client/shape.h"
 #include "code/codec.h"
 #include "code/encoding.h"
+#include "code/shape.h"
 
 void codecs_init(struct codecs *c)
 {

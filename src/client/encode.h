@@ -12,7 +12,7 @@
 
 #include "base/slice.h"
 #include "client/fabric.h"
-#include "client/shape.h"
+#include "code/shape.h"
 
 struct coded {
 	int n;

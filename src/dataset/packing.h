@@ -3,7 +3,7 @@
  * Where samples go in a file, so that a sample that fits into a chunk is in one chunk, and its read goes to one disk.
  *
  * A file is a sequence of blocks of block_bytes, the last one shorter. The encoding cuts a block into k data chunks
- * (client/shape.h). A sample that would cross the end of a chunk begins at the next chunk instead; the gap is padding.
+ * (code/shape.h). A sample that would cross the end of a chunk begins at the next chunk instead; the gap is padding.
  * Samples that are larger than a chunk follow one another without gaps.
  *
  * The chunks of the last block follow from its length. So its samples are placed again, with the smallest chunks that
@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/shape.h"
+#include "code/shape.h"
 
 struct packing {
 	struct shape shape;

@@ -40,8 +40,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "client/shape.h"
 #include "cluster/choose.h"
+#include "code/shape.h"
 #include "janitor/impl.h"
 #include "node/label.h"
 #include "rt/rt.h"

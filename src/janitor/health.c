@@ -19,8 +19,8 @@
 #include <errno.h>
 
 #include "base/rng.h"
-#include "client/shape.h"
 #include "code/health.h"
+#include "code/shape.h"
 #include "janitor/impl.h"
 
 enum chunk_fate { CHUNK_PRESENT, CHUNK_OFFLINE, CHUNK_MISSING };

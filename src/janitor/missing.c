@@ -22,7 +22,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "client/shape.h"
+#include "code/shape.h"
 #include "janitor/impl.h"
 #include "janitor/notes.h"
 #include "meta_api/note.h"

@@ -18,7 +18,7 @@
 
 #include "base/log.h"
 #include "client/engine.h"
-#include "client/shape.h"
+#include "code/shape.h"
 #include "janitor/impl.h"
 #include "janitor/notes.h"
 #include "meta_api/note.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/crc.h"
-#include "client/shape.h"
 #include "code/repair_count.h"
+#include "code/shape.h"
 #include "janitor/impl.h"
 #include "node/label.h"
 #include "rt/rt.h"

@@ -4,7 +4,7 @@
 #define JANITOR_REBUILD_IMPL_H
 
 #include "base/slice.h"
-#include "client/shape.h"
+#include "code/shape.h"
 #include "janitor/impl.h"
 #include "stripe/stripe.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/arena.h"
 #include "base/crc.h"
-#include "client/shape.h"
 #include "code/codec.h"
+#include "code/shape.h"
 #include "kv/mem.h"
 #include "meta/meta.h"
 #include "node/label.h"

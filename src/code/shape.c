@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/shape.h"
+#include "code/shape.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The shape of an encoded block as the client sees it: how many chunks go to how many disks, and which bytes each has.
+ * The shape of an encoded block as clients and the metadata service see it: how many chunks go to how many disks, and which bytes each has.
  *
  * A pool of disks is one disk here; the node that has the pool does the local level of an mlec code. So
  * mlec:KN+PN/KL+PL is Reed-Solomon KN+PN over pools here. All other encodings are used as written.
@@ -12,8 +12,8 @@
  * Data chunks are stored with the bytes that exist; parities are always chunk_len long. Missing bytes count as zeros.
  * The rule is part of the stored format: readers compute the same lengths from the length of the block.
  */
-#ifndef CLIENT_SHAPE_H
-#define CLIENT_SHAPE_H
+#ifndef CODE_SHAPE_H
+#define CODE_SHAPE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -34,7 +34,7 @@ ARROWS = {
     "sched": ["ops", "rt", "base"],
     "node": ["prep", "sched", "ops", "store", "rpc", "secure", "auth", "rt", "base"],
     "meta_api": ["cluster", "rpc", "limits", "rt", "base"],
-    "meta": ["meta_api", "placement", "sched", "ops", "kv", "cluster", "rpc", "limits", "secure", "auth", "rt", "base"],
+    "meta": ["meta_api", "placement", "sched", "ops", "kv", "cluster", "code", "rpc", "limits", "secure", "auth", "rt", "base"],
     "meta_client": ["meta_api", "cluster", "rpc", "limits", "secure", "auth", "rt", "base"],
     "placement": ["base"],
     "cache": ["rt", "base"],

@@ -44,6 +44,7 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_DOWNGRADE] = "downgrade",
 	[BUG_TOKEN_SKIPPED] = "token-skipped",
 	[BUG_BLOCK_UNBOUND] = "block-unbound",
+	[BUG_BLOCK_SHARED] = "block-shared",
 	[BUG_LABEL_KEPT] = "label-kept",
 	[BUG_BORROW_CLASS] = "borrow-class",
 };

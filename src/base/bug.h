@@ -55,6 +55,7 @@ enum bug {
 	BUG_DOWNGRADE,      /* a handshake does not cover the offered versions and mode */
 	BUG_TOKEN_SKIPPED,  /* a node serves chunks without looking at the token */
 	BUG_BLOCK_UNBOUND,  /* a token opens the chunks of every block of its tenant */
+	BUG_BLOCK_SHARED,   /* a grant for one file of a block opens the others */
 	BUG_LABEL_KEPT,     /* a node remembers the label of a chunk that was deleted */
 	BUG_BORROW_CLASS,   /* traffic on borrowed capacity keeps its class */
 	BUG_COUNT,

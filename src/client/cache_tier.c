@@ -153,6 +153,7 @@ static bool range_is_eligible(const struct cache_tier *t, const struct block_ran
 	const struct meta_block *b = r->block;
 	return r->rc == 0 && b->state == META_BLOCK_SEALED && b->length >= t->o.block_bytes_min &&
 	       r->off < b->length && r->len <= b->length - r->off &&
+	       b->open_count == 0 && /* else there is no token for cache nodes */
 	       /* an operation is asked for at the storage node */
 	       (r->prep == NULL || r->prep->form == TERRANE_PREP_RAW);
 }

@@ -232,7 +232,8 @@ static void part_place(const struct fabric *f, struct placings *all, struct part
 	const struct block_range *range = p->range;
 	const struct meta_block *r = range->block;
 	const struct placing *g = placing_of(all, r);
-	if (!g->valid || range->off >= r->length || range->len > r->length - range->off)
+	if (!g->valid || range->off >= r->length || range->len > r->length - range->off ||
+	    !meta_block_opens(r, range->off, range->len))
 		return;
 	uint64_t chunk_len = g->chunk_len;
 	int first = g->shape.copies
@@ -391,7 +392,7 @@ static bool run_add(struct run *r)
 	uint64_t end = last->off + last->len;
 	bool near = next->block == first->block && part->chunk.block != 0 &&
 		    part->chunk.index == r->parts[0].chunk.index && first->rc == 0 &&
-		    next->rc == 0 && next->off >= end &&
+		    next->rc == 0 && next->off >= end && next->block->open_count == 0 &&
 		    next->off + next->len - first->off <= RUN_BYTES &&
 		    r->gaps + (next->off - end) <= RUN_GAPS_BYTES;
 	if (near) {

@@ -19,6 +19,13 @@ struct located {
 	bool *avoid;
 };
 
+/* Returns whether the record has a token for the chunk. Zeros stand for none. */
+static bool has_token(const struct meta_block *b, size_t chunk)
+{
+	static const uint8_t none[META_TOKEN_BYTES];
+	return b->tokens != NULL && memcmp(b->tokens[chunk], none, sizeof(none)) != 0;
+}
+
 /* Fills out with the location of the block that the record describes. -EBADMSG: the record is
  * invalid; -ENOMEM. */
 static int block_locate(const struct meta_block *b, struct arena *a, struct located *out)
@@ -36,7 +43,7 @@ static int block_locate(const struct meta_block *b, struct arena *a, struct loca
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		disks[i] = b->chunks[i].disk;
-		out->avoid[i] = b->chunks[i].damaged;
+		out->avoid[i] = b->chunks[i].damaged || (b->open_count != 0 && !has_token(b, i));
 	}
 	out->at.block = b->id;
 	out->at.chunk_block = b->chunk_block;
@@ -149,14 +156,34 @@ static int fetch_once(struct call *c, const struct meta_block *b, bool all, uint
 	return rc;
 }
 
+/* Makes *b a record whose tokens open the range. -EACCES: there are none. */
+static int open_range(struct call *c, uint64_t off, uint64_t len, struct arena *a,
+		      struct meta_block *b)
+{
+	if (meta_block_opens(b, off, len))
+		return 0;
+	struct meta_call m = call_meta(c);
+	int rc = meta_client_block_get_for(&m, b->id, off, a, b);
+	if (rc < 0)
+		return call_meta_fail(c, &m, rc, "cannot read a block record");
+	return meta_block_opens(b, off, len)
+		       ? 0
+		       : call_fail(c, -EACCES,
+				   "block %016llx: these bytes are not of files that "
+				   "the credentials give access to",
+				   (unsigned long long)b->id);
+}
+
 int block_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64_t len,
 		const struct sink *sink, uint32_t *crc)
 {
 	assert(len > 0);
-	int rc = fetch_once(c, b, false, off, len, sink, crc);
 	struct arena a;
 	arena_init(&a, 256 * KIB);
 	struct meta_block fresh = *b;
+	int rc = open_range(c, off, len, &a, &fresh);
+	if (rc == 0)
+		rc = fetch_once(c, &fresh, false, off, len, sink, crc);
 	for (int i = 0; i < FETCH_TRIES && is_retryable(rc); i++) {
 		int first_rc = rc;
 		char first_error[FABRIC_ERROR_MAX];
@@ -174,6 +201,9 @@ int block_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64
 		bool unchanged = rc < 0;
 		if (rc < 0 && rc != -ESTALE)
 			fresh = *b;
+		rc = open_range(c, off, len, &a, &fresh);
+		if (rc < 0)
+			break;
 		(void)engine_map(c, FETCH_PAUSE_NS);
 		rc = unchanged ? rt_sleep_ns(FETCH_PAUSE_NS << i) : 0;
 		if (rc == 0)
@@ -181,6 +211,12 @@ int block_fetch(struct call *c, const struct meta_block *b, uint64_t off, uint64
 		else
 			rc = call_fail(c, first_rc, "%s", first_error);
 	}
+	if (rc == -ENODATA && fresh.open_count != 0)
+		call_fail(c, rc,
+			  "block %016llx: a disk cannot be read, and the other chunks have bytes "
+			  "of files that the credentials give no access to; try again after the "
+			  "repair",
+			  (unsigned long long)b->id);
 	arena_fini(&a);
 	return rc;
 }

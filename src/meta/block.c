@@ -56,6 +56,7 @@ int block_from_record(uint64_t id, const rec_block *rec, struct arena *a, struct
 				   .media = (enum cluster_media)rec->media,
 				   .placement = rec->placement,
 				   .born_s = rec->born_s,
+				   .writer = rec->writer,
 				   .chunk_count = rec->n_chunks};
 	memcpy(out->encoding, rec->encoding, strlen(rec->encoding) + 1);
 	out->chunks = arena_alloc(a, (rec->n_chunks + 1) * sizeof(out->chunks[0]));
@@ -144,6 +145,7 @@ int meta_block_allocate(struct meta *m, const struct meta_ctx *ctx, struct meta_
 	rec.media = b->media;
 	rec.placement = b->placement;
 	rec.born_s = b->placement != META_PLACEMENT_NONE ? (uint32_t)(rt_wall_ns() / NS_PER_S) : 0;
+	rec.writer = b->writer;
 	rec.encoding = (char *)b->encoding;
 	rec.alloc_id = b->alloc_id = meta_id();
 	assert(rec.alloc_id != 0 && rec.n_chunks == b->chunk_count);

@@ -6,7 +6,7 @@
  * directory is. An identity whose grant covers the whole tenant is decided by the policy alone, and so is a request whose
  * path starts at the root. Otherwise the directories above the named one are walked up: the request is allowed if one of
  * them is the directory that the prefix of a grant leads to at this moment. Files are where they were created. Blocks
- * belong to a tenant: any grant of the tenant with the right opens their records, and tokens bound what it gives of them.
+ * belong to their files (service_block_access.c).
  */
 #include <assert.h>
 #include <errno.h>
@@ -37,6 +37,8 @@ enum subject {
 	SUBJECT_WHOLE,  /* a grant that covers the whole tenant */
 	SUBJECT_DIR,
 	SUBJECT_FILE,
+	SUBJECT_BLOCK, /* a block by its id: the right to its files */
+	SUBJECT_WROTE, /* a block that the client allocated */
 	SUBJECT_OWN,   /* the own tenant, or one of the cluster's */
 	SUBJECT_NAMES, /* several paths or ids of files */
 	SUBJECT_NOTE,
@@ -70,6 +72,10 @@ struct rule {
 #define ON_FILE(which, type)                                                        \
 	{                                                                           \
 		.subject = SUBJECT_FILE, .op = which, .at = {.id = AT(type, file) } \
+	}
+#define ON_BLOCK(which, type)                                                         \
+	{                                                                             \
+		.subject = SUBJECT_BLOCK, .op = which, .at = {.id = AT(type, block) } \
 	}
 #define ON_DIR(which, type, ...)                                                               \
 	{                                                                                      \
@@ -114,15 +120,15 @@ static const struct rule rules[METHOD_COUNT] = {
 	[METHOD_file_remap] = {.subject = SUBJECT_WHOLE, .op = OP_WRITE},
 	[METHOD_file_open] = ON_DIR(OP_READ, FileOpen, .name = AT(FileOpen, name)),
 	[METHOD_block_allocate] = IN_TENANT(OP_WRITE),
-	[METHOD_block_commit] = IN_TENANT(OP_WRITE),
-	[METHOD_block_own] = IN_TENANT(OP_WRITE),
-	[METHOD_block_extend] = IN_TENANT(OP_WRITE),
-	[METHOD_block_fence] = IN_TENANT(OP_WRITE),
-	[METHOD_block_seal] = IN_TENANT(OP_WRITE),
+	[METHOD_block_commit] = {.subject = SUBJECT_WROTE, .op = OP_WRITE},
+	[METHOD_block_own] = {.subject = SUBJECT_WROTE, .op = OP_WRITE},
+	[METHOD_block_extend] = ON_BLOCK(OP_WRITE, BlockExtend),
+	[METHOD_block_fence] = ON_BLOCK(OP_WRITE, BlockFence),
+	[METHOD_block_seal] = ON_BLOCK(OP_WRITE, BlockSeal),
 	[METHOD_block_replace] = {.subject = SUBJECT_WHOLE, .op = OP_WRITE},
-	[METHOD_block_report] = IN_TENANT(OP_READ),
+	[METHOD_block_report] = ON_BLOCK(OP_READ, BlockReport),
 	[METHOD_block_relayout] = {.subject = SUBJECT_WHOLE, .op = OP_WRITE},
-	[METHOD_block_get] = IN_TENANT(OP_READ),
+	[METHOD_block_get] = IN_TENANT(OP_READ), /* of each block what ms_block_opens gives */
 	[METHOD_block_owners] = {.subject = SUBJECT_WHOLE, .op = OP_READ},
 	[METHOD_du] = ON_DIR(OP_STAT, Du, .path = 0),
 	[METHOD_gc_epoch] = CLUSTER(OP_CLUSTER_READ),
@@ -204,11 +210,22 @@ static bool any_grant_says(const struct decision *d)
 	return false;
 }
 
+static struct decision decision_on(struct rpc_request *r, uint32_t tenant, enum auth_op op)
+{
+	return (struct decision){
+		.r = r, .s = r->service, .who = rpc_session(r), .op = op, .tenant = tenant};
+}
+
 bool ms_any_grant(struct rpc_request *r, uint32_t tenant, enum auth_op op)
 {
-	struct decision d = {
-		.r = r, .s = r->service, .who = rpc_session(r), .op = op, .tenant = tenant};
+	struct decision d = decision_on(r, tenant, op);
 	return any_grant_says(&d);
+}
+
+bool ms_whole_grant(struct rpc_request *r, uint32_t tenant, enum auth_op op)
+{
+	struct decision d = decision_on(r, tenant, op);
+	return policy_says(&d, tenant, "/", 1);
 }
 
 /* --- places in the tree ----------------------------------------------------------------------- */
@@ -265,6 +282,12 @@ static int dir_says(const struct decision *d, uint64_t dir)
 			return rc;
 	}
 	return found > 0 ? walk_up(d, &ctx, dir, ids, found) : -EACCES;
+}
+
+int ms_dir_allows(struct rpc_request *r, uint32_t tenant, enum auth_op op, uint64_t dir)
+{
+	struct decision d = decision_on(r, tenant, op);
+	return dir_says(&d, dir);
 }
 
 /* Appends the names of a path, which may have empty steps, each after one slash. */
@@ -366,12 +389,46 @@ static int service_says(const struct decision *d, const struct rule *rule)
 	switch (rule->subject) {
 	case SUBJECT_TENANT:
 	case SUBJECT_WHOLE:
+	case SUBJECT_BLOCK:
+	case SUBJECT_WROTE:
 	case SUBJECT_OWN:
 		return 0;
 	case SUBJECT_DIR:
 		return rule->op == OP_STAT ? 0 : -EACCES;
 	case SUBJECT_FILE:
 		return rule->op == OP_READ ? 0 : -EACCES;
+	default:
+		return -EACCES;
+	}
+}
+
+/* Decides on the place that a request names, for an identity without a grant that covers the tenant. */
+static int place_says(struct decision *d, const struct rule *rule)
+{
+	int rc;
+	switch (rule->subject) {
+	case SUBJECT_TENANT:
+	case SUBJECT_OWN:
+		return any_grant_says(d) ? 0 : -EACCES;
+	case SUBJECT_DIR:
+		rc = path_says(d, id_at(d->r, rule->at.id), text_at(d->r, rule->at.path),
+			       text_at(d->r, rule->at.name));
+		if (rc == 0 && rule->at.file != 0)
+			rc = file_says(d, id_at(d->r, rule->at.file));
+		if (rc < 0 || rule->other.id == 0)
+			return rc;
+		d->op = rule->other_op;
+		return path_says(d, id_at(d->r, rule->other.id), text_at(d->r, rule->other.path),
+				 text_at(d->r, rule->other.name));
+	case SUBJECT_FILE:
+		return file_says(d, id_at(d->r, rule->at.id));
+	case SUBJECT_BLOCK:
+		return ms_block_allows(d->r, &(struct meta_ctx){d->tenant},
+				       id_at(d->r, rule->at.id), d->op);
+	case SUBJECT_WROTE:
+		return 0; /* ms_block_uses decides */
+	case SUBJECT_NAMES:
+		return names_say(d);
 	default:
 		return -EACCES;
 	}
@@ -392,29 +449,11 @@ static int decide_in_tenant(struct decision *d, const struct rule *rule)
 	}
 	if (whole)
 		return 0;
-	switch (rule->subject) {
-	case SUBJECT_TENANT:
-	case SUBJECT_OWN:
-		return any_grant_says(d) ? 0 : -EACCES;
-	case SUBJECT_DIR:
-		rc = path_says(d, id_at(d->r, rule->at.id), text_at(d->r, rule->at.path),
-			       text_at(d->r, rule->at.name));
-		if (rc == 0 && rule->at.file != 0)
-			rc = file_says(d, id_at(d->r, rule->at.file));
-		if (rc < 0 || rule->other.id == 0)
-			return rc;
-		d->op = rule->other_op;
-		return path_says(d, id_at(d->r, rule->other.id), text_at(d->r, rule->other.path),
-				 text_at(d->r, rule->other.name));
-	case SUBJECT_FILE:
-		return file_says(d, id_at(d->r, rule->at.id));
-	case SUBJECT_NAMES:
-		return names_say(d);
-	default:
-		return -EACCES;
-	}
+	rc = place_says(d, rule);
+	return rc == 0 ? ms_block_uses(d->r, &(struct meta_ctx){d->tenant},
+				       (unsigned)(rule - rules))
+		       : rc;
 }
-
 /* Notes of services and operators. Those of identities change by requests of their own alone, those of traffic groups by
  * operators alone. */
 static bool note_says(const struct decision *d)

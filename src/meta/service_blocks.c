@@ -25,6 +25,7 @@ int ms_handle_block_allocate(struct rpc_request *r)
 	struct meta_ctx ctx;
 	struct meta_block b = {0};
 	int rc = block_begin(r, q->block, &ctx, &b);
+	b.writer = ms_block_writer(r, ctx.tenant);
 	if (rc == 0)
 		rc = meta_block_allocate(ms_meta(r), &ctx, &b);
 	if (rc == 0)
@@ -93,7 +94,7 @@ int ms_handle_block_fence(struct rpc_request *r)
 		return ms_end(r, rc);
 	p->sealed = rc == -EROFS;
 	p->block = rpc_alloc(r, sizeof(*p->block));
-	return p->block == NULL ? -ENOMEM : ms_block_set(r, &ctx, p->block, &b);
+	return p->block == NULL ? -ENOMEM : ms_block_set(r, &ctx, p->block, &b, 0);
 }
 
 int ms_handle_block_seal(struct rpc_request *r)
@@ -153,6 +154,7 @@ int ms_handle_block_relayout(struct rpc_request *r)
 static int blocks_reply(struct rpc_request *r, const struct meta_ctx *ctx,
 			const struct meta_block *blocks, size_t n)
 {
+	const Terrane__Meta__BlockGetRequest *q = rpc_body(r);
 	Terrane__Meta__BlockGetResponse *p = rpc_reply_body(r);
 	meta_msg_block *all = rpc_alloc(r, n * sizeof(*all));
 	p->blocks = rpc_alloc(r, n * sizeof(meta_msg_block *));
@@ -164,7 +166,10 @@ static int blocks_reply(struct rpc_request *r, const struct meta_ctx *ctx,
 		size_t i = p->covered;
 		if (blocks[i].state == 0)
 			continue;
-		int rc = ms_block_set(r, ctx, &all[i], &blocks[i]);
+		int rc = ms_block_set(r, ctx, &all[i], &blocks[i],
+				      q->n_wanted > 0 ? q->wanted[i] : 0);
+		if (rc == -EACCES)
+			continue; /* like a block that does not exist */
 		if (rc < 0)
 			return rc;
 		bytes += 8 + terrane__meta__block__get_packed_size(&all[i]);
@@ -181,6 +186,8 @@ int ms_handle_block_get(struct rpc_request *r)
 	if (q->n_blocks == 0 || q->n_blocks > META_BATCH_MAX)
 		return rpc_fail(r, -EINVAL, "%zu blocks in one request, 1 to %d are allowed",
 				q->n_blocks, META_BATCH_MAX);
+	if (q->n_wanted != 0 && q->n_wanted != q->n_blocks)
+		return rpc_fail(r, -EINVAL, "%zu offsets for %zu blocks", q->n_wanted, q->n_blocks);
 	struct meta_block *blocks = rpc_alloc(r, q->n_blocks * sizeof(*blocks));
 	if (blocks == NULL)
 		return -ENOMEM;

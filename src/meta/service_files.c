@@ -92,6 +92,15 @@ static size_t blocks_of(const struct meta_extent *e, size_t n, uint64_t *out)
 	return count;
 }
 
+/* Returns the offset of the first byte that the file has in a block. */
+static uint64_t offset_in(const struct got_file *g, uint64_t block)
+{
+	size_t i = 0;
+	while (i < g->part.count && g->part.extents[i].block != block)
+		i++;
+	return i < g->part.count ? g->part.extents[i].offset : 0;
+}
+
 #define OPEN_BLOCKS_MAX 64 /* largest number of blocks in the response to one open */
 #define OPEN_BLOCKS_BYTES \
 	((size_t)(512 * KIB)) /* no block is added to a response that has more bytes of them */
@@ -116,7 +125,11 @@ static int open_blocks(struct rpc_request *r, const struct meta_ctx *ctx, const 
 			continue;
 		if (bytes > OPEN_BLOCKS_BYTES)
 			break;
-		rc = ms_block_set(r, ctx, &all[count], &blocks[i]);
+		rc = ms_block_set(r, ctx, &all[count], &blocks[i], offset_in(g, blocks[i].id));
+		if (rc == -EACCES) {
+			rc = 0; /* the file was removed just now */
+			continue;
+		}
 		if (rc == 0)
 			bytes += terrane__meta__block__get_packed_size(&all[count]);
 		assert(count < OPEN_BLOCKS_MAX);

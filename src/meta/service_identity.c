@@ -171,6 +171,8 @@ void ms_identities_close(struct meta_service *s)
 	ms_tokens_close(s);
 	policy_close(s->policy);
 	s->policy = NULL;
+	free(s->memos);
+	s->memos = NULL;
 }
 
 /* --- messages ------------------------------------------------------------------------------------ */

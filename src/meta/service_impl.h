@@ -31,6 +31,7 @@ struct service_method {
 };
 
 struct service_all;
+struct block_memo;
 struct issuer;
 struct key_ring;
 
@@ -59,8 +60,9 @@ struct meta_service {
 	/* root keys of tokens, in memory of secret_alloc, and their issuer; NULL without credentials */
 	struct key_ring *ring;
 	struct issuer *issuer;
-	uint64_t ring_turn; /* turn of the note that the ring was made of */
-	uint64_t refused;   /* number of requests that the policy refused */
+	uint64_t ring_turn;       /* turn of the note that the ring was made of */
+	uint64_t refused;         /* number of requests that the policy refused */
+	struct block_memo *memos; /* verdicts on blocks (service_block_access.c); NULL: none yet */
 	/* metrics of each method, in the order of the table in service.c */
 	struct service_method *methods;
 
@@ -166,8 +168,35 @@ int ms_identities_follow(struct meta_service *s);
 /* Returns whether the client is the service of this node. */
 bool ms_is_node(const struct session *s, uint64_t node);
 
-/* Returns whether a grant of the client allows an operation somewhere in a tenant. */
+/* Returns whether a grant of the client allows an operation somewhere in a tenant; everywhere in it. */
 bool ms_any_grant(struct rpc_request *r, uint32_t tenant, enum auth_op op);
+bool ms_whole_grant(struct rpc_request *r, uint32_t tenant, enum auth_op op);
+/* Decides on an operation in a directory. -EACCES; errors of the store. */
+int ms_dir_allows(struct rpc_request *r, uint32_t tenant, enum auth_op op, uint64_t dir);
+
+/* --- blocks and grants for a part of a tenant (service_block_access.c) --- */
+
+/* What the tokens of a block open: bytes [first, first + count); count TOKEN_ALL_BYTES: all, and the parities. */
+struct block_opening {
+	unsigned rights;
+	uint64_t first, count;
+};
+
+/* Decides what the client gets of a block; wanted is a byte that it shall get. -EACCES: nothing; errors of the store. */
+int ms_block_opens(struct rpc_request *r, const struct meta_ctx *ctx, const struct meta_block *b,
+		   uint64_t wanted, struct block_opening *out);
+/* Sets the part of a chunk that an opening gives. -EACCES: none. */
+int ms_chunk_opens(const struct meta_block *b, const struct block_opening *o, size_t chunk,
+		   uint64_t *first, uint64_t *count);
+/* Decides on a request that names a block by its id: OP_READ needs the right to one file of the block, OP_WRITE to all
+ * of them. -EACCES; errors of the store. */
+int ms_block_allows(struct rpc_request *r, const struct meta_ctx *ctx, uint64_t block,
+		    enum auth_op op);
+/* Checks that the client has allocated the blocks in which a request makes extents or owners. -EACCES; errors of the
+ * store. */
+int ms_block_uses(struct rpc_request *r, const struct meta_ctx *ctx, unsigned method);
+/* Returns what the record of a block that the client allocates has as its writer. */
+uint64_t ms_block_writer(struct rpc_request *r, uint32_t tenant);
 
 /* --- tokens (service_token.c) --- */
 
@@ -179,9 +208,10 @@ int ms_tokens_open(struct meta_service *s);
 void ms_tokens_close(struct meta_service *s);
 /* Follows changes of the generations, and carries rotations on. */
 void ms_tokens_follow(struct meta_service *s);
-/* Converts a block to a message like meta_wire_block_set, with tokens for its chunks if the client needs them. */
+/* Converts a block to a message like meta_wire_block_set, with tokens for its chunks if the client needs them. wanted is
+ * a byte that the tokens shall open, if they cannot open all. -EACCES: the client may read no file of the block. */
 int ms_block_set(struct rpc_request *r, const struct meta_ctx *ctx, meta_msg_block *m,
-		 const struct meta_block *b);
+		 const struct meta_block *b, uint64_t wanted);
 
 #define METHOD_INDEX(number, lower, in, out) METHOD_##lower,
 enum { META_TYPES(METHOD_INDEX) METHOD_COUNT };

@@ -153,7 +153,11 @@ static int blocks_add(struct opening *o, Terrane__Meta__OpenManyResponse *p)
 	for (size_t i = 0; rc == 0 && i < n && bytes < BLOCKS_BYTES; i++) {
 		if (blocks[i].state == 0)
 			continue;
-		rc = ms_block_set(o->r, &o->ctx, &all[i], &blocks[i]);
+		rc = ms_block_set(o->r, &o->ctx, &all[i], &blocks[i], 0);
+		if (rc == -EACCES) {
+			rc = 0; /* its file was removed just now */
+			continue;
+		}
 		if (rc < 0)
 			return rc;
 		bytes += terrane__meta__block__get_packed_size(&all[i]);

@@ -145,10 +145,14 @@ static struct token token_of(const struct rpc_request *r, const struct meta_ctx 
 }
 
 int ms_block_set(struct rpc_request *r, const struct meta_ctx *ctx, meta_msg_block *m,
-		 const struct meta_block *b)
+		 const struct meta_block *b, uint64_t wanted)
 {
+	struct block_opening o = {0};
 	int rc = meta_wire_block_set(&r->arena, m, b);
 	unsigned rights = rights_of(r, ctx) & (TOKEN_READ | TOKEN_WRITE);
+	if (rc == 0 && rights != 0)
+		rc = ms_block_opens(r, ctx, b, wanted, &o);
+	rights &= o.rights;
 	/* A sealed block has nothing left to write. */
 	if (b->state == META_BLOCK_SEALED)
 		rights &= TOKEN_READ;
@@ -158,7 +162,18 @@ int ms_block_set(struct rpc_request *r, const struct meta_ctx *ctx, meta_msg_blo
 		struct token t = token_of(r, ctx, b->chunks[i].disk, rights);
 		t.object = b->id;
 		t.chunk = (uint32_t)i;
+		if (ms_chunk_opens(b, &o, i, &t.first, &t.count) < 0)
+			continue;
 		rc = sign(r, &t, &m->chunks[i]->token);
+	}
+	if (rights != 0 && o.count != TOKEN_ALL_BYTES) {
+		m->open_first = o.first;
+		m->open_count = o.count;
+		/* Checksums would tell something about the other bytes. */
+		m->crc = 0;
+		for (size_t i = 0; i < m->n_chunks; i++)
+			m->chunks[i]->crc = 0;
+		return rc; /* and no token for cache nodes: it opens the whole block */
 	}
 	if (rc != 0 || (rights & TOKEN_READ) == 0 || b->state != META_BLOCK_SEALED ||
 	    !((struct meta_service *)r->service)->all->has_caches)

@@ -251,11 +251,22 @@ struct meta_block {
 	uint8_t (*tokens)[META_TOKEN_BYTES];
 	/* clients only: the token that opens a sealed block at cache nodes; in the arena. NULL: there is none */
 	uint8_t *cache_token;
+	/* clients only: the bytes of the block that the tokens open; open_count 0: all, or there are no tokens */
+	uint64_t open_first, open_count;
+	/* servers only: identity that allocated the block, if its grants cover a part of the tenant; 0: another */
+	uint64_t writer;
 	/* commit only, for services: charge the tenant even beyond its quota */
 	bool over_quota;
 	/* commit only: the commit need not be durable before the caller's next change */
 	bool early;
 };
+
+/* Returns whether the tokens of a record open bytes [off, off + len) of the block. */
+static inline bool meta_block_opens(const struct meta_block *b, uint64_t off, uint64_t len)
+{
+	return b->open_count == 0 || (off >= b->open_first && len <= b->open_count &&
+				      off - b->open_first <= b->open_count - len);
+}
 
 /* A file that has, or will have, extents with a total of `bytes` bytes in a block. */
 struct meta_owner {

@@ -264,6 +264,8 @@ int meta_wire_block_get(struct arena *a, const meta_msg_block *m, struct meta_bl
 		.media = (enum cluster_media)m->media,
 		.placement = m->placement,
 		.born_s = m->born_s,
+		.open_first = m->open_first,
+		.open_count = m->open_count,
 		.chunk_count = m->n_chunks,
 	};
 	memcpy(b->encoding, m->encoding, strlen(m->encoding) + 1);

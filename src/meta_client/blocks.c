@@ -160,15 +160,17 @@ int meta_client_block_relayout(struct meta_call *c, const struct meta_block *b)
 
 /* --- reading ------------------------------------------------------------------------------------ */
 
-/* Reads blocks in one request. A response covers at least the first block, and as many blocks as fit into it. Returns
+/* Reads blocks in one request. wanted: NULL, or for each block a byte that its tokens shall open. A response covers at least the first block, and as many blocks as fit into it. Returns
  * the number of blocks that it covers. */
-static int64_t blocks_request(struct meta_call *c, const uint64_t *blocks, size_t n,
-			      struct arena *arena, struct meta_block **out)
+static int64_t blocks_request(struct meta_call *c, const uint64_t *blocks, const uint64_t *wanted,
+			      size_t n, struct arena *arena, struct meta_block **out)
 {
 	assert(n > 0 && n <= META_BATCH_MAX);
 	Terrane__Meta__BlockGetRequest q = TERRANE__META__BLOCK_GET_REQUEST__INIT;
 	q.n_blocks = n;
 	q.blocks = (uint64_t *)blocks;
+	q.n_wanted = wanted != NULL ? n : 0;
+	q.wanted = (uint64_t *)wanted;
 	AUTO_REPLY struct rpc_reply reply;
 	int rc = mc_call(c, &meta_type_block_get, &q.base, &reply);
 	if (rc < 0)
@@ -214,7 +216,8 @@ int meta_client_block_get(struct meta_call *c, const uint64_t *blocks, size_t n,
 		places[count++] = &out[i];
 	}
 	for (size_t done = 0; done < count;) {
-		int64_t got = blocks_request(c, missing + done, count - done, arena, places + done);
+		int64_t got =
+			blocks_request(c, missing + done, NULL, count - done, arena, places + done);
 		if (got < 0)
 			return (int)got;
 		assert(got > 0 && (size_t)got <= count - done);
@@ -223,12 +226,21 @@ int meta_client_block_get(struct meta_call *c, const uint64_t *blocks, size_t n,
 	return 0;
 }
 
+int meta_client_block_get_for(struct meta_call *c, uint64_t block, uint64_t wanted,
+			      struct arena *arena, struct meta_block *out)
+{
+	int64_t got = blocks_request(c, &block, &wanted, 1, arena, &out);
+	if (got < 0)
+		return (int)got;
+	return out->state == 0 ? mc_fail(c, -ENOENT) : 0;
+}
+
 int meta_client_block_refresh(struct meta_call *c, uint64_t block, uint64_t layout,
 			      struct arena *arena, struct meta_block *out)
 {
 	cache_drop(c, block);
 	c->client->stats.refreshes++;
-	int64_t got = blocks_request(c, &block, 1, arena, &out);
+	int64_t got = blocks_request(c, &block, NULL, 1, arena, &out);
 	if (got < 0)
 		return (int)got;
 	if (out->state == 0)

@@ -286,6 +286,9 @@ int meta_client_block_relayout(struct meta_call *c, const struct meta_block *b);
 /* Returns blocks like meta_block_get. Sealed blocks may come from the cache. */
 int meta_client_block_get(struct meta_call *c, const uint64_t *blocks, size_t n,
 			  struct arena *arena, struct meta_block *out);
+/* Reads a block from the server, with tokens that open the wanted byte if its tokens cannot open all bytes. -ENOENT. */
+int meta_client_block_get_for(struct meta_call *c, uint64_t block, uint64_t wanted,
+			      struct arena *arena, struct meta_block *out);
 /*
  * Reads a block from the server, not from the cache, for a reader that did not find chunks on the disks that this
  * layout of the block names. Returns 0 if out has a newer layout, so that the read is worth a retry; -ESTALE: the

@@ -411,6 +411,28 @@ def test_a_tenant_sees_nothing_of_another(box, tmp_path):
     assert "mine" not in box("ls", "/").stdout.split()
 
 
+def test_small_files_that_share_a_block_are_read_by_whom_they_are_for(box, tmp_path):
+    names = [f"{user}/f{i:02}" for user in ("erin", "frank") for i in range(20)]
+    for i, name in enumerate(names):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(some_bytes(i, 3000))
+    box("put", "-q", "--encoding", "rs:2+1", tmp_path / "in", "/shared")
+    assert box.json("fsck", "/shared")["blocks"] == 1
+    for user, other in (("erin", "frank"), ("frank", "erin")):
+        key = tmp_path / f"{user}.key"
+        box("user", "add", user, "--role", "read-only", "--path", f"/shared/{user}", "--key", key)
+        env = as_client(box, tmp_path, key)
+        out = tmp_path / f"of-{user}"
+        done = run("get", "-q", f"/shared/{user}", out, env=env)
+        assert done.returncode == 0, done.stderr
+        for i, name in enumerate(names):
+            if name.startswith(user):
+                assert (out / name.split("/")[1]).read_bytes() == some_bytes(i, 3000), name
+        done = run("get", "-q", f"/shared/{other}", tmp_path / "not", env=env)
+        assert done.returncode == 1 and "permission denied" in done.stderr, done.stderr
+        box("user", "remove", user)
+
+
 def test_the_keys_of_tokens_are_replaced_while_the_cluster_is_used(box, tmp_path):
     def reads():
         return box("get", "-q", "-F", "/secret", tmp_path / "out", ok=False).returncode == 0

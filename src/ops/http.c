@@ -101,6 +101,27 @@ static enum MHD_Result reply_text(struct MHD_Connection *c, unsigned status, con
 	return reply(c, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
+/* Returns whether the request may read the metrics. The time of the comparison tells the length of the token alone. */
+static bool has_token(const struct ops_http *h, struct MHD_Connection *c)
+{
+	static const char scheme[] = "Bearer ";
+	const char *want = h->options.bearer;
+	const char *got =
+		MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+	if (want == NULL)
+		return true;
+	if (got == NULL || strncmp(got, scheme, sizeof(scheme) - 1) != 0)
+		return false;
+	got += sizeof(scheme) - 1;
+	size_t len = strlen(want);
+	if (strlen(got) != len)
+		return false;
+	unsigned differ = 0;
+	for (size_t i = 0; i < len; i++)
+		differ |= (unsigned char)got[i] ^ (unsigned char)want[i];
+	return differ == 0;
+}
+
 static enum MHD_Result ask_loop(struct ops_http *h, struct MHD_Connection *c, bool health)
 {
 	struct ask a = {.msg = {.fn = ask_arrived},
@@ -147,7 +168,9 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
 		return reply_text(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
 	if (strcmp(url, "/metrics") == 0)
-		return ask_loop(h, c, false);
+		return has_token(h, c) ? ask_loop(h, c, false)
+				       : reply_text(c, MHD_HTTP_UNAUTHORIZED,
+						    "needs Authorization: Bearer TOKEN\n");
 	if (strcmp(url, "/healthz") == 0)
 		return ask_loop(h, c, true);
 	return reply_text(c, MHD_HTTP_NOT_FOUND, "try /metrics or /healthz\n");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The HTTP endpoint of a process for its operator: GET /metrics (Prometheus text) and GET /healthz. It is not used
+ * The HTTP endpoint of a process for its operator: GET /metrics (Prometheus text), if the endpoint has a token only with
+ * the header "Authorization: Bearer TOKEN" (else status 401), and GET /healthz, without it. The endpoint is not used
  * in simulations: threads of libmicrohttpd pass each request to the loop that opened the endpoint. A fiber there
  * writes the answer, and the thread waits for it.
  *
@@ -32,6 +33,8 @@ struct ops_http_options {
 	 * status 200; an error becomes status 503 with the text. NULL: always healthy.
 	 */
 	int (*health)(void *ctx, struct strbuf *out);
+	/* Token that GET /metrics needs, valid while the endpoint is open; NULL: none. */
+	const char *bearer;
 	void *ctx;
 };
 

@@ -90,6 +90,7 @@ const struct conf_key cache_conf_schema[] = {
 		      "by how much the clock of the node may differ from those of the metadata "
 		      "servers; tokens are accepted for so much longer"),
 	ROLE_SECURITY_KEYS(struct cache_conf),
+	ROLE_METRICS_KEY(struct cache_conf),
 	ROLE_AUDIT_KEY(struct cache_conf),
 	CONF_CHOICE("log", "level", struct cache_conf, log_level, "info", log_levels,
 		    "what to log: this level and above"),

@@ -14,6 +14,7 @@ struct cache_conf {
 	int64_t node;
 	char *listen;
 	char *metrics;
+	char *metrics_token;
 	char *metadata;
 	char *announce;
 	char *rack;

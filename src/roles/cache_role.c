@@ -27,7 +27,10 @@ static int load_credentials(struct cache_role *r, struct strbuf *err)
 							    .tls = c->tls,
 							    .server = true,
 							    .section = "cache",
-							    .listen = c->listen},
+							    .listen = c->listen,
+							    .metrics = c->metrics,
+							    .metrics_token = c->metrics_token,
+							    .bearer = &r->bearer},
 				    err);
 	if (rc < 0 || r->self.credentials == NULL)
 		return rc;
@@ -52,6 +55,7 @@ int cache_role_load(struct cache_role *r, const char *config, struct strbuf *err
 		rc = cache_setup_init(&r->setup, &r->conf, err);
 	if (rc < 0) {
 		secure_self_close(&r->self);
+		role_bearer_free(r->bearer);
 		conf_free(cache_conf_schema, cache_conf_count, &r->conf);
 	}
 	return rc;
@@ -61,6 +65,8 @@ void cache_role_free(struct cache_role *r)
 {
 	assert(r->node == NULL && r->http == NULL && r->guard == NULL); /* its main returned */
 	secure_self_close(&r->self);
+	role_bearer_free(r->bearer);
+	r->bearer = NULL;
 	cache_setup_fini(&r->setup);
 	conf_free(cache_conf_schema, cache_conf_count, &r->conf);
 }
@@ -91,8 +97,10 @@ static int open_http(struct cache_role *r)
 	if (r->conf.metrics[0] == 0)
 		return 0;
 	int rc = ops_http_open(&r->http, r->conf.metrics,
-			       &(struct ops_http_options){
-				       .metrics = role_metrics, .health = role_health, .ctx = r});
+			       &(struct ops_http_options){.metrics = role_metrics,
+							  .health = role_health,
+							  .bearer = r->bearer,
+							  .ctx = r});
 	r->http_failed = rc < 0;
 	return rc;
 }

@@ -23,6 +23,7 @@ struct cache_role {
 	struct node_guard *guard; /* NULL: clients are not authenticated */
 	struct cachenode *node;   /* while it serves, else NULL */
 	struct node_beat *beat;
+	char *bearer; /* token of the metrics, in memory of secret_alloc; NULL: none */
 	struct ops_http *http;
 	bool http_failed; /* opening http failed, with the error rc */
 	/* Called once when the node serves, with its address and the address of its metrics or ""; may be NULL. */

@@ -73,6 +73,7 @@ const struct conf_key janitor_conf_schema[] = {
 		    "file with the credentials of the janitor, which only its owner may read; "
 		    "empty: none"),
 	ROLE_SECURITY_KEYS(struct janitor_conf),
+	ROLE_METRICS_KEY(struct janitor_conf),
 	CONF_CHOICE("log", "level", struct janitor_conf, log_level, "info", log_levels,
 		    "what to log: this level and above"),
 };

@@ -33,6 +33,7 @@ struct janitor_conf {
 	char *credentials;
 	char *certificates;
 	int tls; /* enum tls_mode */
+	char *metrics_token;
 	int log_level;
 };
 

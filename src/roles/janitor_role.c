@@ -35,7 +35,10 @@ int janitor_role_load(struct janitor_role *r, const char *config, struct strbuf 
 						.certificates = r->conf.certificates,
 						.tls = r->conf.tls,
 						.section = "janitor",
-						.listen = ""},
+						.listen = "",
+						.metrics = r->conf.metrics,
+						.metrics_token = r->conf.metrics_token,
+						.bearer = &r->bearer},
 			err);
 	if (rc < 0)
 		janitor_role_free(r);
@@ -46,6 +49,8 @@ void janitor_role_free(struct janitor_role *r)
 {
 	assert(r->janitor == NULL && r->http == NULL); /* janitor_role_main returned */
 	secure_self_close(&r->self);
+	role_bearer_free(r->bearer);
+	r->bearer = NULL;
 	conf_free(janitor_conf_schema, janitor_conf_count, &r->conf);
 }
 
@@ -114,9 +119,10 @@ static int work_until_stopped(struct janitor_role *r)
 	assert(r->janitor != NULL && r->http == NULL);
 	struct rt_fiber *fiber;
 	if (r->conf.metrics[0] != 0) {
-		int rc = ops_http_open(
-			&r->http, r->conf.metrics,
-			&(struct ops_http_options){.metrics = serve_metrics, .ctx = r});
+		int rc = ops_http_open(&r->http, r->conf.metrics,
+				       &(struct ops_http_options){.metrics = serve_metrics,
+								  .bearer = r->bearer,
+								  .ctx = r});
 		r->http_failed = rc < 0;
 		if (rc < 0)
 			return rc;

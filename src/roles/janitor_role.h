@@ -20,6 +20,7 @@ struct janitor_role {
 	 * janitor_role_main runs a team of its own. */
 	struct rt_team *team;
 	struct janitor *janitor; /* the services; NULL unless they run */
+	char *bearer;            /* token of the metrics, in memory of secret_alloc; NULL: none */
 	struct ops_http *http;   /* server of the metrics; NULL unless it runs */
 	/* Called once when the services run, with the address of the metrics or ""; may be NULL. */
 	void (*ready)(void *ctx, const char *metrics);

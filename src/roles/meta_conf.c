@@ -38,6 +38,7 @@ const struct conf_key meta_conf_schema[] = {
 		"file with the root of all secrets, the same for all metadata servers; only its "
 		"owner may read it; empty: clients are not authenticated"),
 	ROLE_SECURITY_KEYS(struct meta_conf),
+	ROLE_METRICS_KEY(struct meta_conf),
 	ROLE_AUDIT_KEY(struct meta_conf),
 	CONF_LIST(
 		"security", "identity", struct meta_conf, identities, 100000,

@@ -25,6 +25,7 @@ struct meta_conf {
 	char *certificates;
 	char *audit;
 	int tls; /* enum tls_mode */
+	char *metrics_token;
 	char *identities;
 	int engine;
 	char *dir;

@@ -60,7 +60,10 @@ int meta_role_load(struct meta_role *r, const char *config, struct strbuf *err)
 								.tls = c->tls,
 								.server = true,
 								.section = "meta",
-								.listen = c->listen},
+								.listen = c->listen,
+								.metrics = c->metrics,
+								.metrics_token = c->metrics_token,
+								.bearer = &r->bearer},
 					err);
 	}
 	if (rc < 0)
@@ -72,6 +75,8 @@ void meta_role_free(struct meta_role *r)
 {
 	assert(r->kv == NULL && r->http == NULL); /* meta_role_main returned */
 	secure_self_close(&r->self);
+	role_bearer_free(r->bearer);
+	r->bearer = NULL;
 	conf_free(meta_conf_schema, meta_conf_count, &r->conf);
 }
 
@@ -148,6 +153,7 @@ static int serve_ready(void *ctx, const char *addr, struct meta_service *service
 		int rc = ops_http_open(&r->http, r->conf.metrics,
 				       &(struct ops_http_options){.metrics = serve_metrics,
 								  .health = serve_health,
+								  .bearer = r->bearer,
 								  .ctx = r});
 		if (rc < 0) {
 			r->stage = STAGE_METRICS;

@@ -31,6 +31,7 @@ struct meta_role {
 	struct kv *kv;                /* open store of the metadata, or NULL */
 	struct kv_mem *mem;           /* store in memory, for the engine mem */
 	struct meta_service *service; /* running service, or NULL */
+	char *bearer; /* token of the metrics, in memory of secret_alloc; NULL: none */
 	struct ops_http *http;
 	enum meta_role_task task;
 	/* Called once when the server serves, with its address and the address of its metrics or ""; may be NULL. */

@@ -106,6 +106,7 @@ const struct conf_key node_conf_schema[] = {
 		      "by how much the clock of the node may differ from those of the metadata "
 		      "servers; tokens are accepted for so much longer"),
 	ROLE_SECURITY_KEYS(struct node_conf),
+	ROLE_METRICS_KEY(struct node_conf),
 	ROLE_AUDIT_KEY(struct node_conf),
 	CONF_CHOICE("log", "level", struct node_conf, log_level, "info", log_levels,
 		    "what to log: this level and above"),

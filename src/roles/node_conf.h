@@ -57,6 +57,7 @@ struct node_conf {
 	char *certificates;
 	char *audit;
 	int tls; /* enum tls_mode */
+	char *metrics_token;
 	int log_level;
 };
 

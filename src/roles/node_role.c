@@ -30,7 +30,10 @@ static int load_credentials(struct node_role *r, struct strbuf *err)
 							    .tls = c->tls,
 							    .server = true,
 							    .section = "node",
-							    .listen = c->listen},
+							    .listen = c->listen,
+							    .metrics = c->metrics,
+							    .metrics_token = c->metrics_token,
+							    .bearer = &r->bearer},
 				    err);
 	if (rc < 0 || r->self.credentials == NULL)
 		return rc;
@@ -60,6 +63,7 @@ int node_role_load(struct node_role *r, const char *config, struct strbuf *err)
 		rc = node_setup_init(&r->setup, &r->conf, err);
 	if (rc < 0) {
 		secure_self_close(&r->self);
+		role_bearer_free(r->bearer);
 		conf_free(node_conf_schema, node_conf_count, &r->conf);
 	}
 	return rc;
@@ -70,6 +74,8 @@ void node_role_free(struct node_role *r)
 	assert(r->beat == NULL && r->http == NULL &&
 	       r->guard == NULL); /* node_role_main returned */
 	secure_self_close(&r->self);
+	role_bearer_free(r->bearer);
+	r->bearer = NULL;
 	node_setup_fini(&r->setup);
 	conf_free(node_conf_schema, node_conf_count, &r->conf);
 }
@@ -100,8 +106,10 @@ static int open_http(struct node_role *r)
 	if (r->conf.metrics[0] == 0)
 		return 0;
 	int rc = ops_http_open(&r->http, r->conf.metrics,
-			       &(struct ops_http_options){
-				       .metrics = role_metrics, .health = role_health, .ctx = r});
+			       &(struct ops_http_options){.metrics = role_metrics,
+							  .health = role_health,
+							  .bearer = r->bearer,
+							  .ctx = r});
 	r->http_failed = rc < 0;
 	return rc;
 }

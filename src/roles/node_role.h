@@ -31,6 +31,7 @@ struct node_role {
 	struct node_key_source keys; /* of the guard */
 	struct node *node;           /* the node service while it runs, else NULL */
 	struct node_beat *beat;
+	char *bearer; /* token of the metrics, in memory of secret_alloc; NULL: none */
 	struct ops_http *http;
 	bool http_failed; /* opening http failed, with the error rc */
 	/* Called once when the node serves, with its address and the address of its metrics or ""; may be NULL. */

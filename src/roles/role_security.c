@@ -4,11 +4,16 @@
 #include <errno.h>
 #include <string.h>
 
+#include "auth/credentials.h"
+#include "auth/secret.h"
 #include "base/base.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "rt/rt.h"
 #include "secure/audit_log.h"
+
+#define BEARER_MIN 16
+#define BEARER_MAX 256
 
 bool role_address_is_local(const char *addr)
 {
@@ -20,7 +25,48 @@ bool role_address_is_local(const char *addr)
 	       NULL; /* no address: the role has none, or cannot listen on it */
 }
 
-int role_security_load(struct secure_self *out, const struct role_security *s, struct strbuf *err)
+void role_bearer_free(char *bearer)
+{
+	secret_free(bearer, CREDENTIALS_BYTES_MAX + 1);
+}
+
+/* Reads the token of the metrics: one line of printable characters without spaces. */
+static int bearer_load(char **out, const struct role_security *s, struct strbuf *err)
+{
+	*out = NULL;
+	if (s->metrics_token[0] == '\0') {
+		if (s->metrics[0] == '\0' || role_address_is_local(s->metrics))
+			return 0;
+		strbuf_printf(err,
+			      "[%s] metrics = %s: other machines reach this address; set "
+			      "metrics_token in [security], or use 127.0.0.1",
+			      s->section, s->metrics);
+		return -EINVAL;
+	}
+	char *text = secret_alloc(CREDENTIALS_BYTES_MAX + 1);
+	if (text == NULL)
+		return -ENOMEM;
+	int64_t len = credentials_read(s->metrics_token, text, err);
+	if (len > 0 && text[len - 1] == '\n')
+		len--;
+	size_t good = 0;
+	while (len > 0 && good < (size_t)len && text[good] > ' ' && text[good] < 0x7f)
+		good++;
+	if (len >= 0 && ((size_t)len != good || len < BEARER_MIN || len > BEARER_MAX)) {
+		strbuf_printf(err, "%s: a token has %d to %d printable characters on one line",
+			      s->metrics_token, BEARER_MIN, BEARER_MAX);
+		len = -EINVAL;
+	}
+	if (len < 0) {
+		role_bearer_free(text);
+		return (int)len;
+	}
+	text[len] = '\0';
+	*out = text;
+	return 0;
+}
+
+static int self_load(struct secure_self *out, const struct role_security *s, struct strbuf *err)
 {
 	*out = (struct secure_self){0};
 	if (s->credentials[0] == '\0') {
@@ -41,6 +87,17 @@ int role_security_load(struct secure_self *out, const struct role_security *s, s
 							       .certificates = s->certificates,
 							       .server = s->server},
 				     err);
+	if (rc < 0)
+		secure_self_close(out);
+	return rc;
+}
+
+int role_security_load(struct secure_self *out, const struct role_security *s, struct strbuf *err)
+{
+	int rc = self_load(out, s, err);
+	if (rc < 0)
+		return rc;
+	rc = bearer_load(s->bearer, s, err);
 	if (rc < 0)
 		secure_self_close(out);
 	return rc;

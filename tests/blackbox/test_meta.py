@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -154,6 +155,30 @@ def test_metrics_and_health_are_served(server):
     text = server.get("/metrics")
     assert 'terrane_meta_request_seconds_count{op="mkdir"} 1' in text
     assert "terrane_meta_map_version 1\n" in text
+
+
+def test_metrics_beyond_loopback_need_a_token(tmp_path):
+    token = tmp_path / "token"
+    with pytest.raises(AssertionError, match="metrics_token"):
+        Server(tmp_path, meta__metrics="0.0.0.0:0").start()
+    for text, mode in (("short", 0o600), ("0123456789abcdef 0123456789", 0o600), ("0123456789abcdef", 0o644)):
+        token.unlink(missing_ok=True)
+        token.write_text(text)
+        token.chmod(mode)
+        with pytest.raises(AssertionError, match="token"):
+            Server(tmp_path, meta__metrics="0.0.0.0:0", security__metrics_token=token).start()
+    token.write_text("0123456789abcdef\n")
+    token.chmod(0o600)
+    with Server(tmp_path, meta__metrics="0.0.0.0:0", security__metrics_token=token) as server:
+        for got in ("", "Bearer ", "Bearer 0123456789abcdeF", "Bearer 0123456789abcdef0", "Basic 0123456789abcdef"):
+            asked = urllib.request.Request(f"http://{server.metrics}/metrics", headers={"Authorization": got})
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(asked, timeout=60)
+            assert refused.value.code == 401 and b"terrane_" not in refused.value.read()
+        asked.add_header("Authorization", "Bearer 0123456789abcdef")
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            assert b"terrane_" in answer.read()
+        assert server.get("/healthz") == "serving\n"
 
 
 def test_metrics_are_served_by_a_process_with_many_open_files(tmp_path):

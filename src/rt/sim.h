@@ -73,6 +73,7 @@ struct sim_config {
 	double rate[SIM_FAULT_COUNT]; /* rate of each fault, in its unit; 0: off */
 	uint64_t restart_min_ns;      /* range of the time until a crashed process restarts */
 	uint64_t restart_max_ns;
+	uint64_t clock_jump_ns;   /* largest error of a wall clock that is set wrong */
 	uint64_t net_latency_ns;  /* latency of a packet, without jitter */
 	bool net_steady;          /* packets have no jitter, so that a test can count round trips */
 	uint64_t disk_latency_ns; /* latency of one read, write or sync */

@@ -390,7 +390,7 @@ static void run(struct sim *sim, const struct scenario_input *in, struct scenari
 static void prepare(const struct scenario_input *in, struct sim_config *c)
 {
 	if (secrets_by_seed(in->seed))
-		c->rate[SIM_CLOCK_JUMP] = 0;
+		c->clock_jump_ns = SECURED_CLOCK_NS;
 	for (int f = 0; f < SIM_FAULT_COUNT; f++)
 		if (sim_fault_table[f].unit == SIM_PER_HOUR)
 			c->rate[f] *= 2;
@@ -418,22 +418,21 @@ static void run_over(struct sim *sim, const struct scenario_input *in, struct sc
 static void prepare_over(const struct scenario_input *in, struct sim_config *c)
 {
 	if (secrets_by_seed(in->seed))
-		c->rate[SIM_CLOCK_JUMP] = 0;
+		c->clock_jump_ns = SECURED_CLOCK_NS;
 	static const enum sim_fault more[] = {SIM_DISK_ROT, SIM_DISK_MISDIRECT, SIM_DISK_STALE};
 	for (size_t i = 0; i < ARRAY_LEN(more); i++)
 		c->rate[more[i]] *= 20;
 }
 
 static const enum bug bugs_found[] = {
-	BUG_FENCE_FORGOTTEN,    BUG_WRONG_PARITY,   BUG_SEAL_IGNORED,
-	BUG_COLLECT_SHARED,     BUG_QUOTA_LEAK,     BUG_QUOTA_IGNORED,
-	BUG_INDEX_FORGOTTEN,    BUG_REPORT_LOST,    BUG_SYNC_SKIPPED,
-	BUG_SYNC_ERROR_IGNORED, BUG_ROT_BELIEVED,   BUG_SCRUB_BLIND,
-	BUG_DELETE_IGNORED,     BUG_REAL_CLOCK,     BUG_ACK_BELOW_QUORUM,
-	BUG_DELETE_FIRST,       BUG_GATE_LEAK,      BUG_RACKS_FORGOTTEN,
-	BUG_RETRY_AT_ONCE,      BUG_ORPHAN_AT_ONCE, BUG_REPLAY_TWICE,
-	BUG_UNSURE_DELETE,      BUG_KEEPER_ASLEEP,  BUG_MEDIA_FORGOTTEN,
-	BUG_TOKEN_SKIPPED,      BUG_TENANT_UNBOUND, BUG_NONE,
+	BUG_FENCE_FORGOTTEN, BUG_WRONG_PARITY,       BUG_SEAL_IGNORED,     BUG_COLLECT_SHARED,
+	BUG_QUOTA_LEAK,      BUG_QUOTA_IGNORED,      BUG_INDEX_FORGOTTEN,  BUG_REPORT_LOST,
+	BUG_SYNC_SKIPPED,    BUG_SYNC_ERROR_IGNORED, BUG_ROT_BELIEVED,     BUG_SCRUB_BLIND,
+	BUG_DELETE_IGNORED,  BUG_REAL_CLOCK,         BUG_ACK_BELOW_QUORUM, BUG_DELETE_FIRST,
+	BUG_GATE_LEAK,       BUG_RACKS_FORGOTTEN,    BUG_RETRY_AT_ONCE,    BUG_ORPHAN_AT_ONCE,
+	BUG_REPLAY_TWICE,    BUG_UNSURE_DELETE,      BUG_KEEPER_ASLEEP,    BUG_MEDIA_FORGOTTEN,
+	BUG_TOKEN_SKIPPED,   BUG_TENANT_UNBOUND,     BUG_BLOCK_UNBOUND,    BUG_EXPIRY_IGNORED,
+	BUG_RANGE_UNBOUND,   BUG_MAC_PREFIX,         BUG_KEY_SHARED,       BUG_NONE,
 };
 
 const struct scenario scenario_cluster = {

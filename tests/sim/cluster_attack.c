@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auth/credentials.h"
 #include "auth/token.h"
 #include "base/err.h"
 #include "base/le.h"
 #include "cluster_secure.h"
+#include "meta/token_ring.h"
 #include "meta_api/id.h"
 #include "meta_api/identity.h"
 #include "meta_client/identity.h"
@@ -43,6 +45,7 @@ struct attack {
 	struct known known[KNOWN_MAX];
 	size_t count;
 	uint8_t own_token[META_TOKEN_BYTES]; /* of a chunk of its own; zeros: it has none */
+	struct known own;                    /* that chunk; its id is 0 without one */
 	unsigned written;
 	uint64_t tries;
 };
@@ -165,6 +168,90 @@ static bool token_of_disk(struct attack *a, uint64_t disk, uint8_t out[META_TOKE
 	return true;
 }
 
+/* --- with the keys of one disk ----------------------------------------------------------------------- */
+
+/* Returns whether a token reads one byte of a chunk. */
+static bool reads(struct attack *a, const struct known *k, const uint8_t *token, uint32_t off)
+{
+	struct node_call c = node_of(a, k->disk);
+	struct slice got = {0};
+	if (c.channel == NULL)
+		return false;
+	c.token = token;
+	a->tries++;
+	int rc = node_get_one(&c, k->disk, k->id, off, 1, NULL, &got);
+	buf_unref(got.buf);
+	return rc == 0;
+}
+
+/* Signs a token with the keys of a disk, as they leak with the memory of its node. */
+static bool sign_with(struct attack *a, uint64_t disk, struct token *t, uint8_t out[TOKEN_BYTES])
+{
+	struct meta_token_keys live;
+	struct meta_call c = {.client = a->spy, .timeout_ns = ASK_NS};
+	struct key_ring ring;
+	struct key_pair pair;
+	struct token_keys keys;
+	if (meta_client_token_rotate(&c, TOKEN_ROTATION_SHOW, &live) < 0)
+		return false;
+	const struct token_ring now = {.issuing = live.issuing, .other = live.other};
+	if (token_ring_keys(&now, a->world->secrets->root->secret, &ring) < 0 ||
+	    key_ring_pair(&ring, TOKEN_CHUNK, disk, &pair) < 0 ||
+	    token_keys_init(&keys, &pair, TOKEN_CLOCK_SKEW_MS) < 0)
+		abort();
+	t->generation = live.issuing;
+	keys.verifier = t->verifier; /* the name of a disk; the key is that of `disk` */
+	int rc = token_sign(&keys, t, out);
+	token_keys_fini(&keys);
+	key_pair_wipe(&pair);
+	key_ring_fini(&ring);
+	return rc == 0;
+}
+
+/* Each of these tokens lacks one thing, and opens the chunk without the check of that one thing. */
+static void try_signed(struct attack *a, const struct known *k)
+{
+	const struct known *own = &a->own;
+	uint8_t bytes[TOKEN_BYTES];
+	uint64_t now_ms = rt_wall_ns() / NS_PER_MS, long_ago_ms = 4 * TOKEN_CLOCK_SKEW_MS;
+	const struct token good = {.layer = TOKEN_CHUNK,
+				   .rights = TOKEN_READ,
+				   .traffic_class = TRAFFIC_GOLD,
+				   .tenant = ATTACKER_TENANT_ID,
+				   .chunk = TOKEN_ALL_CHUNKS,
+				   .verifier = own->disk,
+				   .object = own->block,
+				   .count = TOKEN_ALL_BYTES,
+				   .expires_ms = now_ms + 60000};
+	struct token t = good;
+	if (own->disk == 0 || now_ms < long_ago_ms)
+		return;
+	t.expires_ms = now_ms - long_ago_ms;
+	if (sign_with(a, own->disk, &t, bytes) && reads(a, own, bytes, 0))
+		violation(a, "use an expired token", own);
+	t = good;
+	t.count = 1;
+	if (sign_with(a, own->disk, &t, bytes) && reads(a, own, bytes, 1))
+		violation(a, "read beyond the bytes of a token", own);
+	t = good;
+	t.object = meta_id();
+	if (sign_with(a, own->disk, &t, bytes) && reads(a, own, bytes, 0))
+		violation(a, "use the token of another block", own);
+	t = good;
+	if (sign_with(a, own->disk, &t, bytes)) {
+		bytes[TOKEN_BYTES - 1] ^= 1;
+		if (reads(a, own, bytes, 0))
+			violation(a, "change a signature", own);
+	}
+	t = good;
+	t.tenant = 1;
+	t.object = k->block;
+	t.verifier = k->disk;
+	if (k->disk != 0 && k->disk != own->disk && sign_with(a, own->disk, &t, bytes) &&
+	    reads(a, k, bytes, 0))
+		violation(a, "sign for a disk with the keys of another one", k);
+}
+
 /* --- at the metadata -------------------------------------------------------------------------------- */
 
 /* Gives a block of its own the id and the chunks of another one, so that the metadata issues tokens for these. */
@@ -261,8 +348,11 @@ static void take_token(struct attack *a)
 	}
 	c.client = a->meta;
 	if (block != 0 && meta_client_block_get(&c, &block, 1, &arena, &b) == 0 &&
-	    b.tokens != NULL && b.chunk_count > 0)
+	    b.tokens != NULL && b.chunk_count > 0) {
 		memcpy(a->own_token, b.tokens[0], META_TOKEN_BYTES);
+		a->own = (struct known){
+			.block = b.id, .id = {b.chunk_block, 0}, .disk = b.chunks[0].disk};
+	}
 	arena_fini(&arena);
 }
 
@@ -277,6 +367,7 @@ static void attack_one(struct attack *a, const struct known *k)
 	try_chunk(a, k, token);
 	if (token_of_disk(a, k->disk, token))
 		try_chunk(a, k, token);
+	try_signed(a, k);
 	try_metadata(a, k);
 	try_record(a, k);
 }

@@ -5,11 +5,12 @@
  * Half of all seeds have one. Servers, nodes, janitors and clients authenticate themselves, and nodes demand tokens. The
  * attacker has valid credentials, and a grant to read and write in a tenant of its own. It also knows everything that a
  * leak could tell: the ids of all blocks and chunks, and where they are. It tries to read, change and name them, with
- * tokens of its own, forged ones and none, at nodes and at the metadata. Every success is a violation of I12: accesses
- * across tenants = 0. It also replaces the keys of all tokens now and then, as an operator would. What it puts into its own tenant must stay readable, so that a cluster that refuses all does not
- * pass.
+ * tokens of its own, forged ones and none, at nodes and at the metadata. It also has the token keys of one disk, as after
+ * a leak, and signs tokens with them that other disks, or a later time, must refuse. Every success is a violation of I12:
+ * accesses across tenants = 0. It also replaces the keys of all tokens now and then, as an operator would. What it puts
+ * into its own tenant must stay readable, so that a cluster that refuses all does not pass.
  *
- * Wall clocks of such clusters are not set wrong: beyond the allowed difference a node refuses valid tokens.
+ * Wall clocks of such clusters are set wrong by minutes only: beyond the allowed difference a node refuses valid tokens.
  */
 #ifndef TESTS_SIM_CLUSTER_SECURE_H
 #define TESTS_SIM_CLUSTER_SECURE_H
@@ -21,6 +22,8 @@
 #define ATTACKER_TENANT "evil"
 #define ATTACKER_TENANT_ID 2U
 #define CHECKER "checker" /* knows all: operator, janitor, and administrator of the first tenant */
+/* Largest error of a wall clock: two of them differ by less than TOKEN_CLOCK_SKEW_MS. */
+#define SECURED_CLOCK_NS (130 * NS_PER_S)
 #define SELVES (NODES_MAX + 4)
 
 struct kv;

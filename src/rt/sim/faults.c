@@ -58,6 +58,7 @@ void sim_config_init(struct sim_config *c, uint64_t seed, double scale)
 		.seed = seed,
 		.restart_min_ns = 10 * NS_PER_MS,
 		.restart_max_ns = 5 * NS_PER_S,
+		.clock_jump_ns = 3600 * NS_PER_S,
 		.net_latency_ns = 100 * NS_PER_US,
 		.disk_latency_ns = 200 * NS_PER_US,
 		.disk_ns_per_mib = 5 * NS_PER_MS,

@@ -14,7 +14,6 @@
 
 #define WALL_START_NS (1700000000ULL * NS_PER_S)
 #define DRIFT_PPM_MAX 200
-#define CLOCK_JUMP_MAX_NS (3600 * NS_PER_S)
 #define CLOCK_START_MAX_NS (400ULL * 86400 * NS_PER_S)
 #define PAUSE_MAX_NS (5 * NS_PER_S)
 #define OFFLOAD_MAX_NS (500 * NS_PER_US)
@@ -367,8 +366,8 @@ static void clock_hit(void *ctx)
 	struct sim_node *n = ctx;
 	if (!node_hit(n, SIM_CLOCK_JUMP))
 		return;
-	n->wall_offset_ns =
-		(int64_t)sim_between(n->sim, 0, 2 * CLOCK_JUMP_MAX_NS) - (int64_t)CLOCK_JUMP_MAX_NS;
+	uint64_t most_ns = n->sim->config.clock_jump_ns;
+	n->wall_offset_ns = (int64_t)sim_between(n->sim, 0, 2 * most_ns) - (int64_t)most_ns;
 }
 
 /* Returns whether a fault may lose the node; also possible while its process is down. */

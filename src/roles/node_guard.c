@@ -65,14 +65,21 @@ static int take(const struct node_guard *g, const struct meta_identity_key *answ
 	return 0;
 }
 
+/*
+ * Asks the metadata for a name. Clients that do not prove a key cause a question a second at most: later lookups wait for the
+ * next one, because the credentials may have been replaced right after the last.
+ */
 static int ask(struct node_guard *g, struct known *k)
 {
 	struct meta_identity_key answer;
 	struct meta_call call = {.client = g->client, .timeout_ns = CALL_NS};
+	uint64_t age_ns = k->ask_again ? rt_elapsed_ns(k->asked_ns) : UNKNOWN_NS;
 	assert(!k->asking);
 	k->asking = true;
+	int rc = age_ns < UNKNOWN_NS ? rt_sleep_ns(UNKNOWN_NS - age_ns) : 0;
 	k->ask_again = false;
-	int rc = meta_client_identity_key(&call, k->name, &answer);
+	if (rc == 0)
+		rc = meta_client_identity_key(&call, k->name, &answer);
 	k->asking = false;
 	if (rc == 0)
 		rc = take(g, &answer, k);
@@ -213,11 +220,8 @@ static void unproved_here(void *arg)
 {
 	const struct lookup *l = arg;
 	struct known *k = map_get(&l->g->names, hash64(l->name, strlen(l->name), l->g->seed));
-	/* The age bounds the questions that refused clients cause. */
-	if (k == NULL || k->asking || strcmp(k->name, l->name) != 0 || !k->there ||
-	    rt_elapsed_ns(k->asked_ns) < UNKNOWN_NS)
-		return;
-	k->ask_again = true;
+	if (k != NULL && !k->asking && strcmp(k->name, l->name) == 0 && k->there)
+		k->ask_again = true;
 }
 
 static void unproved(void *ctx, const char *name)

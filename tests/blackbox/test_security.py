@@ -379,6 +379,14 @@ def test_lost_credentials_of_the_operator_are_replaced(box, tmp_path):
     assert done.returncode == 1 and "permission denied" in done.stderr
 
 
+def test_a_node_takes_credentials_that_were_replaced_right_after_it_asked_for_them(box):
+    """A node asks for the key of a name at most once a second."""
+    node, disk = dict(addresses(box))["node-1"], box.json("disk", "list")[0]["id"]
+    for _ in range(3):
+        box("user", "rotate", "admin", "--key", box.folder / "keys" / "admin.key")
+        box("chunk", "list", "--node", node, "--disk", disk)
+
+
 def test_commands_to_one_node_use_the_credentials(box, tmp_path):
     node = dict(addresses(box))["node-1"]
     disk = box.json("disk", "list")[0]["id"]

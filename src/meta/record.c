@@ -5,6 +5,8 @@
 #include <errno.h>
 
 #include "base/arena.h"
+#include "jobs/wire.h"
+#include "meta/jobs.h"
 #include "meta/note.h"
 #include "meta/schema.h"
 #include "placement/outcome.h"
@@ -231,6 +233,31 @@ READER(refund)
 READER(lease)
 READER(note)
 READER(extent)
+
+/* Jobs: the messages are those of jobs/, which checks them. */
+int rec_read_job_spec(struct arena *a, struct kv_bytes v, rec_job_spec **out)
+{
+	struct job_spec ignored;
+	int rc = read_any(&terrane__job__spec__descriptor, a, v, (ProtobufCMessage **)out);
+	if (rc == 0)
+		rc = job_spec_read(a, *out, &ignored);
+	return rc == -EINVAL ? -EBADMSG : rc;
+}
+
+int rec_read_job_state(struct arena *a, struct kv_bytes v, rec_job_state **out)
+{
+	struct job_state ignored;
+	int rc = read_any(&terrane__job__state__descriptor, a, v, (ProtobufCMessage **)out);
+	if (rc == 0)
+		rc = job_state_read(*out, &ignored);
+	return rc == -EINVAL ? -EBADMSG : rc;
+}
+
+int rec_read_job_count(struct arena *a, struct kv_bytes v, rec_job_count **out)
+{
+	int rc = read_any(&terrane__job__count__descriptor, a, v, (ProtobufCMessage **)out);
+	return rc == 0 && (*out)->jobs > META_JOBS_MAX ? -EBADMSG : rc;
+}
 
 /* --- extents ---------------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #ifndef META_RECORD_H
 #define META_RECORD_H
 
+#include "jobs/jobs.pb-c.h"
 #include "kv/kv.h"
 #include "meta/record.pb-c.h"
 #include "meta_api/types.h"
@@ -38,6 +39,9 @@ typedef Terrane__Rec__Counted rec_counted;
 typedef Terrane__Rec__GcEpoch rec_gc_epoch;
 typedef Terrane__Rec__Lease rec_lease;
 typedef Terrane__Rec__Note rec_note;
+typedef Terrane__Job__Spec rec_job_spec;
+typedef Terrane__Job__State rec_job_state;
+typedef Terrane__Job__Count rec_job_count;
 
 #define REC_PENDING TERRANE__REC__TRANSFER__STATE__PENDING
 #define REC_COMMITTED TERRANE__REC__TRANSFER__STATE__COMMITTED
@@ -77,6 +81,9 @@ int rec_read_counted(struct arena *a, struct kv_bytes v, rec_counted **out);
 int rec_read_gc_epoch(struct arena *a, struct kv_bytes v, rec_gc_epoch **out);
 int rec_read_lease(struct arena *a, struct kv_bytes v, rec_lease **out);
 int rec_read_note(struct arena *a, struct kv_bytes v, rec_note **out);
+int rec_read_job_spec(struct arena *a, struct kv_bytes v, rec_job_spec **out);
+int rec_read_job_state(struct arena *a, struct kv_bytes v, rec_job_state **out);
+int rec_read_job_count(struct arena *a, struct kv_bytes v, rec_job_count **out);
 
 /* Checks an extent that a client sent. -EINVAL, -EOVERFLOW. */
 int meta_extent_check(const struct meta_extent *e);

@@ -42,6 +42,9 @@
  *                                  E                       GcEpoch
  *              name                l name                  Lease
  *              family of the name  k name                  Note
+ *              "jobs"              j tenant job            Spec (jobs/jobs.proto)
+ *                                  w tenant job            State
+ *                                  J tenant                Count; tenant 0: of all
  *   MAP        the keys of the cluster map (map.h)
  *
  * Example: with 12 bits, tenant 7, the file "a.jpg" with id 0x5511223344550001 in directory
@@ -119,6 +122,9 @@ enum key_kind {
 	KEY_GC_EPOCH = 'E',
 	KEY_LEASE = 'l',
 	KEY_NOTE = 'k',
+	KEY_JOB = 'j',
+	KEY_JOB_STATE = 'w',
+	KEY_JOB_COUNT = 'J',
 };
 
 struct schema_key {

@@ -41,6 +41,7 @@ enum subject {
 	SUBJECT_WROTE, /* a block that the client allocated */
 	SUBJECT_OWN,   /* the own tenant, or one of the cluster's */
 	SUBJECT_NAMES, /* several paths or ids of files */
+	SUBJECT_PARTS, /* the paths that a job will read */
 	SUBJECT_NOTE,
 	SUBJECT_GRANTS, /* a change of an identity */
 };
@@ -162,6 +163,10 @@ static const struct rule rules[METHOD_COUNT] = {
 	[METHOD_place] = IN_TENANT(OP_WRITE),
 	[METHOD_file_used] = IN_TENANT(OP_READ),
 	[METHOD_placement] = CLUSTER(OP_CLUSTER_READ),
+	[METHOD_job_add] = {.subject = SUBJECT_PARTS, .op = OP_READ},
+	[METHOD_job_change] = IN_TENANT(OP_READ),
+	[METHOD_job_get] = {.subject = SUBJECT_OWN, .op = OP_STAT},
+	[METHOD_job_list] = {.subject = SUBJECT_OWN, .op = OP_STAT},
 };
 
 /* A request that is being decided. */
@@ -362,6 +367,15 @@ static int names_say(const struct decision *d)
 	return rc;
 }
 
+static int parts_say(const struct decision *d)
+{
+	const Terrane__Meta__JobAddRequest *q = rpc_body(d->r);
+	int rc = q->spec != NULL ? 0 : -EACCES;
+	for (size_t i = 0; rc == 0 && i < q->spec->n_parts; i++)
+		rc = path_says(d, META_ROOT, q->spec->parts[i]->path, "");
+	return rc;
+}
+
 /* --- one request ---------------------------------------------------------------------------------- */
 
 /* Finds the tenant that the request is for. Returns 1 if a service acts for the tenant and may. */
@@ -429,6 +443,8 @@ static int place_says(struct decision *d, const struct rule *rule)
 		return 0; /* ms_block_uses decides */
 	case SUBJECT_NAMES:
 		return names_say(d);
+	case SUBJECT_PARTS:
+		return parts_say(d);
 	default:
 		return -EACCES;
 	}
@@ -454,6 +470,7 @@ static int decide_in_tenant(struct decision *d, const struct rule *rule)
 				       (unsigned)(rule - rules))
 		       : rc;
 }
+
 /* Notes of services and operators. Those of identities change by requests of their own alone, those of traffic groups by
  * operators alone. */
 static bool note_says(const struct decision *d)

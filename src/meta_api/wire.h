@@ -80,12 +80,17 @@ struct arena;
 	X(0x371, traffic, META_WIRE_SMALL, META_WIRE_LARGE)           \
 	X(0x378, place, META_WIRE_PATH, META_WIRE_SMALL)              \
 	X(0x379, file_used, META_WIRE_SMALL, META_WIRE_SMALL)         \
-	X(0x37a, placement, META_WIRE_SMALL, META_WIRE_LARGE)
+	X(0x37a, placement, META_WIRE_SMALL, META_WIRE_LARGE)         \
+	X(0x380, job_add, META_WIRE_JOB, META_WIRE_SMALL)             \
+	X(0x381, job_change, META_WIRE_SMALL, META_WIRE_SMALL)        \
+	X(0x382, job_get, META_WIRE_SMALL, META_WIRE_JOB * 2)         \
+	X(0x383, job_list, META_WIRE_SMALL, META_WIRE_LARGE)
 
 #define META_WIRE_SMALL 2048 /* limit in bytes of a message with a few numbers and two names */
 #define META_WIRE_PATH 8192  /* limit in bytes of a message with a path */
 #define META_WIRE_BLOCK \
 	49152 /* limit in bytes of a message with a block, all its chunks and their tokens */
+#define META_WIRE_JOB 65536 /* limit in bytes of a message with the spec of a job */
 #define META_WIRE_LARGE ((uint32_t)(1 * MIB))
 
 #define META_TOKEN_DISKS_MAX 320 /* disks of one token_disks or token_keys */

@@ -48,6 +48,9 @@ CHECK_RECORD(gc_epoch)
 CHECK_RECORD(lease)
 CHECK_RECORD(note)
 CHECK_RECORD(placed)
+CHECK_RECORD(job_spec)
+CHECK_RECORD(job_state)
+CHECK_RECORD(job_count)
 
 static void check_keys(struct arena *a, struct kv_bytes v)
 {
@@ -79,6 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_tenant,    check_tenant_name, check_account,     check_counted,
 		check_gc_epoch,  check_lease,       check_keys,        check_note,
 		check_placed,
+		check_job_spec,  check_job_state,   check_job_count,
 	};
 	if (size < 1 || size > KV_VALUE_MAX)
 		return 0;

@@ -34,7 +34,7 @@ ARROWS = {
     "ops": ["rt", "base"],
     "sched": ["ops", "rt", "base"],
     "node": ["prep", "sched", "ops", "store", "rpc", "secure", "auth", "rt", "base"],
-    "meta_api": ["jobs", "cluster", "rpc", "limits", "rt", "base"],
+    "meta_api": ["cluster", "rpc", "limits", "rt", "base"],
     "meta": ["meta_api", "jobs", "placement", "sched", "ops", "kv", "cluster", "code", "rpc", "limits", "secure", "auth", "rt", "base"],
     "meta_client": ["meta_api", "jobs", "cluster", "rpc", "limits", "secure", "auth", "rt", "base"],
     "placement": ["base"],
@@ -52,7 +52,7 @@ ARROWS = {
     "simbox": ["training", "janitor", "roles", "meta", "node", "client", "store", "kv", "code", "rt", "base"],
     "box": ["roles", "shift", "meta_client", "node", "cluster", "code", "secure", "auth", "rt", "base"],
     "cli": ["box", "shift", "simbox", "roles", "janitor", "dataset", "training", "client", "analysis", "placement", "prep", "emu",
-            "meta_client", "meta_api", "node", "cluster", "code", "secure", "auth", "rt", "base"],
+            "meta_client", "meta_api", "jobs", "node", "cluster", "code", "secure", "auth", "rt", "base"],
 }
 
 PARAMETERS_MAX = 7

@@ -565,6 +565,117 @@ int terrane_model_category(struct terrane_model *m, double start_s,
 int terrane_model_ended(struct terrane_model *m, const struct terrane_feature *features, size_t n,
 			const struct terrane_outcome *o);
 
+/* --- training jobs ---------------------------------------------------------------------------- */
+
+/*
+ * The registry of training jobs tells the caches what will be read, by whom and in which order. Registering is optional,
+ * and nothing that must be right depends on it: a wrong spec makes reads slower, not wrong.
+ *
+ * A job chooses its id and sets it as options.job_id of its reads. It counts until terrane_job_end, or until its lease ends
+ * without a report; a report renews the lease. Ids are those of the tenant: two jobs that run cannot share one.
+ */
+enum terrane_job_order {
+	TERRANE_ORDER_STRICT = 1, /* a function of the seed */
+	TERRANE_ORDER_WINDOW = 2, /* windows that jobs share, each permuted by the job's seed */
+	TERRANE_ORDER_FREE = 3,   /* whatever is in the cache next */
+};
+
+enum terrane_job_shuffle {
+	TERRANE_SHUFFLE_SCAN = 1,   /* as stored */
+	TERRANE_SHUFFLE_SEEDED = 2, /* follows from the seed */
+	TERRANE_SHUFFLE_SECRET = 3, /* not known */
+};
+
+enum terrane_job_kind {
+	TERRANE_JOB_ANY,
+	TERRANE_JOB_DIRECTORY,
+	TERRANE_JOB_FILE,
+	TERRANE_JOB_DATASET
+};
+
+struct terrane_job_part {
+	const char *path;
+	enum terrane_job_kind kind; /* TERRANE_JOB_ANY: what the path leads to */
+	uint32_t reserved_32;
+	uint64_t id; /* set by terrane_job_get and _list: id of the directory or file */
+};
+
+/* A byte range of each file, in millionths of its length. */
+struct terrane_job_range {
+	uint32_t from, to;
+};
+
+struct terrane_job {
+	uint64_t id;                          /* not 0 */
+	const char *name;                     /* for people, up to 64 bytes; may be NULL */
+	const struct terrane_job_part *parts; /* in the order in which it reads them; 1 to 1024 */
+	size_t part_count;
+	const struct terrane_job_range *ranges; /* rising, apart; none: whole files */
+	size_t range_count;
+	const char *const *columns; /* names of parts of samples; none: all */
+	size_t column_count;
+	uint32_t readers; /* 0: 1 */
+	uint32_t epochs;  /* 0: not known */
+	uint32_t accelerators;
+	enum terrane_job_order order;     /* 0: strict */
+	enum terrane_job_shuffle shuffle; /* 0: secret */
+	uint32_t reserved_32;
+	uint64_t seed;
+	uint64_t lease_ms; /* 1 s to 24 h; 0: 60 s */
+	uint64_t bytes_s;  /* expected speed; 0: not known */
+	uint64_t reserved[4];
+};
+
+/* Counters count from the beginning of the job. */
+struct terrane_job_progress {
+	uint64_t sequence; /* grows with each report: a report that is overtaken changes nothing */
+	uint32_t epoch, part;
+	uint64_t position,
+		total; /* units (samples or bytes) of the part that were read in this epoch, of all */
+	uint64_t steps;
+	uint64_t compute_us,
+		wait_us; /* time of steps, and time in which accelerators waited for data */
+	uint64_t bytes, hit_bytes; /* read; of these, served by a cache */
+	uint32_t window, windows; /* current window, and number of windows; 0: the order has none */
+	uint64_t reserved[4];
+};
+
+struct terrane_job_info {
+	struct terrane_job job;
+	const char *owner; /* identity that added it; "" without identities */
+	bool active, ended;
+	uint64_t left_ms;               /* rest of the lease */
+	uint64_t added_ms, reported_ms; /* since 1970; 0: never */
+	struct terrane_job_progress progress;
+	/* From the last two reports; 0 before: */
+	double steps_s, bytes_s;
+	double wait_share; /* of the time of steps: accelerators waited for data */
+	double hit_share;  /* of the bytes: served by a cache */
+	double done_share; /* of all epochs; of the current one if their number is not known */
+	uint64_t reserved[4];
+};
+
+/* Adds a job, or renews the lease of the same job. -ENOENT, -ENOTDIR, -EISDIR: a part does not exist, or is something else;
+ * -EACCES: the identity may not read it; -EEXIST: another job that counts has this id; -ENOSPC: too many jobs. */
+int terrane_job_add(struct terrane *t, const struct terrane_job *job,
+		    const struct terrane_options *o);
+/* Reports progress (NULL: none) and renews the lease, also one that ran out. -ENOENT: no such job of this identity;
+ * -ESTALE: it has ended. */
+int terrane_job_report(struct terrane *t, uint64_t id, const struct terrane_job_progress *p,
+		       const struct terrane_options *o);
+/* Ends a job: it stops counting at once. -ENOENT. */
+int terrane_job_end(struct terrane *t, uint64_t id, const struct terrane_options *o);
+/* Removes a job from the registry. Returns 0 also if there is none. */
+int terrane_job_remove(struct terrane *t, uint64_t id, const struct terrane_options *o);
+/* Returns a job, which terrane_job_free frees. -ENOENT. */
+int terrane_job_get(struct terrane *t, uint64_t id, struct terrane_job_info **out,
+		    const struct terrane_options *o);
+/* Lists up to max jobs with ids above `after` in the order of ids, also those that no longer count. Returns their number;
+ * 0: there are no more. */
+int64_t terrane_job_list(struct terrane *t, uint64_t after, struct terrane_job_info **out,
+			 size_t max, const struct terrane_options *o);
+void terrane_job_free(struct terrane_job_info *info); /* may be NULL */
+
 /* --- asynchronous variants -------------------------------------------------------------------- */
 
 /* Each function starts the call that has its name without _start and returns 0. op->result
@@ -615,6 +726,8 @@ int terrane_pread_start(struct terrane_file *f, void *buf, size_t len, uint64_t 
 			const struct terrane_options *o, struct terrane_op *op);
 int terrane_preadv_start(struct terrane_file *f, const struct iovec *iov, int n, uint64_t offset,
 			 const struct terrane_options *o, struct terrane_op *op);
+int terrane_job_report_start(struct terrane *t, uint64_t id, const struct terrane_job_progress *p,
+			     const struct terrane_options *o, struct terrane_op *op);
 int terrane_read_batch_start(struct terrane *t, struct terrane_range *ranges, size_t n,
 			     const struct terrane_options *o, struct terrane_op *op);
 

@@ -27,6 +27,7 @@ int cmd_config(int argc, char **argv);
 int cmd_dataset(int argc, char **argv);
 int cmd_disk(int argc, char **argv);
 int cmd_cache(int argc, char **argv);
+int cmd_job(int argc, char **argv);
 int cmd_janitor(int argc, char **argv);
 int cmd_meta(int argc, char **argv);
 int cmd_meta_check(int argc, char **argv); /* `terrane meta check`; called by cmd_meta */

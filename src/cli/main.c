@@ -71,6 +71,8 @@ static const struct command other_commands[] = {
 };
 
 static const struct command dataset_commands[] = {
+	{"job", "register training jobs, and see what they do", cmd_job,
+	 "add list show progress done rm top"},
 	{"dataset", "build, show, verify and remove data sets", cmd_dataset,
 	 "build append list show verify rm"},
 };

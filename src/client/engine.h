@@ -71,6 +71,15 @@ int64_t engine_list(struct call *c, const char *path, struct terrane_cursor *at,
 int64_t engine_list_id(struct call *c, uint64_t dir, struct terrane_cursor *at,
 		       struct terrane_entry *out, size_t max);
 
+/* --- training jobs: jobs.c ---------------------------------------------------------------------- */
+
+int engine_job_add(struct call *c, const struct terrane_job *job);
+int engine_job_report(struct call *c, uint64_t id, const struct terrane_job_progress *p);
+int engine_job_end(struct call *c, uint64_t id);
+int engine_job_remove(struct call *c, uint64_t id);
+int engine_job_get(struct call *c, uint64_t id, struct terrane_job_info **out);
+int64_t engine_job_list(struct call *c, uint64_t after, struct terrane_job_info **out, size_t max);
+
 /* --- files ------------------------------------------------------------------------------------ */
 
 int engine_create(struct call *c, const char *path, unsigned flags, const struct terrane_options *o,

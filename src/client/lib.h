@@ -85,6 +85,7 @@ struct args {
 	struct terrane_file *file;
 	struct terrane_file **file_out;
 	void *out;
+	const void *data;
 	struct iovec one;
 	/* pieces of the user's memory; NULL: the single piece `one` is used */
 	const struct iovec *iov;

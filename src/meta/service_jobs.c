@@ -1,11 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Returns whether the client may do this everywhere in a tenant; true without identities. */
-static bool whole_tenant(struct rpc_request *r, uint32_t tenant, enum auth_op op)
-{
-	const struct meta_service *s = r->service;
-	return s->root == NULL || ms_whole_grant(r, tenant, op);
-}
-
 /*
  * Handlers for the registry of jobs. A job belongs to the identity that added it. This identity and administrators of the
  * tenant change it; other identities see it if they may read everywhere in the tenant, because its spec has paths.
@@ -24,6 +17,13 @@ static bool whole_tenant(struct rpc_request *r, uint32_t tenant, enum auth_op op
 
 #define LIST_BYTES \
 	((size_t)(256 * KIB)) /* no spec is added to a response that has more bytes of them */
+
+/* Returns whether the client may do this everywhere in a tenant; true without identities. */
+static bool whole_tenant(struct rpc_request *r, uint32_t tenant, enum auth_op op)
+{
+	const struct meta_service *s = r->service;
+	return s->root == NULL || ms_whole_grant(r, tenant, op);
+}
 
 static const char *owner_of(struct rpc_request *r)
 {

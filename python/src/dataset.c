@@ -12,6 +12,7 @@
 
 #include "dataset/dataset.h"
 #include "dataset/order.h"
+#include "dataset/windows.h"
 #include "ext.h"
 
 struct dataset_object {
@@ -517,6 +518,77 @@ PyObject *py_order_samples(PyObject *module, PyObject *args)
 	}
 	PyBuffer_Release(&out);
 	return ok ? Py_NewRef(Py_None) : NULL;
+}
+
+/* windows_shape(samples, bytes, share): returns (stripe, windows) of a data set. */
+PyObject *py_windows_shape(PyObject *module, PyObject *args)
+{
+	unsigned long long samples, bytes;
+	unsigned int share;
+	struct windows_shape s;
+	(void)module;
+	if (!PyArg_ParseTuple(args, "KKI", &samples, &bytes, &share))
+		return NULL;
+	if (windows_shape(&s, samples, bytes, share) < 0) {
+		PyErr_SetString(PyExc_ValueError, "there are no such windows");
+		return NULL;
+	}
+	return Py_BuildValue("KK", (unsigned long long)s.stripe, (unsigned long long)s.count);
+}
+
+static bool windows_of_args(struct windows *w, const unsigned long long n[7])
+{
+	struct windows_shape s = {.samples = n[0], .stripe = n[1], .count = n[2]};
+	if (windows_init(w, &s, n[3], n[4], n[5], n[6]) == 0)
+		return true;
+	PyErr_SetString(PyExc_ValueError, "there are no such windows");
+	return false;
+}
+
+/* windows_samples(samples, stripe, windows, first, window, seed, epoch, position, out): fills out with the samples of the
+ * positions from `position` on. */
+PyObject *py_windows_samples(PyObject *module, PyObject *args)
+{
+	unsigned long long n[7], position;
+	Py_buffer out;
+	struct windows w;
+	(void)module;
+	if (!PyArg_ParseTuple(args, "KKKKKKKKw*", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6],
+			      &position, &out))
+		return NULL;
+	uint64_t count = (uint64_t)out.len / sizeof(uint64_t);
+	bool ok = windows_of_args(&w, n);
+	if (ok && (position > n[0] || count > n[0] - position)) {
+		PyErr_SetString(PyExc_ValueError, "these positions are not in the order");
+		ok = false;
+	}
+	if (ok) {
+		Py_BEGIN_ALLOW_THREADS;
+		windows_samples(&w, position, count, out.buf);
+		Py_END_ALLOW_THREADS;
+	}
+	PyBuffer_Release(&out);
+	return ok ? Py_NewRef(Py_None) : NULL;
+}
+
+/* windows_at(samples, stripe, windows, first, window, seed, epoch, position): returns (window, begin, end). */
+PyObject *py_windows_at(PyObject *module, PyObject *args)
+{
+	unsigned long long n[7], position;
+	uint64_t begin, end;
+	struct windows w;
+	(void)module;
+	if (!PyArg_ParseTuple(args, "KKKKKKKK", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6],
+			      &position) ||
+	    !windows_of_args(&w, n))
+		return NULL;
+	if (position >= n[0]) {
+		PyErr_SetString(PyExc_ValueError, "this position is not in the order");
+		return NULL;
+	}
+	uint64_t window = windows_at(&w, position, &begin, &end);
+	return Py_BuildValue("KKK", (unsigned long long)window, (unsigned long long)begin,
+			     (unsigned long long)end);
 }
 
 /* order_step(samples, from, step, world, rank, batch): returns (first, count) of the positions. */

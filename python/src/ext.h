@@ -130,6 +130,9 @@ PyObject *py_cluster_read_batch(PyObject *self, PyObject *args);
 /* Functions of the module: the order of epochs. */
 PyObject *py_order_samples(PyObject *module, PyObject *args);
 PyObject *py_order_step(PyObject *module, PyObject *args);
+PyObject *py_windows_shape(PyObject *module, PyObject *args);
+PyObject *py_windows_samples(PyObject *module, PyObject *args);
+PyObject *py_windows_at(PyObject *module, PyObject *args);
 /* Of images that may be worked on near the data (prep.c). */
 PyObject *py_prep_cost(PyObject *module, PyObject *args);
 PyObject *py_prep_draw(PyObject *module, PyObject *args);

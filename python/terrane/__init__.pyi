@@ -176,12 +176,15 @@ class Mix:
 
 class Loader:
     def __init__(self, dataset: Dataset | Subset | Mix, batch_size: int, *, seed: int = 0,
-                 order: Literal["sequential", "window", "global"] = "window", window: int = 0, rank: int = 0, world: int = 1,
+                 order: Literal["window", "strict", "global", "local", "sequential"] = "window",
+                 window: int = 0, rank: int = 0, world: int = 1,
                  drop_last: bool = False, prefetch: int = 4, prefetch_bytes: int = ...,
                  decode: Callable[[Sample], Any] | None = None, collate: Callable[[list[Any]], Any] | None = None,
                  threads: int = 0, processes: int = 0, repeat: bool = False, allocate: Callable[[int], Any] = ...,
                  bucket: int = 0, bucket_key: Callable[[numpy.ndarray], Any] | None = None,
-                 patience: float = 3600.0) -> None: ...
+                 patience: float = 3600.0, window_share: float = 0.1, first_window: int = 0) -> None: ...
+    @property
+    def window(self) -> tuple[int, int] | None: ...
     @property
     def epoch(self) -> int: ...
     def __len__(self) -> int: ...

@@ -7,6 +7,7 @@ import numpy
 
 from . import _errors, _terrane
 from ._cluster import Cluster, _path, connect
+from ._order import positions
 
 LOOKUP_MAX = 65536
 IMAGES = {"jpg", "jpeg", "jpe", "jfif", "png", "gif", "bmp", "webp"}  # names of parts that are images
@@ -239,10 +240,12 @@ class Dataset:
     def _span(self):
         return len(self)
 
-    def _order(self, kind, window, seed, epoch, position, count):
-        out = numpy.empty(count, numpy.uint64)
-        _terrane.order_samples(kind, len(self), window, seed, epoch, position, out)
-        return out
+    @property
+    def _size(self):
+        return self.info["bytes"]
+
+    def _order(self, *where):
+        return positions(len(self), self._size, *where)
 
     def _lookup(self, samples, part=None):
         """The records of samples; with part those of that part, or of the image with part=""."""

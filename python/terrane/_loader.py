@@ -9,11 +9,12 @@ from collections import deque
 
 import numpy
 
-from . import _errors, _terrane
+from . import _errors, _order, _terrane
 from ._dataset import Dataset, Sample, _room
-from ._sources import GLOBAL, Mix, Subset, _positions
+from ._sources import Mix, Subset
 
-ORDERS = {"sequential": 0, "window": 1, "global": GLOBAL}
+ORDERS = {"window": _order.WINDOW, "strict": _order.GLOBAL, "global": _order.GLOBAL, "local": _order.LOCAL,
+          "sequential": _order.SEQUENTIAL}
 STATE_VERSION = 1
 PREFETCH_BYTES = 512 << 20
 RETRY_S, SAY_S = 1, 60  # between tries of a read of a cluster that is away, and between messages of that
@@ -43,9 +44,13 @@ class Loader:
     dataset is a `Dataset`, some samples of one (`Dataset.filter`), or several (`Mix`).
 
     Order. Which sample comes at which position follows from seed, epoch, rank and world alone, on every run, whatever the
-    number of workers. Each sample is in one batch of one rank per epoch. order="window" shuffles within windows of samples
-    that are stored together; "global" shuffles all; "sequential" does not shuffle. The last batches of an epoch are smaller
-    where the samples do not divide evenly, and a rank may have none; drop_last leaves such a step out for all ranks.
+    number of workers. Each sample is in one batch of one rank per epoch. order="window" cuts the data set into windows, a fair
+    sample of `window_share` of it each (at most 15 GB), which all jobs of the data set share; each job reads a window
+    completely before the next one, shuffled by its own seed, so that caches need two windows for any number of jobs. Epochs
+    begin at first_window: a job that joins others begins at theirs (`window`). "strict" (or "global") shuffles all samples;
+    "local" shuffles runs of neighbours and within `window` samples of them; "sequential" does not shuffle. The last batches of
+    an epoch are smaller where the samples do not divide evenly, and a rank may have none; drop_last leaves such a step out
+    for all ranks.
 
     Buckets. With bucket=N the samples of N consecutive positions are sorted by length, cut into steps and the steps shuffled,
     so that the samples of a batch have about the same length, for sequences that are padded. bucket_key(entries) returns
@@ -65,7 +70,7 @@ class Loader:
 
     def __init__(self, dataset, batch_size, *, seed=0, order="window", window=0, rank=0, world=1, drop_last=False,
                  prefetch=4, prefetch_bytes=PREFETCH_BYTES, decode=None, collate=None, threads=0, processes=0,
-                 repeat=False, allocate=_room, bucket=0, bucket_key=None, patience=3600.0):
+                 repeat=False, allocate=_room, bucket=0, bucket_key=None, patience=3600.0, window_share=0.1, first_window=0):
         if not isinstance(dataset, (Dataset, Subset, Mix)):
             raise TypeError(f"dataset must be a terrane.Dataset, not {type(dataset).__name__}")
         if order not in ORDERS:
@@ -80,9 +85,16 @@ class Loader:
             raise ValueError("collate, threads and processes need decode")
         if not isinstance(bucket, int) or bucket < 0 or (bucket_key is not None and not bucket):
             raise ValueError("bucket must be a number of samples; bucket_key needs it")
+        if not 0 < window_share <= 1 or not 0 <= first_window < 1 << 48 or (first_window and isinstance(dataset, Mix)):
+            raise ValueError("window_share must be above 0 and at most 1, first_window a number; a Mix begins at window 0")
         self.dataset, self.batch_size, self.drop_last, self.repeat = dataset, batch_size, drop_last, repeat
         self.rank, self.world = rank, world
-        self._order, self._window, self._seed = ORDERS[order], window, seed
+        shared = ORDERS[order] == _order.WINDOW
+        self._order, self._seed = _order.Order(ORDERS[order], window), seed
+        if shared:
+            self._order = self._order._replace(share=max(round(window_share * _order.SHARE_ALL), 1), first=first_window)
+        # A job that began with the order "local", which "window" was once, goes on with it.
+        self._kinds = {ORDERS[order], _order.LOCAL} if order == "window" else {ORDERS[order]}
         self._prefetch, self._prefetch_bytes, self._allocate = prefetch, prefetch_bytes, allocate
         self._decode, self._collate = decode, collate
         self._threads, self._processes, self._pool = threads, processes, None
@@ -92,14 +104,14 @@ class Loader:
         self._sorted = (None, None)  # the last bucket, and which
         self._patience, self._stopping = patience, threading.Event()
         self._running = 0  # number of the iteration that has the state
-        dataset._order(self._order, window, seed, 0, 0, 0)  # refuses a window that is not possible
+        dataset._order(self._order, seed, 0, 0, 0)  # refuses a window that is not possible
         _terrane.order_step(len(dataset), 0, 0, world, rank, batch_size)
 
     # --- order
 
     def _numbers(self, epoch, position, count):
         if not self._bucket:
-            return self.dataset._order(self._order, self._window, self._seed, epoch, position, count)
+            return self.dataset._order(self._order, self._seed, epoch, position, count)
         parts = []
         while count > 0:
             number, skip = divmod(position, self._bucket)
@@ -112,14 +124,14 @@ class Loader:
         which = (self._seed, epoch, number)
         if self._sorted[0] != which:
             begin = number * self._bucket
-            numbers = self.dataset._order(self._order, self._window, self._seed, epoch, begin,
+            numbers = self.dataset._order(self._order, self._seed, epoch, begin,
                                           min(self._bucket, len(self.dataset) - begin))
             keys = numpy.asarray(self._key(self._patiently(lambda: self.dataset._lookup(numbers))))
             if keys.shape != numbers.shape:
                 raise TypeError("bucket_key returns an array with an element for each record")
             numbers = numbers[numpy.argsort(keys, kind="stable")]
             runs = len(numbers) // self._run
-            shuffled = _positions(runs, GLOBAL, 0, self._seed, (epoch << 24) + number, 0, runs) if runs else []
+            shuffled = _order.shuffled(runs, self._seed, (epoch << 24) + number) if runs else []
             full = numbers[:runs * self._run].reshape(runs, self._run)[shuffled].reshape(-1)
             self._sorted = (which, numpy.concatenate((full, numbers[len(full):])))
         return self._sorted[1]
@@ -153,6 +165,13 @@ class Loader:
     def epoch(self):
         return self._place()[0]
 
+    @property
+    def window(self):
+        """The window that is read next, and the number of windows; None if the order has no windows that jobs share."""
+        if self._order.kind != _order.WINDOW or isinstance(self.dataset, Mix):
+            return None
+        return _order.window_at(len(self.dataset), self.dataset._size, self._order, self._place()[1])[:2]
+
     def set_epoch(self, epoch):
         """Makes the next iteration read this epoch from its beginning."""
         self.load_state_dict({**self.state_dict(), "epoch": epoch, "position": 0})
@@ -167,8 +186,9 @@ class Loader:
         """The position of the job after the batch that was returned last: a few integers, the same on every rank."""
         epoch, position = self._place()
         return {"version": STATE_VERSION, "dataset": self.dataset.fingerprint, "samples": len(self.dataset),
-                "order": self._order, "window": self._window, "seed": self._seed, "epoch": epoch, "position": position,
-                "bucket": self._bucket, "run": self._run}
+                "order": self._order.kind, "window": self._order.window, "seed": self._seed, "epoch": epoch,
+                "position": position, "bucket": self._bucket, "run": self._run, "share": self._order.share,
+                "first_window": self._order.first}
 
     def load_state_dict(self, state):
         """Makes the next iteration continue at a state. Raises ValueError for the state of another data set, version or
@@ -176,14 +196,14 @@ class Loader:
         mine = self.state_dict()
         if not isinstance(state, dict):
             raise TypeError(f"a state is a dict, not {type(state).__name__}")
-        state = {"bucket": 0, "run": 0, **state}
+        state = {"bucket": 0, "run": 0, "share": 0, "first_window": 0, **state}
         wrong = [key for key in mine if not isinstance(state.get(key), int) or state[key] < 0]
         if wrong or set(state) != set(mine):
             raise ValueError(f"this is no state of a loader: {', '.join(wrong) or 'it has other keys'}")
         for key, what in (("version", "a newer version of Terrane"), ("dataset", "another data set or version"),
                           ("samples", "another data set or version"), ("order", "another order"),
                           ("window", "another window")):
-            if state[key] != mine[key]:
+            if state[key] != mine[key] and not (key == "order" and state[key] in self._kinds):
                 raise ValueError(f"the state is of {what}: its {key} is {state[key]}, this loader has {mine[key]}")
         if state["position"] > len(self.dataset) or state["epoch"] >= 1 << 62 or state["seed"] >= 1 << 63:
             raise ValueError("the state has impossible numbers")
@@ -191,6 +211,15 @@ class Loader:
             raise ValueError("the state is of a loader with buckets, or this one has them")
         if state["bucket"] and (state["run"] == 0 or state["bucket"] % state["run"] or state["bucket"] >= 1 << 40):
             raise ValueError("the state has impossible numbers")
+        order = _order.Order(state["order"], state["window"], state["share"], state["first_window"])
+        shared = order.kind == _order.WINDOW
+        if order.share > shared * _order.SHARE_ALL or order.first >= (1 << 48 if shared else 1):
+            raise ValueError("the state has impossible numbers")
+        try:
+            self.dataset._order(order, 0, 0, 0, 0)
+        except ValueError:
+            raise ValueError("the state is of windows that this data set does not have") from None
+        self._order = order
         self._bucket, self._run = state["bucket"], state["run"]
         self._seed, self._epoch, self._from, self._step = state["seed"], state["epoch"], state["position"], 0
         self._epoch, self._from = self._place()

@@ -9,8 +9,8 @@ import numpy
 
 from . import _terrane
 from ._dataset import ENTRY, Batch, Dataset, Reading, _numbers, _room
+from ._order import positions, shuffled
 
-GLOBAL = 2     # number of the order that shuffles everything
 PERIOD = 1024  # positions of a mix in which each source has exactly its share
 _PAGE = 65536  # samples whose records a filter gets at a time
 
@@ -48,20 +48,18 @@ class Subset:
         """Reads the samples at these places of the selection in one call."""
         return self.dataset.read(self.samples[_numbers(places)], allocate=allocate)
 
+    @property
+    def _size(self):
+        return self.dataset._size * len(self) // len(self.dataset)
+
     def _order(self, *where):
-        return self.samples[_positions(len(self), *where)]
+        return self.samples[positions(len(self), self._size, *where)]
 
     def _lookup(self, samples, part=None):
         return self.dataset._lookup(samples, part)
 
     def _start(self, samples, allocate, prepare=None, part=None):
         return self.dataset._start(samples, allocate, prepare, part)
-
-
-def _positions(n, kind, window, seed, epoch, position, count):
-    out = numpy.empty(count, numpy.uint64)
-    _terrane.order_samples(kind, n, window, seed, epoch, position, out)
-    return out
 
 
 def filtered(dataset, keep):
@@ -140,14 +138,14 @@ class Mix:
     def _sources_at(self, seed, period):
         """The number of the source of each position of a period: a shuffle of the shares."""
         if self._pattern[0] != (seed, period):
-            shuffled = _positions(PERIOD, GLOBAL, 0, seed, period, 0, PERIOD)
-            self._pattern = ((seed, period), numpy.repeat(numpy.arange(len(self.sources)), self._counts)[shuffled])
+            places = shuffled(PERIOD, seed, period)
+            self._pattern = ((seed, period), numpy.repeat(numpy.arange(len(self.sources)), self._counts)[places])
         return self._pattern[1]
 
-    def _order(self, kind, window, seed, epoch, position, count):
+    def _order(self, order, seed, epoch, position, count):
         # Periods are counted through all epochs, so that no source begins again at the end of one.
         if count == 0:  # refuses a window that is not possible
-            return numpy.concatenate([source._order(kind, window, seed, 0, 0, 0) for source in self.sources])
+            return numpy.concatenate([source._order(order, seed, 0, 0, 0) for source in self.sources])
         out = numpy.empty(count, numpy.uint64)
         first = epoch * len(self) + position
         at = first
@@ -158,17 +156,17 @@ class Mix:
             for i in range(len(self.sources)):
                 places = numpy.flatnonzero(part == i) + (at - first)
                 drawn = period * self._counts[i] + int((sources[:skip] == i).sum())
-                self._draw(i, kind, window, seed, drawn, out, places)
+                self._draw(i, order, seed, drawn, out, places)
             at += len(part)
         return out
 
-    def _draw(self, i, kind, window, seed, drawn, out, places):
+    def _draw(self, i, order, seed, drawn, out, places):
         """Sets the next samples of a source of which some were drawn before."""
         source = self.sources[i]
         while len(places):
             epoch, position = divmod(drawn, len(source))
             n = min(len(places), len(source) - position)
-            out[places[:n]] = source._order(kind, window, seed, epoch, position, n) + numpy.uint64(self._base(i))
+            out[places[:n]] = source._order(order, seed, epoch, position, n) + numpy.uint64(self._base(i))
             places, drawn = places[n:], drawn + n
 
     # --- reading

@@ -232,7 +232,7 @@ def numbers(loader):
     return [batch.samples.tolist() for batch in loader]
 
 
-@pytest.mark.parametrize("order", ["sequential", "window", "global"])
+@pytest.mark.parametrize("order", ["sequential", "local", "window", "global", "strict"])
 @pytest.mark.parametrize("world", [1, 3, 7])
 def test_every_sample_is_read_once_in_an_epoch_whatever_the_ranks(dataset, files, order, world):
     loaders = [terrane.Loader(dataset, 32, seed=5, order=order, rank=rank, world=world) for rank in range(world)]

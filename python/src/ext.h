@@ -149,6 +149,7 @@ bool py_cluster_add(PyObject *module);
 bool py_dataset_add(PyObject *module);
 bool py_emu_add(PyObject *module);
 bool py_file_add(PyObject *module);
+bool py_free_add(PyObject *module);
 bool py_model_add(PyObject *module);
 bool py_queue_add(PyObject *module);
 

@@ -67,7 +67,8 @@ PyMODINIT_FUNC PyInit__terrane(void)
 	PyObject *module = PyModule_Create(&definition);
 	if (module != NULL &&
 	    !(py_cluster_add(module) && py_file_add(module) && py_dataset_add(module) &&
-	      py_emu_add(module) && py_model_add(module) && py_queue_add(module)))
+	      py_emu_add(module) && py_free_add(module) && py_model_add(module) &&
+	      py_queue_add(module)))
 		Py_CLEAR(module);
 	return module;
 }

@@ -18,6 +18,7 @@ from ._terrane import PlacementModel, crc32c, version
 __version__ = version()
 # what needs numpy is imported when it is used first
 _LAZY = {"Batch": "_dataset", "Dataset": "_dataset", "Sample": "_dataset", "Loader": "_loader",
+         "merge_states": "_loader",
          "Mix": "_sources", "Subset": "_sources"}
 
 
@@ -33,7 +34,7 @@ def __getattr__(name):
 __all__ = ["Batch", "Busy", "ChecksumError", "Cluster", "DataLost", "Dataset", "DirEntry", "Error", "Exists",
            "Forbidden", "IsADirectory", "Loader", "LogWriter", "Mix", "NoSpace", "NotADirectory", "NotFound", "Packed",
            "PlacementModel", "RawReader", "RawWriter", "Reader", "Sample", "Stale", "Stat", "Subset", "TimedOut",
-           "Unreachable", "Writer", "build", "connect", "crc32c", "version"]
+           "Unreachable", "Writer", "build", "connect", "crc32c", "merge_states", "version"]
 
 for _class in __all__:  # in messages and pickles the classes have their public names
     if isinstance(globals().get(_class), type):

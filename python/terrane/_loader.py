@@ -14,7 +14,8 @@ from ._dataset import Dataset, Sample, _room
 from ._sources import Mix, Subset
 
 ORDERS = {"window": _order.WINDOW, "strict": _order.GLOBAL, "global": _order.GLOBAL, "local": _order.LOCAL,
-          "sequential": _order.SEQUENTIAL}
+          "sequential": _order.SEQUENTIAL, "free": _order.FREE}
+CANDIDATES = 10  # times the samples of a step that a job with the order free looks at
 STATE_VERSION = 1
 PREFETCH_BYTES = 512 << 20
 RETRY_S, SAY_S = 1, 60  # between tries of a read of a cluster that is away, and between messages of that
@@ -52,6 +53,12 @@ class Loader:
     an epoch are smaller where the samples do not divide evenly, and a rank may have none; drop_last leaves such a step out
     for all ranks.
 
+    order="free" takes next what a cache has: cached(numbers) gets the numbers of ten times as many samples as a batch needs, of
+    those that were not read in this epoch, and returns an array of bool; what is cached is read first, the rest later. Each
+    sample is still in one batch of one rank per epoch. The order depends on the cache, so the state has a bitmap of what was
+    read; those of all ranks are put together with `merge_states`. `decisions` may be a list: the loader appends (epoch,
+    numbers) for each batch, and replay=decisions reads the same batches again.
+
     Buckets. With bucket=N the samples of N consecutive positions are sorted by length, cut into steps and the steps shuffled,
     so that the samples of a batch have about the same length, for sequences that are padded. bucket_key(entries) returns
     another length of each record than its bytes. The order depends on world * batch_size then, which the state has.
@@ -70,7 +77,8 @@ class Loader:
 
     def __init__(self, dataset, batch_size, *, seed=0, order="window", window=0, rank=0, world=1, drop_last=False,
                  prefetch=4, prefetch_bytes=PREFETCH_BYTES, decode=None, collate=None, threads=0, processes=0,
-                 repeat=False, allocate=_room, bucket=0, bucket_key=None, patience=3600.0, window_share=0.1, first_window=0):
+                 repeat=False, allocate=_room, bucket=0, bucket_key=None, patience=3600.0, window_share=0.1, first_window=0,
+                 cached=None, decisions=None, replay=None):
         if not isinstance(dataset, (Dataset, Subset, Mix)):
             raise TypeError(f"dataset must be a terrane.Dataset, not {type(dataset).__name__}")
         if order not in ORDERS:
@@ -102,6 +110,15 @@ class Loader:
         self._run = world * batch_size if bucket else 0  # samples that stay together
         self._bucket, self._key = max(bucket // self._run, 1) * self._run if bucket else 0, bucket_key or _size
         self._sorted = (None, None)  # the last bucket, and which
+        self._free = ORDERS[order] == _order.FREE
+        if self._free and (bucket or drop_last or window or not isinstance(dataset, (Dataset, Subset))):
+            raise ValueError("the order free has no buckets, windows of its own and drop_last, and reads no Mix")
+        if not self._free and (cached or decisions is not None or replay is not None):
+            raise ValueError("cached, decisions and replay are for the order free")
+        self._cached, self._decisions = cached, decisions
+        self._replay = iter(replay) if replay is not None else None
+        self._ended = False
+        self._used = numpy.zeros((len(dataset) + 7) // 8, numpy.uint8) if self._free else None  # of the epoch
         self._patience, self._stopping = patience, threading.Event()
         self._running = 0  # number of the iteration that has the state
         dataset._order(self._order, seed, 0, 0, 0)  # refuses a window that is not possible
@@ -144,15 +161,65 @@ class Loader:
             return None
         return _terrane.order_step(n, begin, step, self.world, self.rank, self.batch_size)
 
+    # --- the order free
+
+    def _left(self):
+        """The samples of the epoch that no rank has read, as far as the state that was loaded and this rank know."""
+        return len(self.dataset) - int(numpy.unpackbits(self._used).sum())
+
+    def _free_samples(self, epoch, used):
+        state = _terrane.FreeEpoch(len(self.dataset), self._seed, epoch, self.world, self.rank, self.batch_size, used)
+        candidates = numpy.empty(CANDIDATES * self.batch_size, numpy.uint64)
+        while count := state.step_count():
+            numbers = numpy.empty(count, numpy.uint64)
+            if self._replay is not None:
+                logged, again = next(self._replay, (None, ()))
+                if logged != epoch:
+                    raise ValueError(f"the log of decisions has no step of epoch {epoch} here")
+                numbers = numpy.array(again, numpy.uint64)
+                state.take_again(numbers)
+            else:
+                cached = b""
+                if self._cached is not None:
+                    offered = candidates[:state.candidates(candidates)]
+                    cached = numpy.asarray(self._cached(self._to_numbers(offered)))
+                    if cached.dtype != bool or cached.shape != offered.shape:
+                        raise TypeError("cached returns an array of bool with an element for each sample")
+                    cached = numpy.ascontiguousarray(cached).view(numpy.uint8)
+                state.take(cached, numbers)
+            yield numbers
+
+    def _to_numbers(self, places):
+        """The numbers of samples of a selection."""
+        return self.dataset.samples[places] if isinstance(self.dataset, Subset) else places
+
+    def _took(self, epoch, numbers):
+        """Marks what a batch that is returned has read."""
+        places = numpy.searchsorted(self.dataset.samples, numbers) if isinstance(self.dataset, Subset) else numbers
+        places = places.astype(numpy.uint64)
+        if epoch != self._epoch:
+            self._used[:] = 0
+        numpy.bitwise_or.at(self._used, places // 8, numpy.left_shift(1, places % 8).astype(numpy.uint8))
+        if self._decisions is not None:
+            self._decisions.append((epoch, places.tolist()))
+
     def __len__(self):
         """The batches that an epoch has for this rank, or what is left of it after load_state_dict."""
         full = self.world * self.batch_size
+        if self._free:
+            left = self._left() if self._step == 0 else len(self.dataset)
+            steps, rest = divmod(left, full)
+            return steps + (rest > 0 and _terrane.order_step(left, 0, steps, self.world, self.rank, self.batch_size)[1] > 0)
         begin = self._from if self._step == 0 else 0
         steps, rest = divmod(len(self.dataset) - begin, full)
         return steps + (rest > 0 and not self.drop_last and self._share(begin, steps)[1] > 0)
 
     def samples_of(self, epoch, begin=0):
         """Yields the numbers of the samples of each batch of this rank in an epoch, without reading them."""
+        if self._free:
+            used = self._used if epoch == self._epoch else None
+            yield from map(self._to_numbers, self._free_samples(epoch, used))
+            return
         step = 0
         while (share := self._share(begin, step)) is not None:
             if share[1] > 0:
@@ -174,18 +241,26 @@ class Loader:
 
     def set_epoch(self, epoch):
         """Makes the next iteration read this epoch from its beginning."""
-        self.load_state_dict({**self.state_dict(), "epoch": epoch, "position": 0})
+        fresh = {"used": bytes(len(self._used))} if self._free else {}
+        self.load_state_dict({**self.state_dict(), **fresh, "epoch": epoch, "position": 0})
 
     def _place(self):
         """(epoch, position) of what is read next."""
+        if self._free:
+            left = self._left()
+            return (self._epoch + 1, 0) if left == 0 or self._ended else (self._epoch, len(self.dataset) - left)
         if self._share(self._from, self._step) is None:
             return self._epoch + 1, 0
         return self._epoch, self._from + self._step * self.world * self.batch_size
 
     def state_dict(self):
-        """The position of the job after the batch that was returned last: a few integers, the same on every rank."""
+        """The position of the job after the batch that was returned last: a few integers, the same on every rank. With the
+        order free it also has the bitmap of what this rank has read; `merge_states` puts those of all ranks together."""
         epoch, position = self._place()
-        return {"version": STATE_VERSION, "dataset": self.dataset.fingerprint, "samples": len(self.dataset),
+        if self._free:
+            epoch, position = self._epoch, len(self.dataset) - self._left()
+        more = {"used": self._used.tobytes()} if self._free else {}
+        return {**more, "version": STATE_VERSION, "dataset": self.dataset.fingerprint, "samples": len(self.dataset),
                 "order": self._order.kind, "window": self._order.window, "seed": self._seed, "epoch": epoch,
                 "position": position, "bucket": self._bucket, "run": self._run, "share": self._order.share,
                 "first_window": self._order.first}
@@ -197,7 +272,7 @@ class Loader:
         if not isinstance(state, dict):
             raise TypeError(f"a state is a dict, not {type(state).__name__}")
         state = {"bucket": 0, "run": 0, "share": 0, "first_window": 0, **state}
-        wrong = [key for key in mine if not isinstance(state.get(key), int) or state[key] < 0]
+        wrong = [key for key in mine if key != "used" and (not isinstance(state.get(key), int) or state[key] < 0)]
         if wrong or set(state) != set(mine):
             raise ValueError(f"this is no state of a loader: {', '.join(wrong) or 'it has other keys'}")
         for key, what in (("version", "a newer version of Terrane"), ("dataset", "another data set or version"),
@@ -219,11 +294,28 @@ class Loader:
             self.dataset._order(order, 0, 0, 0, 0)
         except ValueError:
             raise ValueError("the state is of windows that this data set does not have") from None
+        if self._free:
+            self._take_used(state)
         self._order = order
         self._bucket, self._run = state["bucket"], state["run"]
         self._seed, self._epoch, self._from, self._step = state["seed"], state["epoch"], state["position"], 0
+        self._ended = False
         self._epoch, self._from = self._place()
+        if self._free:
+            self._from = 0
+            if self._left() == 0:
+                self._used[:] = 0
         self._running += 1
+
+    def _take_used(self, state):
+        used = state["used"]
+        if not isinstance(used, bytes) or len(used) != len(self._used):
+            raise ValueError("the state has no bitmap of this data set")
+        used = numpy.frombuffer(used, numpy.uint8).copy()
+        bits = numpy.unpackbits(used, bitorder="little")
+        if bits[len(self.dataset):].any() or int(bits.sum()) != state["position"]:
+            raise ValueError("the state has impossible numbers")
+        self._used = used
 
     # --- iteration
 
@@ -234,7 +326,7 @@ class Loader:
                 yield epoch, begin, step, numbers
             if not self.repeat:
                 return
-            if begin == 0 and self._share(0, 0) is None:
+            if begin == 0 and not self._free and self._share(0, 0) is None:
                 raise ValueError("the data set has fewer samples than one step, and drop_last leaves it out")
             epoch, begin = epoch + 1, 0
 
@@ -302,6 +394,9 @@ class Loader:
         self._stopping = threading.Event()
         if self._step > 0:  # the last iteration was left before its end, or ended
             self._epoch, self._from = self._epoch + 1, 0
+            if self._free:
+                self._used[:] = 0
+        self._ended = False
         self._step = 0
         self._running += 1
         return self._iterate(self._running)
@@ -330,7 +425,26 @@ class Loader:
                 pending.popleft()
                 if self._running != running:
                     raise RuntimeError("another iteration of this loader has begun, or its state was loaded")
+                if self._free:
+                    self._took(epoch, numbers)
                 self._epoch, self._from, self._step = epoch, begin, step + 1
                 yield item
-        if self._running == running and self._share(self._from, self._step) is not None:
+        if self._free:
+            self._ended = self._ended or self._running == running
+        elif self._running == running and self._share(self._from, self._step) is not None:
             self._step += 1  # the last step has samples of other ranks only
+
+
+def merge_states(states):
+    """One state of a job with the order free from the states of all its ranks after the same step: any number of ranks goes
+    on with what none of them has read. Raises ValueError for states of different jobs or epochs."""
+    states = list(states)
+    if not states or not all(isinstance(state, dict) and isinstance(state.get("used"), bytes) for state in states):
+        raise ValueError("these are no states of loaders with the order free")
+    first = states[0]
+    for state in states:
+        if {**state, "used": 0, "position": 0} != {**first, "used": 0, "position": 0} or \
+                len(state["used"]) != len(first["used"]):
+            raise ValueError("the states are of different jobs, epochs or data sets")
+    used = numpy.bitwise_or.reduce([numpy.frombuffer(state["used"], numpy.uint8) for state in states])
+    return {**first, "used": used.tobytes(), "position": int(numpy.unpackbits(used).sum())}

@@ -119,7 +119,8 @@ static const struct cache_order *order_of(const struct cache_job *j, uint32_t pa
 
 static bool order_known(const struct cache_job *j, uint32_t part)
 {
-	return order_of(j, part)->kind != CACHE_RANDOM && j->order_trust >= TRUST_ENOUGH;
+	enum cache_order_kind kind = order_of(j, part)->kind;
+	return kind != CACHE_RANDOM && kind != CACHE_FREE && j->order_trust >= TRUST_ENOUGH;
 }
 
 static double job_speed(const struct cache_jobs *js, const struct cache_job *j)

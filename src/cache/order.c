@@ -13,6 +13,8 @@
 int cache_order_init(struct cache_order *o, struct cache_range *ranges)
 {
 	uint64_t before = 0, units = 0;
+	if (o->kind == CACHE_WINDOW && o->windows == 0)
+		return -EINVAL;
 	if (o->bytes == 0 || o->file_bytes == 0 || o->unit_bytes == 0 || o->readers == 0)
 		return -EINVAL;
 	if (o->ranges_n == 0 || o->ranges_n > CACHE_RANGES_MAX)
@@ -54,23 +56,38 @@ static uint64_t feistel(uint64_t x, uint32_t half_bits, uint64_t seed, bool forw
 	return left << half_bits | right;
 }
 
-static uint64_t permute(const struct cache_order *o, uint64_t x, bool forwards)
+static uint64_t permute(uint64_t n, uint64_t seed, uint64_t x, bool forwards)
 {
 	uint32_t half_bits = 1;
-	assert(x < o->units);
-	while (1ULL << (2 * half_bits) < o->units)
+	assert(x < n);
+	while (1ULL << (2 * half_bits) < n)
 		half_bits++;
 	do
-		x = feistel(x, half_bits, o->seed, forwards);
-	while (x >= o->units);
+		x = feistel(x, half_bits, seed, forwards);
+	while (x >= n);
 	return x;
+}
+
+/* Permutes within the window of x. Windows have the same number of units, the last one fewer. */
+static uint64_t permute_window(const struct cache_order *o, uint64_t x, bool forwards)
+{
+	uint64_t len = (o->units + o->windows - 1) / o->windows, window = x / len;
+	uint64_t n = min_u64(len, o->units - window * len);
+	uint64_t seed = mix_u64(o->seed ^ mix_u64(window + 1));
+	return window * len + permute(n, seed, x % len, forwards);
+}
+
+static uint64_t shuffle(const struct cache_order *o, uint64_t x, bool forwards)
+{
+	return o->kind == CACHE_WINDOW ? permute_window(o, x, forwards)
+				       : permute(o->units, o->seed, x, forwards);
 }
 
 uint64_t cache_order_unit(const struct cache_order *o, uint64_t rank)
 {
 	assert(rank < o->units);
 	if (o->kind != CACHE_SCAN)
-		return permute(o, rank, true);
+		return shuffle(o, rank, true);
 	uint64_t set = o->file_units * o->readers, first = rank - rank % set, in = rank % set;
 	/* The last files may be fewer than the readers. */
 	uint64_t files = min_u64(o->readers, (o->units - first) / o->file_units);
@@ -81,7 +98,7 @@ uint64_t cache_order_rank(const struct cache_order *o, uint64_t unit)
 {
 	assert(unit < o->units);
 	if (o->kind != CACHE_SCAN)
-		return permute(o, unit, false);
+		return shuffle(o, unit, false);
 	uint64_t set = o->file_units * o->readers, first = unit - unit % set, in = unit % set;
 	uint64_t files = min_u64(o->readers, (o->units - first) / o->file_units);
 	return first + in % o->file_units * files + in / o->file_units;

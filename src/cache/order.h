@@ -10,6 +10,8 @@
  *            the units are read in the order 0 3 1 4 2 5, 6 9 7 10 ...
  *   seeded   a permutation of all units that follows from the seed: known to whoever knows the seed
  *   random   a permutation that nobody but the job knows
+ *   window   windows that all jobs share, one after another, each permuted by the job's seed, which the registry knows
+ *   free     whatever the cache has, among what the job has not read: known to nobody
  *
  * The permutation is a Feistel network of four rounds over the next power of four, walked until it hits the range: a
  * position is found without memory, in both directions, in some 20 ns.
@@ -20,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum cache_order_kind { CACHE_SCAN, CACHE_SEEDED, CACHE_RANDOM };
+enum cache_order_kind { CACHE_SCAN, CACHE_SEEDED, CACHE_RANDOM, CACHE_WINDOW, CACHE_FREE };
 
 #define CACHE_RANGES_MAX 64u
 #define CACHE_UNITS_MAX (1ULL << 32)
@@ -36,6 +38,7 @@ struct cache_order {
 	uint64_t bytes; /* of the bucket */
 	uint64_t file_bytes, unit_bytes;
 	uint32_t readers;
+	uint32_t windows; /* CACHE_WINDOW: at least 1; more than units: one for each unit */
 	uint32_t ranges_n;
 	const struct cache_range *ranges; /* borrowed */
 	uint64_t file_units, units;       /* set by cache_order_init */
@@ -46,11 +49,12 @@ struct cache_unit {
 	uint64_t from, to; /* bytes of the bucket; equal: behind the end, not read */
 };
 
-/* Computes the fields that follow from the others. -EINVAL: a size is 0, ranges overlap or leave the file; -E2BIG: more
+/* Computes the fields that follow from the others. -EINVAL: a size is 0, there are no windows, ranges overlap or leave the file; -E2BIG: more
  * than CACHE_UNITS_MAX units. */
 int cache_order_init(struct cache_order *o, struct cache_range *ranges);
 
-/* Returns the unit that is read as number `rank`; with kind random by the seed, which only the job knows. */
+/* Returns the unit that is read as number `rank`; with kind random by the seed, which only the job knows. With kind free
+ * this is the order in which the job looks for what the cache has. */
 uint64_t cache_order_unit(const struct cache_order *o, uint64_t rank);
 
 /* The inverse: as which number the unit is read. */

@@ -65,7 +65,7 @@ static void simulate(const struct workload *w, const char *policy)
 	struct cachesim_result r;
 	if (reads_init(&f.reads, w) != 0)
 		return;
-	const struct cachesim_source source = {next_get, next_end, &f};
+	const struct cachesim_source source = {.next = next_get, .ended = next_end, .arg = &f};
 	if (cachesim_run_source(w, &source, policy, &o, &r) == 0) {
 		/* the bound rounds the part of a segment that is read to 1/255 */
 		double slack = r.segment_requests * (double)w->segment_bytes / 255;

@@ -88,6 +88,7 @@ static void check_order(enum cache_order_kind kind, uint64_t bytes, uint32_t rea
 				.file_bytes = 400,
 				.unit_bytes = 40,
 				.readers = readers,
+				.windows = 1 + readers * 2,
 				.ranges_n = 2};
 	assert_int_equal(cache_order_init(&o, ranges), 0);
 	assert_int_equal(o.file_units, 3 + 4);
@@ -120,6 +121,8 @@ static void an_order_reads_every_unit_once_and_its_inverse_agrees(void **state)
 			check_order(CACHE_SCAN, bytes, readers);
 			check_order(CACHE_SEEDED, bytes, readers);
 			check_order(CACHE_RANDOM, bytes, readers);
+			check_order(CACHE_FREE, bytes, readers);
+			check_order(CACHE_WINDOW, bytes, readers);
 		}
 }
 

@@ -56,6 +56,35 @@ static void load_jobs(struct workload *w, const char *flash, const char *nodes, 
 	"2000,"                                                                                 \
 	"\"start_s\":9}"
 
+#define CONTRACT(order)                                                                  \
+	"{\"id\":\"a\",\"partitions\":[\"p\"],\"request_bytes\":1000,\"order\":\"" order \
+	"\",\"windows\":10},"                                                            \
+	"{\"id\":\"b\",\"partitions\":[\"p\"],\"request_bytes\":1000,\"order\":\"" order \
+	"\",\"windows\":10},"                                                            \
+	"{\"id\":\"c\",\"partitions\":[\"p\"],\"request_bytes\":1000,\"order\":\"" order \
+	"\",\"windows\":10}"
+
+/* Jobs of like pace on a partition that is three times the cache: in windows, and by substitution, nearly everything is
+ * read from the disks once; in random orders most is not there any more when the next job wants it. */
+static void order_contracts_decide_what_a_small_cache_absorbs(void **state)
+{
+	static const char *const jobs[] = {CONTRACT("random"), CONTRACT("window"),
+					   CONTRACT("free")};
+	double hits[3];
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(jobs); i++) {
+		AUTO_WORKLOAD struct workload w = {0};
+		load_jobs(&w, "80000", "1", jobs[i]);
+		struct cachesim_result r = run(&w, "lru");
+		assert_true(r.requested_bytes == 600000); /* each job reads each unit once */
+		hits[i] = r.hit_bytes / r.requested_bytes;
+	}
+	assert_true(hits[1] > hits[0] + 0.1 && hits[2] > hits[0] + 0.1);
+	AUTO_WORKLOAD struct workload w = {0};
+	load_jobs(&w, "80000", "1", jobs[2]);
+	assert_true(run(&w, CACHESIM_BOUND).requested_bytes == 600000);
+}
+
 static void sums_agree_under_every_policy(void **state)
 {
 	AUTO_WORKLOAD struct workload w;
@@ -209,7 +238,7 @@ static void fifo_on_regions_of_one_segment_is_plain_fifo(void **state)
 	assert_int_equal(cachesim_node(&w, &size, why, sizeof(why)), 0);
 	assert_int_equal(size.params.region_segments, 1);
 	for (uint64_t seed = 1; seed <= 5; seed++) {
-		const struct cachesim_source source = {stream_next, NULL, s};
+		const struct cachesim_source source = {.next = stream_next, .arg = s};
 		struct cachesim_options o = {0};
 		struct cachesim_result r;
 		draw_stream(s, seed);
@@ -260,7 +289,7 @@ static void the_bound_is_min_and_no_policy_is_above_it(void **state)
 		 "\"history_bytes\":4096,\"min_threshold\":0,"
 		 "\"jobs\":[{\"id\":\"a\",\"partitions\":[\"p\"]}]}");
 	for (uint64_t seed = 1; seed <= 3; seed++) {
-		const struct cachesim_source source = {stream_next, NULL, s};
+		const struct cachesim_source source = {.next = stream_next, .arg = s};
 		struct cachesim_options o = {0};
 		struct cachesim_result bound, r;
 		draw_stream(s, seed);
@@ -330,6 +359,7 @@ static void nodes_that_are_too_small_are_refused_with_the_size_that_is_needed(vo
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(order_contracts_decide_what_a_small_cache_absorbs),
 		cmocka_unit_test(sums_agree_under_every_policy),
 		cmocka_unit_test(reinsertion_keeps_the_write_limit),
 		cmocka_unit_test(all_is_absorbed_but_the_first_read_where_all_fits),

@@ -273,10 +273,21 @@ static void report(struct run *r)
 	r->reported = r->requested;
 }
 
+/* Reports whether all segments of a get are in the cache. Nodes that are not simulated have nothing. */
+static bool present(void *arg, const struct reads_get *g)
+{
+	struct run *r = arg;
+	uint32_t at[CACHE_GET_SEGMENTS_MAX];
+	return g->node < r->nodes_n &&
+	       cache_core_look(&r->nodes[g->node].core, &g->request, at) == 0;
+}
+
 static void run_gets(struct run *r, const struct cachesim_source *source)
 {
 	struct reads_get g;
 	uint32_t job;
+	if (source->watch != NULL)
+		source->watch(source->arg, present, r);
 	while (source->next(source->arg, &g)) {
 		assert(g.node < r->nodes_n && g.request.bytes > 0);
 		struct cache_request *q = &g.request;
@@ -388,6 +399,14 @@ static bool workload_ended(void *arg, uint32_t *job)
 	return reads_ended(arg, job);
 }
 
+static void workload_watch(void *arg, bool (*has)(void *cache, const struct reads_get *get),
+			   void *cache)
+{
+	struct reads *reads = arg;
+	reads->present = has;
+	reads->arg = cache;
+}
+
 int cachesim_run(const struct workload *w, const char *policy, const struct cachesim_options *o,
 		 struct cachesim_result *out)
 {
@@ -397,8 +416,13 @@ int cachesim_run(const struct workload *w, const char *policy, const struct cach
 		return rc;
 	if (o->nodes != 0 && o->nodes < w->nodes)
 		reads.nodes_to = o->nodes;
-	const struct cachesim_source source = {workload_next, workload_ended, &reads};
+	const struct cachesim_source source = {.next = workload_next,
+					       .ended = workload_ended,
+					       .watch = workload_watch,
+					       .arg = &reads};
 	rc = cachesim_run_source(w, &source, policy, o, out);
+	if (rc == 0)
+		rc = reads.rc;
 	reads_fini(&reads);
 	if (rc == 0 && out->nodes < w->nodes)
 		scale_up(w, out);

@@ -28,6 +28,9 @@ struct cachesim_source {
 	bool (*next)(void *arg, struct reads_get *out);
 	bool (*ended)(void *arg, uint32_t *job); /* NULL: no jobs */
 	void *arg;
+	/* Gives the source a way to ask what the cache has (reads.h), valid during the run; may be NULL. */
+	void (*watch)(void *arg, bool (*present)(void *cache, const struct reads_get *get),
+		      void *cache);
 };
 
 struct cachesim_step {

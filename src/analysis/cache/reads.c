@@ -66,8 +66,10 @@ int reads_init(struct reads *r, const struct workload *w)
 		reads_fini(r);
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < w->jobs_n; i++)
+	for (uint32_t i = 0; i < w->jobs_n; i++) {
 		r->jobs[i].ended = !w->jobs[i].runs;
+		rng_init(&r->jobs[i].rng, mix_u64(w->seed + i));
+	}
 	for (uint32_t i = 0; i < w->jobs_n; i++) {
 		const struct workload_job *j = &w->jobs[i];
 		bool waits = !j->runs;
@@ -82,6 +84,8 @@ int reads_init(struct reads *r, const struct workload *w)
 
 void reads_fini(struct reads *r)
 {
+	for (uint32_t i = 0; r->jobs != NULL && i < r->w->jobs_n; i++)
+		free(r->jobs[i].left);
 	free(r->jobs);
 	free(r->heap);
 	free(r->ended);
@@ -93,6 +97,77 @@ bool reads_ended(struct reads *r, uint32_t *job)
 	if (r->ended_n == 0)
 		return false;
 	*job = r->ended[--r->ended_n];
+	return true;
+}
+
+/* Cuts the first get of [from, to) of a bucket: up to the end of a block, and of as many segments as fit one. */
+static uint64_t cut(const struct reads *r, uint64_t from, uint64_t to, struct reads_get *out)
+{
+	const struct workload *w = r->w;
+	uint64_t in_bucket = from / w->block_bytes, start = in_bucket * w->block_bytes;
+	uint64_t block = mix_u64(mix_u64(r->bucket + 1ULL) + in_bucket);
+	uint64_t first = (from - start) / w->segment_bytes;
+	uint64_t most = start + (first + CACHE_GET_SEGMENTS_MAX) * w->segment_bytes;
+	uint64_t end = min_u64(min_u64(to, start + w->block_bytes), most);
+	uint64_t last = (end - 1 - start) / w->segment_bytes;
+	out->node = (uint32_t)((unsigned __int128)block * w->nodes >> 64);
+	out->block_bytes = min_u64(w->block_bytes, w->partition_bytes - start);
+	out->request = (struct cache_request){
+		.now_ms = (uint64_t)(r->now_s * 1000),
+		.block = block,
+		.first = (uint32_t)first,
+		.segments = (uint32_t)(last - first + 1),
+		.position = (uint32_t)(from / w->segment_bytes),
+		.job = r->job,
+		.skip = (uint32_t)((from - start) % w->segment_bytes),
+		.bucket = r->bucket,
+		.bytes = end - from,
+	};
+	return end;
+}
+
+/* --- the order free --- */
+
+static bool has(const struct reads *r, struct cache_unit unit)
+{
+	struct reads_get get;
+	for (uint64_t at = unit.from; at < unit.to;) {
+		at = cut(r, at, unit.to, &get);
+		if (!r->present(r->arg, &get))
+			return false;
+	}
+	return true;
+}
+
+/* Takes a unit that the job has not read of its part, one that the cache has if a candidate is. */
+static bool take_free(struct reads *r, struct reads_job *at, const struct cache_order *o,
+		      uint64_t *unit)
+{
+	if (at->left == NULL) {
+		at->left = malloc(o->units * sizeof(*at->left));
+		at->left_n = o->units;
+		for (uint64_t i = 0; at->left != NULL && i < o->units; i++)
+			at->left[i] = (uint32_t)i;
+	}
+	if (at->left == NULL) {
+		r->rc = -ENOMEM;
+		return false;
+	}
+	assert(at->left_n > 0);
+	uint64_t best = rng_below(&at->rng, at->left_n), place = best;
+	for (uint32_t i = 0; r->present != NULL && i < READS_CANDIDATES; i++) {
+		if (has(r, cache_order_bytes(o, at->left[place]))) {
+			best = place;
+			break;
+		}
+		place = rng_below(&at->rng, at->left_n);
+	}
+	*unit = at->left[best];
+	at->left[best] = at->left[--at->left_n];
+	if (at->left_n == 0) {
+		free(at->left);
+		at->left = NULL;
+	}
 	return true;
 }
 
@@ -117,12 +192,17 @@ static bool next_unit(struct reads *r)
 		return true;
 	}
 	const struct cache_order *o = &j->parts[at->part].order;
-	struct cache_unit unit = cache_order_bytes(o, cache_order_unit(o, at->rank));
-	r->from = unit.from;
-	r->to = unit.to;
 	r->job = e->job;
 	r->bucket = j->parts[at->part].bucket;
 	r->now_s = e->at_s;
+	uint64_t number;
+	if (o->kind != CACHE_FREE)
+		number = cache_order_unit(o, at->rank);
+	else if (!take_free(r, at, o, &number))
+		return false;
+	struct cache_unit unit = cache_order_bytes(o, number);
+	r->from = unit.from;
+	r->to = unit.to;
 	at->bytes += unit.to - unit.from;
 	if (++at->rank == o->units) {
 		at->rank = 0;
@@ -135,35 +215,12 @@ static bool next_unit(struct reads *r)
 
 bool reads_next(struct reads *r, struct reads_get *out)
 {
-	const struct workload *w = r->w;
 	for (;;) {
 		while (r->from == r->to)
 			if (!next_unit(r))
 				return false;
-		uint64_t in_bucket = r->from / w->block_bytes;
-		uint64_t start = in_bucket * w->block_bytes;
-		uint64_t block = mix_u64(mix_u64(r->bucket + 1ULL) + in_bucket);
-		uint64_t first = (r->from - start) / w->segment_bytes;
-		uint64_t most = start + (first + CACHE_GET_SEGMENTS_MAX) * w->segment_bytes;
-		uint64_t from = r->from,
-			 end = min_u64(min_u64(r->to, start + w->block_bytes), most);
-		uint64_t last = (end - 1 - start) / w->segment_bytes;
-		r->from = end;
-		out->node = (uint32_t)((unsigned __int128)block * w->nodes >> 64);
-		if (out->node < r->nodes_from || out->node >= r->nodes_to)
-			continue;
-		out->block_bytes = min_u64(w->block_bytes, w->partition_bytes - start);
-		out->request = (struct cache_request){
-			.now_ms = (uint64_t)(r->now_s * 1000),
-			.block = block,
-			.first = (uint32_t)first,
-			.segments = (uint32_t)(last - first + 1),
-			.position = (uint32_t)(from / w->segment_bytes),
-			.job = r->job,
-			.skip = (uint32_t)((from - start) % w->segment_bytes),
-			.bucket = r->bucket,
-			.bytes = end - from,
-		};
-		return true;
+		r->from = cut(r, r->from, r->to, out);
+		if (out->node >= r->nodes_from && out->node < r->nodes_to)
+			return true;
 	}
 }

@@ -12,7 +12,8 @@
  * nodes. A name "table/partition" puts the partition into a table; else each partition is a table of its own. A job
  * reads its partitions in order, each once, at readers x reader_bytes_s times a factor within pace_spread of 1.
  *
- * "order" is scan, seeded (known to whoever knows the job's seed) or random; "byte_ranges" are shares [from, to] of each
+ * "order" is scan, seeded (known to whoever knows the job's seed), random, window ("windows" that all jobs of a partition
+ * share) or free (what the cache has); "byte_ranges" are shares [from, to] of each
  * file, for columns; "after" names jobs that must end first.
  *
  * "registered": false keeps a job from the registry, "runs": false registers a job that never reads, and
@@ -44,6 +45,7 @@ struct workload_job {
 	char *id;
 	double start_s, reader_bytes_s, pace_spread;
 	uint32_t readers;
+	uint32_t windows; /* of a partition, for the order window */
 	uint64_t request_bytes;
 	bool registered, runs;
 	enum cache_order_kind order;

@@ -14,6 +14,8 @@
 #define SEGMENTS_MAX (1ULL << 27) /* on the flash of all nodes, and in their DRAM */
 #define UNITS_MAX 1e12            /* requests of all jobs */
 #define SECONDS_MAX 1e8           /* of virtual time */
+#define WINDOWS 10.0              /* of a partition */
+#define WINDOW_BYTES 15e9         /* at most */
 #define NOT_PLACED UINT32_MAX
 #define ON_PATH (UINT32_MAX - 1) /* it waits for what is being placed */
 
@@ -251,8 +253,11 @@ static int find_tables(struct workload *w)
 
 static int read_order(struct parse *p, json_t *in, const char *where, struct workload_job *j)
 {
-	static const char *const names[] = {
-		[CACHE_SCAN] = "scan", [CACHE_SEEDED] = "seeded", [CACHE_RANDOM] = "random"};
+	static const char *const names[] = {[CACHE_SCAN] = "scan",
+					    [CACHE_SEEDED] = "seeded",
+					    [CACHE_RANDOM] = "random",
+					    [CACHE_WINDOW] = "window",
+					    [CACHE_FREE] = "free"};
 	json_t *v = json_object_get(in, "order");
 	j->order = CACHE_SCAN;
 	if (v == NULL)
@@ -262,7 +267,10 @@ static int read_order(struct parse *p, json_t *in, const char *where, struct wor
 			j->order = (enum cache_order_kind)i;
 			return 0;
 		}
-	return refuse(p, -EINVAL, "%.60sorder: must be \"scan\", \"seeded\" or \"random\"", where);
+	return refuse(
+		p, -EINVAL,
+		"%.60sorder: must be \"scan\", \"seeded\", \"random\", \"window\" or \"free\"",
+		where);
 }
 
 static int read_ranges(struct parse *p, json_t *in, const char *where, struct workload_job *j)
@@ -322,6 +330,7 @@ static int make_parts(struct parse *p, struct workload_job *j, const struct work
 							  .file_bytes = p->w->file_bytes,
 							  .unit_bytes = j->request_bytes,
 							  .readers = j->readers,
+							  .windows = j->windows,
 							  .ranges_n = j->ranges_n}};
 		int rc = cache_order_init(&(*out)[i].order, j->ranges);
 		if (rc == -E2BIG)
@@ -367,10 +376,11 @@ static int read_job(struct parse *p, size_t place, struct workload_job *j)
 					    "registered",
 					    "runs",
 					    "spec_partitions",
+					    "windows",
 					    NULL};
 	json_t *in = json_array_get(p->jobs, place);
 	char where[160];
-	double readers = 0, request = 0;
+	double readers = 0, request = 0, windows = 0;
 	int rc = read_id(p, in, place, &j->id);
 	if (rc != 0)
 		return rc;
@@ -381,9 +391,11 @@ static int read_job(struct parse *p, size_t place, struct workload_job *j)
 		{"pace_spread", 0.05, 0, 0.99, false, false},
 		{"readers", 4, 1, 1e6, true, false},
 		{"request_bytes", 1e6, 1, 1e12, true, false},
+		{"windows", fmax(WINDOWS, ceil((double)p->w->partition_bytes / WINDOW_BYTES)), 1,
+		 1e6, true, false},
 	};
-	double *const out[] = {&j->start_s, &j->reader_bytes_s, &j->pace_spread, &readers,
-			       &request};
+	double *const out[] = {&j->start_s, &j->reader_bytes_s, &j->pace_spread,
+			       &readers,    &request,           &windows};
 	for (size_t i = 0; rc == 0 && i < ARRAY_LEN(fields); i++)
 		rc = read_number(p, in, where, &fields[i], out[i]);
 	if (rc == 0)
@@ -400,6 +412,7 @@ static int read_job(struct parse *p, size_t place, struct workload_job *j)
 		return rc;
 	j->readers = (uint32_t)readers;
 	j->request_bytes = (uint64_t)request;
+	j->windows = (uint32_t)windows;
 	size_t at = strlen(where);
 	snprintf(where + at, sizeof(where) - at, "partitions");
 	rc = read_partitions(p, json_object_get(in, "partitions"), where, &j->reads);

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * quiver_tables table3|epoch|figure6|figure7: experiments of the Quiver paper (FAST '20, section 7) in virtual time, as
+ * JSON lines; ./dev bench quiver prints them.
+ *
+ * What the paper does not say: the samples of a mini-batch and of a data set. Here ResNet50 reads 512 images of ImageNet's
+ * 1,281,167 (as its figure 4), Inception v3 256 of 1,743,042, DeepSpeech2 128 of 281,241. The bandwidth of the store follows
+ * from the time of a mini-batch under misses with seven jobs; it is 172 to 190 MB/s for the three.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/cache/quiver.h"
+#include "base/base.h"
+#include "jobs/benefit.h"
+
+#define WORKLOADS 3
+#define SEVEN 7
+#define EACH 4 /* jobs of each workload in figure 6 */
+#define JOBS ((size_t)WORKLOADS * EACH)
+#define ACCELERATORS 4
+#define SEEDS 3
+#define PACE_SPREAD 0.02 /* figure 7 */
+
+static const struct workload {
+	const char *name;
+	double hit_s, miss_s; /* table 3: a mini-batch of each of seven jobs */
+	double paper_coop_s;
+	uint32_t samples, batch;
+	double bytes;
+} workloads[WORKLOADS] = {
+	{"ResNet50", 0.646, 2.505, 1.064, 1281167, 512, 154e9},
+	{"Inception", 1.274, 2.874, 1.817, 1743042, 256, 531e9},
+	{"DeepSpeech2", 1.234, 1.614, 1.265, 281241, 128, 90e9},
+};
+
+static double batch_bytes(const struct workload *w)
+{
+	return w->batch * w->bytes / w->samples;
+}
+
+/* The store that makes seven jobs as slow as the paper's under misses. */
+static double store_of(const struct workload *w)
+{
+	return SEVEN * batch_bytes(w) / w->miss_s;
+}
+
+/* Windows of a share, and of 15 GB at most. */
+static uint32_t windows_of(const struct workload *w, double share)
+{
+	return (uint32_t)ceil(fmax(1 / share, w->bytes / 15e9) - 1e-9);
+}
+
+static struct quiver_set set_of(const struct workload *w, enum quiver_keep keep, double share)
+{
+	return (struct quiver_set){.samples = w->samples,
+				   .sample_bytes = w->bytes / w->samples,
+				   .keep = keep,
+				   .windows = windows_of(w, share),
+				   .warm = keep == QUIVER_ALL};
+}
+
+static struct quiver_result *run(const struct quiver_study *s)
+{
+	static struct quiver_result out;
+	if (quiver_run(s, &out) != 0) {
+		fprintf(stderr, "quiver_tables: the study is impossible, or out of memory\n");
+		exit(1);
+	}
+	return &out;
+}
+
+/* --- seven jobs on one data set ------------------------------------------------------------------- */
+
+struct seven {
+	enum quiver_keep keep;
+	enum quiver_contract contract;
+	double share, spread;
+	uint64_t batches, seed;
+	uint32_t candidates;
+};
+
+static struct quiver_result *run_seven(const struct workload *w, const struct seven *how)
+{
+	struct quiver_set set = set_of(w, how->keep, how->share);
+	struct quiver_job jobs[SEVEN];
+	for (int i = 0; i < SEVEN; i++)
+		jobs[i] = (struct quiver_job){.compute_s =
+						      w->hit_s * (1 + how->spread * (i - 3) / 3.0),
+					      .batch = w->batch,
+					      .contract = how->contract,
+					      .batches = how->batches};
+	return run(&(struct quiver_study){.sets = &set,
+					  .sets_n = 1,
+					  .jobs = jobs,
+					  .jobs_n = SEVEN,
+					  .store_bytes_s = store_of(w),
+					  .force_s = 600,
+					  .candidates = how->candidates,
+					  .seed = how->seed});
+}
+
+static double slowest(const struct quiver_result *r)
+{
+	double end_s = 0;
+	for (int i = 0; i < SEVEN; i++)
+		end_s = fmax(end_s, r->jobs[i].done_s);
+	return end_s;
+}
+
+static const struct {
+	const char *name;
+	enum quiver_keep keep;
+	enum quiver_contract contract;
+	double share;
+	uint32_t candidates;
+} cases[] = {
+	{"hit", QUIVER_ALL, QUIVER_STRICT, 1, 0},
+	{"miss", QUIVER_NOTHING, QUIVER_STRICT, 1, 0},
+	{"window 10%", QUIVER_WINDOWS, QUIVER_WINDOW, 0.1, 0},
+	{"window 5%", QUIVER_WINDOWS, QUIVER_WINDOW, 0.05, 0},
+	{"free 10%", QUIVER_WINDOWS, QUIVER_FREE, 0.1, 10},
+	{"free 10%, 100 n", QUIVER_WINDOWS, QUIVER_FREE, 0.1, 100},
+};
+
+static void table3(void)
+{
+	for (size_t i = 0; i < WORKLOADS; i++) {
+		const struct workload *w = &workloads[i];
+		for (size_t c = 0; c < ARRAY_LEN(cases); c++) {
+			double least = INFINITY, most = 0;
+			for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+				struct seven how = {.keep = cases[c].keep,
+						    .contract = cases[c].contract,
+						    .share = cases[c].share,
+						    .batches = 1000,
+						    .seed = seed,
+						    .candidates = cases[c].candidates};
+				double s = slowest(run_seven(w, &how));
+				least = fmin(least, s);
+				most = fmax(most, s);
+			}
+			printf("{\"workload\": \"%s\", \"case\": \"%s\", \"seconds\": [%.1f, "
+			       "%.1f], "
+			       "\"of_hit\": %.3f, \"paper\": [%.0f, %.0f, %.0f], \"store_mb_s\": "
+			       "%.0f}\n",
+			       w->name, cases[c].name, least, most, most / (1000 * w->hit_s),
+			       1000 * w->hit_s, 1000 * w->miss_s, 1000 * w->paper_coop_s,
+			       store_of(w) / 1e6);
+		}
+	}
+}
+
+/* Returns how often the store sends the data set in so many epochs of seven jobs on a cold cache. */
+static double sent(const struct workload *w, size_t c, double spread, uint64_t epochs)
+{
+	struct seven how = {.keep = cases[c].keep,
+			    .contract = cases[c].contract,
+			    .share = cases[c].share,
+			    .spread = spread,
+			    .batches = epochs * w->samples / w->batch,
+			    .seed = 1,
+			    .candidates = cases[c].candidates};
+	return run_seven(w, &how)->store_samples[0] / w->samples;
+}
+
+/* Bytes that the store sends in the first epoch, without the window that is read ahead for the second; and in an epoch of
+ * the second to the fourth, in which jobs of different pace have drifted apart. */
+static void epoch(void)
+{
+	static const double spreads[] = {0.002, 0.005, 0.02};
+	for (size_t i = 0; i < WORKLOADS; i++) {
+		const struct workload *w = &workloads[i];
+		for (size_t c = 2; c < ARRAY_LEN(cases); c++)
+			for (size_t s = 0; s < ARRAY_LEN(spreads); s++) {
+				double one = sent(w, c, spreads[s], 1);
+				double four = sent(w, c, spreads[s], 4);
+				printf("{\"workload\": \"%s\", \"case\": \"%s\", \"spread\": %.3f, "
+				       "\"first\": %.4f, \"later\": %.4f}\n",
+				       w->name, cases[c].name, spreads[s],
+				       one - 1.0 / windows_of(w, cases[c].share), (four - one) / 3);
+				fflush(stdout);
+			}
+	}
+}
+
+/* --- figure 6: twelve jobs on three data sets ------------------------------------------------------ */
+
+enum policy { NONE, LRU, GREEDY, EXACT, EXACT_FREE, POLICIES };
+static const char *const policies[] = {"none", "lru", "greedy", "exact, window", "exact, free"};
+
+struct mix {
+	struct quiver_set sets[WORKLOADS];
+	struct quiver_job jobs[JOBS];
+	double store, cache;
+	double end_s, warm_s;
+	const struct quiver_result *r;
+};
+
+static void run_mix(struct mix *m)
+{
+	m->r = run(&(struct quiver_study){.sets = m->sets,
+					  .sets_n = WORKLOADS,
+					  .jobs = m->jobs,
+					  .jobs_n = JOBS,
+					  .store_bytes_s = m->store,
+					  .lru_bytes = m->cache,
+					  .force_s = 600,
+					  .end_s = m->end_s,
+					  .warm_s = m->warm_s,
+					  .seed = 7});
+}
+
+static void fill_mix(struct mix *m, enum quiver_keep keep, enum quiver_contract contract)
+{
+	for (size_t i = 0; i < WORKLOADS; i++) {
+		m->sets[i] = set_of(&workloads[i], keep, 0.1);
+		for (size_t k = 0; k < EACH; k++)
+			m->jobs[i * EACH + k] = (struct quiver_job){.set = (uint32_t)i,
+								    .compute_s = workloads[i].hit_s,
+								    .batch = workloads[i].batch,
+								    .contract = contract};
+	}
+	m->end_s = 6000;
+	m->warm_s = 3000;
+}
+
+static double share_of_hit(const struct mix *m)
+{
+	double sum = 0;
+	for (size_t i = 0; i < JOBS; i++)
+		sum += m->jobs[i].compute_s / m->r->jobs[i].batch_s;
+	return sum / JOBS;
+}
+
+/* The times that jobs report: without a cache, and when all data sets have windows. */
+struct reports {
+	double miss_s[JOBS], window_s[JOBS];
+};
+
+static void report(struct reports *out, double store, enum quiver_contract contract)
+{
+	static struct mix m;
+	m.store = store;
+	fill_mix(&m, QUIVER_NOTHING, QUIVER_STRICT);
+	run_mix(&m);
+	for (size_t i = 0; i < JOBS; i++)
+		out->miss_s[i] = m.r->jobs[i].batch_s;
+	fill_mix(&m, QUIVER_WINDOWS, contract);
+	run_mix(&m);
+	for (size_t i = 0; i < JOBS; i++)
+		out->window_s[i] = m.r->jobs[i].batch_s;
+}
+
+/*
+ * What all of a data set and two windows of it save: accelerators of its own jobs, and those that wait for the store because
+ * of what it reads. The price of the store is the accelerators that wait without a cache, for each unit of load.
+ */
+static void savings(const struct reports *t, double store, struct benefit_set sets[WORKLOADS])
+{
+	double waiting = 0, load = 0, own[WORKLOADS];
+	for (size_t i = 0; i < JOBS; i++)
+		waiting += benefit_saved(ACCELERATORS, workloads[i / EACH].hit_s, t->miss_s[i]);
+	for (size_t i = 0; i < WORKLOADS; i++) {
+		own[i] = batch_bytes(&workloads[i]) / store / workloads[i].hit_s;
+		load += EACH * own[i];
+	}
+	for (size_t i = 0; i < WORKLOADS; i++) {
+		const struct workload *w = &workloads[i];
+		double window = w->bytes / windows_of(w, 0.1);
+		struct benefit_option all = {.bytes = (uint64_t)w->bytes,
+					     .saved = waiting / load * EACH * own[i]};
+		struct benefit_option two = {.bytes = (uint64_t)(2 * window),
+					     .saved = waiting / load * (EACH - 1) * own[i]};
+		for (size_t k = i * EACH; k < (i + 1) * EACH; k++) {
+			all.saved += benefit_saved(ACCELERATORS, w->hit_s, t->miss_s[k]);
+			two.saved += benefit_saved(ACCELERATORS, t->window_s[k], t->miss_s[k]);
+			all.claimed += benefit_claimed(ACCELERATORS, w->hit_s, t->miss_s[k]);
+		}
+		two.claimed = all.claimed;
+		sets[i] = (struct benefit_set){.options = {all, two}, .count = 2};
+	}
+}
+
+static void choose(struct mix *m, enum policy p, uint32_t choice[WORKLOADS])
+{
+	enum quiver_contract contract = p == EXACT_FREE ? QUIVER_FREE : QUIVER_WINDOW;
+	struct benefit_set sets[WORKLOADS];
+	struct reports t;
+	report(&t, m->store, contract);
+	savings(&t, m->store, sets);
+	int rc = p == GREEDY ? benefit_greedy(sets, WORKLOADS, (uint64_t)m->cache, choice)
+			     : benefit_exact(sets, WORKLOADS, (uint64_t)m->cache, choice);
+	if (rc != 0) {
+		fprintf(stderr, "quiver_tables: no choice\n");
+		exit(1);
+	}
+	fill_mix(m, QUIVER_NOTHING, contract);
+	for (size_t i = 0; i < WORKLOADS; i++)
+		if (choice[i] != BENEFIT_NOTHING)
+			m->sets[i] = set_of(&workloads[i],
+					    choice[i] == 0 ? QUIVER_ALL : QUIVER_WINDOWS, 0.1);
+}
+
+static void figure6_one(double store, double cache, enum policy p)
+{
+	static struct mix m;
+	uint32_t choice[WORKLOADS] = {BENEFIT_NOTHING, BENEFIT_NOTHING, BENEFIT_NOTHING};
+	static const char *const kept[] = {"all", "windows"};
+	m.store = store;
+	m.cache = cache;
+	if (p == NONE) {
+		fill_mix(&m, QUIVER_NOTHING, QUIVER_STRICT);
+	} else if (p == LRU) {
+		fill_mix(&m, QUIVER_LRU, QUIVER_STRICT);
+		m.end_s = 15000;
+		m.warm_s = 12000; /* until the cache is full */
+	} else {
+		choose(&m, p, choice);
+	}
+	run_mix(&m);
+	printf("{\"store_mb_s\": %.0f, \"cache_gb\": %.0f, \"policy\": \"%s\", \"of_hit\": %.3f, "
+	       "\"keeps\": [",
+	       store / 1e6, cache / 1e9, policies[p], share_of_hit(&m));
+	for (size_t i = 0; i < WORKLOADS; i++)
+		printf("%s\"%s\"", i > 0 ? ", " : "",
+		       p == NONE || p == LRU          ? policies[p]
+		       : choice[i] == BENEFIT_NOTHING ? "nothing"
+						      : kept[choice[i]]);
+	printf("]}\n");
+	fflush(stdout);
+}
+
+static void figure6(void)
+{
+	static const double stores[] = {180e6, 360e6}, caches[] = {100e9, 200e9, 700e9};
+	for (size_t s = 0; s < ARRAY_LEN(stores); s++) {
+		figure6_one(stores[s], 0, NONE);
+		for (size_t c = 0; c < ARRAY_LEN(caches); c++)
+			for (int p = LRU; p < POLICIES; p++)
+				figure6_one(stores[s], caches[c], (enum policy)p);
+	}
+}
+
+/* --- figure 7: four jobs, and three more after 900 s ------------------------------------------------ */
+
+static void figure7(void)
+{
+	const struct workload *w = &workloads[0];
+	struct quiver_set set = set_of(w, QUIVER_WINDOWS, 0.1);
+	struct quiver_job jobs[SEVEN];
+	for (int i = 0; i < SEVEN; i++)
+		jobs[i] = (struct quiver_job){.start_s = i < 4 ? 0 : 900,
+					      .compute_s = w->hit_s * (1 + PACE_SPREAD * i / SEVEN),
+					      .batch = w->batch,
+					      .contract = QUIVER_WINDOW};
+	const struct quiver_result *r = run(&(struct quiver_study){.sets = &set,
+								   .sets_n = 1,
+								   .jobs = jobs,
+								   .jobs_n = SEVEN,
+								   .store_bytes_s = store_of(w),
+								   .force_s = 600,
+								   .end_s = 2560,
+								   .seed = 1});
+	printf("{\"windows_at_once\": %u, \"step_s\": %.1f, \"batches\": [", r->resident_max,
+	       r->step_s);
+	for (size_t i = 0; i < QUIVER_STEPS; i++)
+		printf("%s%llu", i > 0 ? ", " : "", (unsigned long long)r->steps[i]);
+	printf("], \"loads\": [");
+	for (uint32_t i = 0; i < r->loads_n; i++)
+		printf("%s[%u, %.1f, %.1f, %.1f]", i > 0 ? ", " : "", r->loads[i].window,
+		       r->loads[i].from_s, r->loads[i].whole_s,
+		       r->loads[i].to_s > 0 ? r->loads[i].to_s : r->end_s);
+	printf("]}\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} all[] = {
+		{"table3", table3}, {"epoch", epoch}, {"figure6", figure6}, {"figure7", figure7}};
+	for (size_t i = 0; argc == 2 && i < ARRAY_LEN(all); i++)
+		if (strcmp(argv[1], all[i].name) == 0) {
+			all[i].run();
+			return 0;
+		}
+	fprintf(stderr, "usage: quiver_tables table3|epoch|figure6|figure7\n");
+	return 2;
+}

@@ -726,6 +726,10 @@ int terrane_pread_start(struct terrane_file *f, void *buf, size_t len, uint64_t 
 			const struct terrane_options *o, struct terrane_op *op);
 int terrane_preadv_start(struct terrane_file *f, const struct iovec *iov, int n, uint64_t offset,
 			 const struct terrane_options *o, struct terrane_op *op);
+int terrane_job_add_start(struct terrane *t, const struct terrane_job *job,
+			  const struct terrane_options *o, struct terrane_op *op);
+int terrane_job_end_start(struct terrane *t, uint64_t id, const struct terrane_options *o,
+			  struct terrane_op *op);
 int terrane_job_report_start(struct terrane *t, uint64_t id, const struct terrane_job_progress *p,
 			     const struct terrane_options *o, struct terrane_op *op);
 int terrane_read_batch_start(struct terrane *t, struct terrane_range *ranges, size_t n,

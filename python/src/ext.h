@@ -127,6 +127,11 @@ PyObject *py_batch_results(const struct py_batch *b, const struct terrane_error 
 PyObject *py_cluster_pack(PyObject *self, PyObject *args);
 PyObject *py_cluster_read_batch(PyObject *self, PyObject *args);
 
+/* Methods that job.c adds to the cluster: the registry of jobs. */
+PyObject *py_cluster_job_add(PyObject *self, PyObject *args);
+PyObject *py_cluster_job_report(PyObject *self, PyObject *args);
+PyObject *py_cluster_job_end(PyObject *self, PyObject *args);
+
 /* Functions of the module: the order of epochs. */
 PyObject *py_order_samples(PyObject *module, PyObject *args);
 PyObject *py_order_step(PyObject *module, PyObject *args);

@@ -184,7 +184,8 @@ class Loader:
                  bucket: int = 0, bucket_key: Callable[[numpy.ndarray], Any] | None = None,
                  patience: float = 3600.0, window_share: float = 0.1, first_window: int = 0,
                  cached: Callable[[numpy.ndarray], Any] | None = None, decisions: list[tuple[int, list[int]]] | None = None,
-                 replay: Iterable[tuple[int, list[int]]] | None = None) -> None: ...
+                 replay: Iterable[tuple[int, list[int]]] | None = None, job: int = 0, job_name: str = "",
+                 epochs: int = 0) -> None: ...
     @property
     def window(self) -> tuple[int, int] | None: ...
     @property

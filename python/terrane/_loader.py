@@ -9,7 +9,7 @@ from collections import deque
 
 import numpy
 
-from . import _errors, _order, _terrane
+from . import _errors, _job, _order, _terrane
 from ._dataset import Dataset, Sample, _room
 from ._sources import Mix, Subset
 
@@ -71,6 +71,9 @@ class Loader:
     State. `state_dict` describes the position after the batch that was returned last. `load_state_dict` continues there,
     in a loader with any other world, rank, batch_size or workers.
 
+    Registry. With job=N the loader of rank 0 registers the job N (`terrane job`) and reports its progress and how long steps
+    compute and wait, in the background, until `close`. Open the data set with job_id=N, so that its reads carry the number.
+
     Each iteration is an epoch; with repeat=True an iteration has no end. An iteration that was left before its end is not
     continued: the next one begins the next epoch.
     """
@@ -78,7 +81,8 @@ class Loader:
     def __init__(self, dataset, batch_size, *, seed=0, order="window", window=0, rank=0, world=1, drop_last=False,
                  prefetch=4, prefetch_bytes=PREFETCH_BYTES, decode=None, collate=None, threads=0, processes=0,
                  repeat=False, allocate=_room, bucket=0, bucket_key=None, patience=3600.0, window_share=0.1, first_window=0,
-                 cached=None, decisions=None, replay=None):
+                 cached=None, decisions=None, replay=None, job=0, job_name="",
+                 epochs=0):
         if not isinstance(dataset, (Dataset, Subset, Mix)):
             raise TypeError(f"dataset must be a terrane.Dataset, not {type(dataset).__name__}")
         if order not in ORDERS:
@@ -117,6 +121,11 @@ class Loader:
             raise ValueError("cached, decisions and replay are for the order free")
         self._cached, self._decisions = cached, decisions
         self._replay = iter(replay) if replay is not None else None
+        if not 0 <= job < 1 << 64 or not 0 <= epochs <= 1_000_000:
+            raise ValueError("job and epochs must be numbers, not negative")
+        self._job, self._job_name, self._epochs, self._reporter = job, job_name, epochs, None
+        self._steps_done = self._bytes = 0
+        self._computed = self._waited = 0.0  # seconds
         self._ended = False
         self._used = numpy.zeros((len(dataset) + 7) // 8, numpy.uint8) if self._free else None  # of the epoch
         self._patience, self._stopping = patience, threading.Event()
@@ -317,6 +326,26 @@ class Loader:
             raise ValueError("the state has impossible numbers")
         self._used = used
 
+    # --- the registry
+
+    def _spec(self):
+        order = {_order.WINDOW: 2, _order.FREE: 3}.get(self._order.kind, 1)
+        sources = self.dataset.sources if isinstance(self.dataset, Mix) else [self.dataset]
+        return {"id": self._job, "name": self._job_name, "paths": tuple(dict.fromkeys(source.path for source in sources)),
+                "order": order, "shuffle": 1 if self._order.kind == _order.SEQUENTIAL else 2, "seed": self._seed,
+                "epochs": self._epochs, "accelerators": self.world}
+
+    def _cluster(self):
+        return (self.dataset.sources[0] if isinstance(self.dataset, Mix) else self.dataset).cluster
+
+    def _progress(self):
+        epoch, position = self._place()
+        if self._epochs:
+            epoch = min(epoch, self._epochs)
+        window, windows = self.window or (0, 0)
+        return (epoch, position, len(self.dataset), self._steps_done, int(self._computed * 1e6), int(self._waited * 1e6),
+                self._bytes, window, windows)
+
     # --- iteration
 
     def _steps(self, epoch, begin):
@@ -385,7 +414,10 @@ class Loader:
         return pool
 
     def close(self):
-        """Ends the processes that decode."""
+        """Ends the processes that decode, and the job in the registry."""
+        reporter, self._reporter = self._reporter, None
+        if reporter is not None:
+            reporter.close()
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -407,9 +439,12 @@ class Loader:
             pool = self._open_pools(stack)
             stack.callback(lambda: [reading.cancel() for *_, (reading, _) in pending])
             stack.callback(self._stopping.set)
+            if self._job and self.rank == 0 and self._reporter is None:
+                self._reporter = _job.Reporter(self._cluster(), self._spec(), self._progress)
             steps = self._steps(self._epoch, self._from)
             more = True
             while True:
+                asked = time.monotonic()
                 while more and len(pending) < self._prefetch and (not pending or sum(
                         reading.bytes for *_, (reading, _) in pending) < self._prefetch_bytes):
                     try:
@@ -421,6 +456,7 @@ class Loader:
                 if not pending:
                     break
                 epoch, begin, step, numbers, (reading, future) = pending[0]
+                size = reading.bytes
                 item = future.result() if future is not None else self._finish(reading, numbers)
                 pending.popleft()
                 if self._running != running:
@@ -428,7 +464,11 @@ class Loader:
                 if self._free:
                     self._took(epoch, numbers)
                 self._epoch, self._from, self._step = epoch, begin, step + 1
+                self._steps_done, self._bytes = self._steps_done + 1, self._bytes + size
+                ready = time.monotonic()
+                self._waited += ready - asked
                 yield item
+                self._computed += time.monotonic() - ready
         if self._free:
             self._ended = self._ended or self._running == running
         elif self._running == running and self._share(self._from, self._step) is not None:

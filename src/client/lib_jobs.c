@@ -16,6 +16,13 @@ int terrane_job_add(struct terrane *t, const struct terrane_job *job,
 	return (int)lib_request_block(t, &r, o);
 }
 
+int terrane_job_add_start(struct terrane *t, const struct terrane_job *job,
+			  const struct terrane_options *o, struct terrane_op *op)
+{
+	struct request r = {.run = run_add, .a = {.data = job}};
+	return lib_request_start(t, &r, o, op);
+}
+
 static int64_t run_report(struct call *c, struct request *r)
 {
 	return engine_job_report(c, r->a.id, r->a.data);
@@ -44,6 +51,13 @@ int terrane_job_end(struct terrane *t, uint64_t id, const struct terrane_options
 {
 	struct request r = {.run = run_end, .a = {.id = id}};
 	return (int)lib_request_block(t, &r, o);
+}
+
+int terrane_job_end_start(struct terrane *t, uint64_t id, const struct terrane_options *o,
+			  struct terrane_op *op)
+{
+	struct request r = {.run = run_end, .a = {.id = id}};
+	return lib_request_start(t, &r, o, op);
 }
 
 static int64_t run_remove(struct call *c, struct request *r)

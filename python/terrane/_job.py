@@ -6,7 +6,7 @@ import time
 import weakref
 
 LEASE_S, REPORT_S = 60, 10
-TIMEOUT_MS = 5000  # of a request: reports are never worth a wait of the training
+TIMEOUT_S = 5.0  # of a request: reports are never worth a wait of the training
 _log = logging.getLogger("terrane")
 
 
@@ -16,7 +16,7 @@ class Reporter:
 
     def __init__(self, cluster, job, progress):
         self._handle, self._job, self._progress = cluster._handle, job, weakref.WeakMethod(progress)
-        self._options = {"timeout_ms": TIMEOUT_MS}
+        self._options = {"timeout": TIMEOUT_S}
         self._added = self._failed = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="terrane-job", daemon=True)

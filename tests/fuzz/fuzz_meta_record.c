@@ -81,8 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_owner,     check_on_disk,     check_dead_chunks, check_refund,
 		check_tenant,    check_tenant_name, check_account,     check_counted,
 		check_gc_epoch,  check_lease,       check_keys,        check_note,
-		check_placed,
-		check_job_spec,  check_job_state,   check_job_count,
+		check_placed,    check_job_spec,    check_job_state,   check_job_count,
 	};
 	if (size < 1 || size > KV_VALUE_MAX)
 		return 0;

@@ -34,6 +34,7 @@ int cmd_meta_check(int argc, char **argv); /* `terrane meta check`; called by cm
 int cmd_down(int argc, char **argv);
 int cmd_emu(int argc, char **argv);
 int cmd_fsck(int argc, char **argv);
+int cmd_gc(int argc, char **argv);
 int cmd_group(int argc, char **argv);
 int cmd_key(int argc, char **argv);
 int cmd_top(int argc, char **argv);

@@ -16,10 +16,16 @@ static const char usage_text[] =
 	"usage: terrane tenant list [options]\n"
 	"       terrane tenant create NAME [--quota SIZE] [options]\n"
 	"       terrane tenant quota NAME SIZE [options]\n"
+	"       terrane tenant remove NAME [--recursive] [options]\n"
 	"\n"
 	"Each tenant has a tree of files of its own. A quota limits its bytes before\n"
-	"redundancy; 0 is no limit.\n"
+	"redundancy; 0 is no limit. \"deleted\" is what was deleted and still takes space: it "
+	"does\n"
+	"not count, and janitors free it after the grace period (terrane gc).\n"
 	"\n"
+	"  --recursive         remove: remove all its files and directories, sealed ones too, "
+	"first.\n"
+	"                      Without it a tenant with files is refused\n"
 	"  -c, --cluster FILE  the cluster file (default: $TERRANE_CLUSTER, else ./cluster.ini)\n"
 	"  --dir DIR           the cluster in this folder\n"
 	"  --json              print JSON\n";
@@ -27,7 +33,7 @@ static const char usage_text[] =
 struct asked {
 	const char *name;
 	uint64_t quota_bytes;
-	bool json;
+	bool json, recursive;
 	json_t *all;   /* array to fill by `tenant list`; NULL: print text */
 	uint32_t last; /* highest tenant id in use, for `tenant create` */
 };
@@ -39,14 +45,17 @@ static int failed(const struct meta_call *c, int rc, const char *name)
 
 static void print_tenant(const struct meta_tenant *t)
 {
-	char used[FS_SIZE_TEXT], quota[FS_SIZE_TEXT];
-	printf("%-24s %12s %12s\n", t->name, fs_size(used, (double)t->used_bytes),
-	       t->quota_bytes == 0 ? "no limit" : fs_size(quota, (double)t->quota_bytes));
+	char used[FS_SIZE_TEXT], quota[FS_SIZE_TEXT], waiting[FS_SIZE_TEXT];
+	printf("%-24s %12s %12s %12s\n", t->name, fs_size(used, (double)t->used_bytes),
+	       t->quota_bytes == 0 ? "no limit" : fs_size(quota, (double)t->quota_bytes),
+	       fs_size(waiting, (double)t->waiting_bytes));
 }
 
 static int tell_one(struct admin *a, const struct meta_tenant *listed)
 {
 	const struct asked *q = a->ctx;
+	if (listed->removed)
+		return CLI_OK;
 	struct meta_call c = {.client = a->client};
 	struct meta_tenant t;
 	int rc = meta_client_tenant_get(&c, listed->id, NULL, &t);
@@ -55,10 +64,11 @@ static int tell_one(struct admin *a, const struct meta_tenant *listed)
 	if (q->all == NULL)
 		print_tenant(&t);
 	else
-		json_array_append_new(q->all, json_pack("{s:I, s:s, s:I, s:I}", "id",
-							(json_int_t)t.id, "name", t.name,
-							"used_bytes", (json_int_t)t.used_bytes,
-							"quota_bytes", (json_int_t)t.quota_bytes));
+		json_array_append_new(
+			q->all, json_pack("{s:I, s:s, s:I, s:I, s:I}", "id", (json_int_t)t.id,
+					  "name", t.name, "used_bytes", (json_int_t)t.used_bytes,
+					  "quota_bytes", (json_int_t)t.quota_bytes, "waiting_bytes",
+					  (json_int_t)t.waiting_bytes));
 	return CLI_OK;
 }
 
@@ -68,7 +78,7 @@ static int run_list(struct admin *a)
 	AUTO_JSON json_t *all = q->json ? json_array() : NULL;
 	q->all = all;
 	if (!q->json)
-		printf("%-24s %12s %12s\n", "tenant", "used", "quota");
+		printf("%-24s %12s %12s %12s\n", "tenant", "used", "quota", "deleted");
 	int status = admin_tenants(a, tell_one);
 	if (status == CLI_OK && q->json && json_emit(stdout, all) < 0)
 		return cli_fail("cannot write the output");
@@ -104,6 +114,27 @@ static int run_create(struct admin *a)
 		return status;
 	t.id = q->last + 1;
 	rc = meta_client_tenant_create(&c, &t);
+	if (rc == -EEXIST)
+		return cli_fail(
+			"cannot create tenant %s: a tenant of that name was removed, and names "
+			"are not given again",
+			q->name);
+	return rc < 0 ? failed(&c, rc, q->name) : CLI_OK;
+}
+
+static int run_remove(struct admin *a)
+{
+	const struct asked *q = a->ctx;
+	struct meta_call c = {.client = a->client};
+	struct meta_tenant t;
+	int rc = meta_client_tenant_get(&c, 0, q->name, &t);
+	if (rc == 0)
+		rc = meta_client_tenant_remove(&c, t.id);
+	if (rc == -ENOTEMPTY)
+		return cli_fail(
+			"cannot remove tenant %s: it has files or directories, and nothing was "
+			"changed; --recursive removes them, too",
+			q->name);
 	return rc < 0 ? failed(&c, rc, q->name) : CLI_OK;
 }
 
@@ -121,9 +152,13 @@ static int run_quota(struct admin *a)
 int cmd_tenant(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"cluster", required_argument, NULL, 'c'}, {"dir", required_argument, NULL, 'd'},
-		{"quota", required_argument, NULL, 'Q'},   {"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+		{"cluster", required_argument, NULL, 'c'},
+		{"dir", required_argument, NULL, 'd'},
+		{"recursive", no_argument, NULL, 'r'},
+		{"quota", required_argument, NULL, 'Q'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	struct admin_where where = {0};
 	struct asked q = {0};
@@ -133,6 +168,8 @@ int cmd_tenant(int argc, char **argv)
 			where.file = optarg;
 		} else if (c == 'd') {
 			where.dir = optarg;
+		} else if (c == 'r') {
+			q.recursive = true;
 		} else if (c == 'j') {
 			q.json = true;
 		} else if (c == 'Q') {
@@ -157,5 +194,9 @@ int cmd_tenant(int argc, char **argv)
 	if (n == 3 && strcmp(verb, "quota") == 0 &&
 	    units_parse_size(argv[optind + 2], &q.quota_bytes) == 0)
 		return admin_run(&where, run_quota, &q);
-	return cli_usage("tenant needs list, create NAME, or quota NAME SIZE");
+	if (n == 2 && strcmp(verb, "remove") == 0) {
+		int status = q.recursive ? fs_remove_all(where.file, where.dir, q.name) : CLI_OK;
+		return status == CLI_OK ? admin_run(&where, run_remove, &q) : status;
+	}
+	return cli_usage("tenant needs list, create NAME, quota NAME SIZE, or remove NAME");
 }

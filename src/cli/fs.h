@@ -109,6 +109,9 @@ int fs_walk(const struct fs_walk *w, struct fs_path *path, const struct terrane_
 int fs_entry(struct fs *fs, const char *path, struct terrane_entry *out);
 /* Returns whether the path is an existing directory. */
 bool fs_is_directory(struct fs *fs, const char *path);
+/* Removes everything in the root of a tenant, sealed directories too. file, dir: where the cluster is, as in admin.h.
+ * Returns an exit status. */
+int fs_remove_all(const char *file, const char *dir, const char *tenant);
 /* Returns whether a path is "", "/" or "//": more likely an unset variable than a wish to change everything. */
 bool fs_is_root(const char *path);
 

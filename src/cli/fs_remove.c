@@ -80,8 +80,7 @@ static int remove_directory(struct fs *fs, struct fs_path *path, const char *nam
 	return status;
 }
 
-/* Removes a directory, after it removed the contents. */
-static int remove_tree(struct fs *fs, struct fs_path *path)
+static int remove_contents(struct fs *fs, struct fs_path *path)
 {
 	struct terrane_entry *page = calloc(PAGE, sizeof(*page));
 	if (page == NULL)
@@ -97,8 +96,13 @@ static int remove_tree(struct fs *fs, struct fs_path *path)
 				status = remove_directory(fs, path, page[i].name);
 	}
 	free(page);
-	if (n < 0)
-		return fs_fail(&fs->error, n, "cannot list", path->text);
+	return n < 0 ? fs_fail(&fs->error, n, "cannot list", path->text) : status;
+}
+
+/* Removes a directory, after it removed the contents. */
+static int remove_tree(struct fs *fs, struct fs_path *path)
+{
+	int status = remove_contents(fs, path);
 	if (status != CLI_OK || fs_interrupted())
 		return CLI_FAILED;
 	int rc = terrane_remove(fs->t, path->text, &fs->o);
@@ -202,6 +206,37 @@ static int run_rm(struct fs *fs, int n, char **paths)
 		if (remove_one(fs, paths[i]) != CLI_OK)
 			status = CLI_FAILED;
 	return fs_interrupted() ? cli_fail("rm: interrupted; some files were not removed") : status;
+}
+
+int fs_remove_all(const char *file, const char *dir, const char *tenant)
+{
+	char path[FS_PATH_MAX];
+	struct fs fs = {.flags = {.recursive = true, .unseal = true}};
+	struct terrane_open_options o = {.tenant = tenant, .threads = 1, .error = &fs.error};
+	if (file == NULL && dir != NULL) {
+		snprintf(path, sizeof(path), "%s/cluster.ini", dir);
+		file = path;
+	}
+	int rc = terrane_open(&fs.t, file, &o);
+	if (rc < 0)
+		return fs_fail(&fs.error, rc, "cannot open", "the cluster");
+	fs.o = fs_options(&fs, &fs.error);
+	fs_catch_signals();
+	struct terrane_entry root;
+	struct fs_path at;
+	struct sealed_search s = {.fs = &fs};
+	int status = fs_path_set(&at, "/") && fs_entry(&fs, "/", &root) == 0
+			     ? sealed_look(&s, "/", root.id)
+			     : fs_fail(&fs.error, fs.error.code, "cannot list", "/");
+	if (status == CLI_OK)
+		status = fs_walk(&(struct fs_walk){.fs = &fs, .ctx = &s, .entry = sealed_entry},
+				 &at, &root);
+	if (status == CLI_OK)
+		status = remove_contents(&fs, &at);
+	terrane_close(fs.t);
+	return status == CLI_OK && fs_interrupted()
+		       ? cli_fail("interrupted; some files were not removed")
+		       : status;
 }
 
 const struct fs_command fs_remove_commands[] = {

@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "janitor/impl.h"
+#include "janitor/notes.h"
 #include "node/label.h"
 #include "rt/rt.h"
 
@@ -23,6 +25,24 @@
 static bool is_seldom(enum meta_gc_kind kind)
 {
 	return kind == META_GC_DIRS || kind == META_GC_ORPHANS || kind == META_GC_OWNERS;
+}
+
+/* Returns the grace period of this epoch: that of the options, or a shorter one if an operator ordered it. */
+static uint64_t grace_now(struct janitor *j, struct meta_call *m, uint64_t epoch)
+{
+	struct meta_note found[2];
+	struct arena a;
+	uint64_t until = 0;
+	bool end;
+	if (j->opts.grace_ns <= META_GRACE_MIN)
+		return j->opts.grace_ns;
+	arena_init(&a, MIB);
+	int64_t n = meta_client_note_list(m, COLLECT_FAMILY, "", &a, found, ARRAY_LEN(found), &end);
+	for (int64_t i = 0; i < n; i++)
+		if (strcmp(found[i].name, COLLECT_NOTE) == 0)
+			until = collect_until(found[i].text);
+	arena_fini(&a);
+	return epoch < until ? META_GRACE_MIN : j->opts.grace_ns;
 }
 
 /* Reads the epoch, and advances it if this janitor has seen it for a whole grace period. */
@@ -40,7 +60,7 @@ static int epoch_look(struct janitor *j)
 		j->epoch_ns = rt_now_ns();
 		return 0;
 	}
-	if (rt_now_ns() - j->epoch_ns < j->opts.grace_ns)
+	if (rt_now_ns() - j->epoch_ns < grace_now(j, &m, epoch))
 		return 0;
 	rc = meta_client_gc_advance(&m, epoch);
 	if (rc < 0)

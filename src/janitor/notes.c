@@ -127,3 +127,11 @@ uint64_t report_at_ns(const char *text)
 	AUTO_JSON json_t *o = json_loads(text, 0, NULL);
 	return number(o, "at_ns");
 }
+
+/* --- orders to collect -------------------------------------------------------------------------- */
+
+uint64_t collect_until(const char *text)
+{
+	AUTO_JSON json_t *o = json_loads(text, 0, NULL);
+	return number(o, "until");
+}

@@ -52,4 +52,15 @@ void pass_print(const struct pass *p, char text[PASS_TEXT_MAX]);
 /* Returns the wall clock at which the report was written; 0: the text has none. */
 uint64_t report_at_ns(const char *text);
 
+/*
+ * The order of an operator to collect soon: until the store has this epoch, janitors advance epochs after META_GRACE_MIN, if
+ * their own grace period is longer. In COLLECT_EPOCHS epochs everything that was deleted before is gone: collection has
+ * four steps, each waits for two epochs, and the first looks may be one epoch late.
+ */
+#define COLLECT_FAMILY "collect/"
+#define COLLECT_NOTE "collect/now"
+#define COLLECT_EPOCHS 9
+/* Returns the epoch of the text of the note; 0 if it has none. */
+uint64_t collect_until(const char *text);
+
 #endif

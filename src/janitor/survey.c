@@ -238,7 +238,8 @@ static int tenants_load(struct janitor *j)
 						: meta_client_tenant_list(&m, 0, page, TENANTS_MAX);
 	size_t count = 0;
 	for (int64_t i = 0; i < n; i++) {
-		if (meta_client_tenant_get(&m, page[i].id, NULL, &all[count].tenant) < 0)
+		if (page[i].removed ||
+		    meta_client_tenant_get(&m, page[i].id, NULL, &all[count].tenant) < 0)
 			continue;
 		struct tenant_call e;
 		AUTO_RT_CONTEXT const struct context *own = tenant_call_init(j, &e, page[i].id);

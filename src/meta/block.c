@@ -208,6 +208,7 @@ int meta_block_own(struct meta *m, const struct meta_ctx *ctx, uint64_t block,
 	txn_init(&t, &a);
 	txn_present(&t, key_id(KEY_BLOCK, ctx->tenant, block));
 	txn_absent(&t, key_id(KEY_PENDING, ctx->tenant, block));
+	txn_absent(&t, key_id(KEY_LEAVING, ctx->tenant, block)); /* it was refunded */
 	owner_rows(&t, ctx->tenant, block, owners, n);
 	txn_delete(&t, key_id(KEY_SUSPECT, ctx->tenant, block));
 	rc = txn_run(m, &t, part_block(m, ctx->tenant, block), NULL);
@@ -488,6 +489,7 @@ void block_delete(struct txn *t, uint32_t tenant, uint64_t block, struct kv_byte
 	txn_delete(t, key_id(KEY_BLOCK, tenant, block));
 	txn_delete(t, key_id(KEY_PENDING, tenant, block));
 	txn_delete(t, key_id(KEY_SUSPECT, tenant, block));
+	txn_delete(t, key_id(KEY_LEAVING, tenant, block));
 	index_rows(t, tenant, block, rec, false);
 	txn_put(t, key_ids(KEY_DEAD_CHUNKS, tenant, block, rec->chunk_block), &z.base);
 }

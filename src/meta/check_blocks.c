@@ -144,6 +144,7 @@ int check_block_row(struct check *c, uint64_t partition, const struct kv_row *ro
 		rc = rec_read_refund(a, row->value, &v);
 		return rc == 0 ? expect_bytes(c, tenant, (int64_t)v->bytes) : rc;
 	}
+	case KEY_LEAVING:
 	case KEY_PENDING:
 	case KEY_SUSPECT:
 		c->out->garbage++;
@@ -190,8 +191,9 @@ static int note_row(struct check *c, const struct kv_row *row, struct arena *a)
 	if (rc != 0)
 		return rc;
 	if (refund)
-		return cause.data != NULL || paid ? expect_bytes(c, tenant, -(int64_t)note->bytes)
-						  : 0;
+		return cause.data != NULL || paid || (b != NULL && b->charge == charge)
+			       ? expect_bytes(c, tenant, -(int64_t)note->bytes)
+			       : 0;
 	return paid || (b != NULL && b->charge == charge)
 		       ? 0
 		       : expect_bytes(c, tenant, (int64_t)note->bytes);

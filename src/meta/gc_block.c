@@ -38,9 +38,9 @@ static int suspect_row(struct gc *g, uint32_t tenant, uint64_t block, const stru
 {
 	rec_suspect *y;
 	int rc = rec_read_suspect(g->a, row->value, &y);
-	if (rc != 0)
-		return rc;
-	if (gc_in_grace(g, row, &y->mark, &y->base, &rc))
+	if (rc == 0 && !pending && y->mark == 0)
+		rc = gc_block_leaves(g, tenant, block);
+	if (rc != 0 || gc_in_grace(g, row, &y->mark, &y->base, &rc))
 		return rc;
 	struct kv_bytes raw;
 	rec_block *rec;
@@ -237,7 +237,11 @@ static int refunded_row(struct gc *g, const struct kv_row *row, uint32_t tenant,
 		rc = dead_chunks_have_charge(g, tenant, block, charge, &dead);
 	if (rc == 0)
 		rc = rec_read_counted(g->a, row->value, &note);
-	if (rc != 0 || r.value[0].data != NULL || dead)
+	struct kv_bytes raw;
+	rec_block *rec = NULL;
+	if (rc == 0)
+		rc = block_read(g->m, tenant, block, g->a, &raw, &rec);
+	if (rc != 0 || r.value[0].data != NULL || dead || (rec != NULL && rec->charge == charge))
 		return rc;
 	if (note->mark == 0) {
 		note->mark = g->now;
@@ -288,9 +292,9 @@ static int dead_row(struct gc *g, const struct kv_row *row)
 	if (!key_read_ids(row->key, &d.tenant, &d.block, &d.chunk_block))
 		return -EBADMSG;
 	int rc = rec_read_dead_chunks(g->a, row->value, &z);
-	if (rc != 0)
-		return rc;
-	if (gc_in_grace(g, row, &z->mark, &z->base, &rc))
+	if (rc == 0 && z->mark == 0 && z->charge != 0 && z->refund > 0)
+		rc = account_release(g->m, d.tenant, d.block, z->charge, z->refund);
+	if (rc != 0 || gc_in_grace(g, row, &z->mark, &z->base, &rc))
 		return rc;
 	assert(w->count <= w->max);
 	if (w->count == w->max)
@@ -338,7 +342,7 @@ int meta_gc_chunks_done(struct meta *m, uint32_t tenant, uint64_t block, uint64_
 	 * seal has refunded all bytes already. */
 	if (rc == 0 && z->charge != 0)
 		rc = account_charged(m, tenant, block, z->charge);
-	if (rc == 0 && z->refund > 0 && !bug_planted(BUG_QUOTA_LEAK))
+	if (rc == 0 && z->refund > 0)
 		rc = account_refund(m, tenant, block, z->charge, z->refund);
 	if (rc != 0)
 		return rc;

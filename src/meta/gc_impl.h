@@ -55,6 +55,9 @@ bool gc_in_grace(struct gc *g, const struct kv_row *row, uint64_t *mark,
 		 const ProtobufCMessage *msg, int *rc);
 
 int gc_names_row(struct gc *g, const struct kv_row *row);
+/* Called once for a file that lost its name, and for a block of which an owner leaves: gc_leave.c. */
+int gc_file_leaves(struct gc *g, uint32_t tenant, uint64_t file);
+int gc_block_leaves(struct gc *g, uint32_t tenant, uint64_t block);
 int gc_dirs_row(struct gc *g, const struct kv_row *row);
 int gc_transfers_row(struct gc *g, const struct kv_row *row);
 int gc_files_row(struct gc *g, const struct kv_row *row);

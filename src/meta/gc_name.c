@@ -28,7 +28,9 @@ int gc_names_row(struct gc *g, const struct kv_row *row)
 	int rc = rec_read_tombstone(g->a, row->value, &gone);
 	if (rc != 0)
 		return rc;
-	if (gc_in_grace(g, row, &gone->mark, &gone->base, &rc))
+	if (gone->mark == 0 && gone->kind == META_FILE && !gone->alive)
+		rc = gc_file_leaves(g, tenant, id);
+	if (rc != 0 || gc_in_grace(g, row, &gone->mark, &gone->base, &rc))
 		return rc;
 	if (gone->kind == META_FILE && !gone->alive)
 		rc = file_remove(g->m, tenant, id, g->a);

@@ -324,6 +324,10 @@ void account_settled(struct meta *m, uint32_t tenant, uint64_t block, uint64_t c
 int account_charged(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge);
 /* Subtracts a charge from the account, because no block record has it. */
 int account_uncharge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge);
+/* Subtracts the bytes of a block from the tenant's account, once for each (block, charge), and counts them as waiting until
+ * account_refund is called for the same charge. */
+int account_release(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge,
+		    uint64_t bytes);
 /* Subtracts bytes from the tenant's account, once for each (block, charge). */
 int account_refund(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge,
 		   uint64_t bytes);

@@ -125,7 +125,12 @@ int meta_tenant_find(struct meta *m, const char *name, struct meta_tenant *out);
 /* Sets the quota of a tenant; 0: no limit. If the quota is below the bytes used, new blocks are refused (-EDQUOT)
  * until the collector has freed enough. -ENOENT. */
 int meta_tenant_set_quota(struct meta *m, uint32_t id, uint64_t quota_bytes);
-/* Fills out with at most max tenants whose ids are above `after`, in order of ids; their used_bytes are 0. Returns
+/*
+ * Removes a tenant without files and directories: seals its root and ends its name, which no other tenant gets. Its blocks
+ * that still exist are collected. A repeated request returns 0. -ENOENT; -ENOTEMPTY: its root has a name.
+ */
+int meta_tenant_remove(struct meta *m, uint32_t id);
+/* Fills out with at most max tenants whose ids are above `after`, in order of ids, those that were removed, too; their used_bytes are 0. Returns
  * the number of tenants. */
 int64_t meta_tenant_list(struct meta *m, uint32_t after, struct meta_tenant *out, size_t max);
 

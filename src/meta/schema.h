@@ -31,6 +31,7 @@
  *                                  p tenant block          Suspect: the block is pending
  *                                  r disk tenant block     OnDisk: the reverse index
  *                                  y tenant block          Suspect: the block may have no owner
+ *                                  l tenant block          Suspect: all owners are being removed
  *                                  v tenant block charge   Refund
  *                                  z tenant block chunk_block  DeadChunks
  *   TENANT     0                   t tenant                Tenant
@@ -109,6 +110,7 @@ enum key_kind {
 	KEY_OWNER = 'o',
 	KEY_PENDING = 'p',
 	KEY_ON_DISK = 'r',
+	KEY_LEAVING = 'l',
 	KEY_REFUND = 'v',
 	KEY_DEAD_CHUNKS = 'z',
 	/* TENANT */

@@ -165,15 +165,26 @@ static bool store_failed(struct meta_service *s)
 	return true;
 }
 
+/* Refuses a request over the quota, with the numbers. */
+static int over_quota(struct rpc_request *r)
+{
+	const char *name = rt_context()->tenant;
+	struct meta_tenant t;
+	if (meta_tenant_find(ms_meta(r), name, &t) < 0)
+		return rpc_fail(r, -EDQUOT, "tenant \"%.64s\" is over its quota", name);
+	return rpc_fail(
+		r, -EDQUOT,
+		"tenant \"%.64s\" is over its quota: %lu of %lu bytes are used; delete files or "
+		"raise the quota. Files deleted within the last minute may still count",
+		name, t.used_bytes, t.quota_bytes);
+}
+
 int ms_end(struct rpc_request *r, int rc)
 {
 	if (rc < 0 && r->error != NULL)
 		return rc;
 	if (rc == -EDQUOT)
-		return rpc_fail(
-			r, rc,
-			"tenant \"%.64s\" is over its quota; delete files or raise the quota",
-			rt_context()->tenant);
+		return over_quota(r);
 	if (rc == -EAGAIN) {
 		r->retry_ms = 20;
 		return rpc_fail(

@@ -20,6 +20,8 @@ static int tenant_set(struct rpc_request *r, const struct meta_tenant *t,
 	m->id = t->id;
 	m->quota_bytes = t->quota_bytes;
 	m->used_bytes = t->used_bytes;
+	m->waiting_bytes = t->waiting_bytes;
+	m->removed = t->removed;
 	m->name = meta_wire_name(&r->arena, meta_name(t->name));
 	*out = m;
 	return m->name == NULL ? -ENOMEM : 0;
@@ -73,6 +75,18 @@ int ms_handle_tenant_quota(struct rpc_request *r)
 	if (rc < 0)
 		return rc;
 	return ms_end(r, meta_tenant_set_quota(ms_meta(r), q->id, q->quota_bytes));
+}
+
+int ms_handle_tenant_remove(struct rpc_request *r)
+{
+	const Terrane__Meta__TenantRemoveRequest *q = rpc_body(r);
+	int rc = ms_system(r);
+	if (rc < 0)
+		return rc;
+	rc = meta_tenant_remove(ms_meta(r), q->id);
+	if (rc == -ENOTEMPTY)
+		return rpc_fail(r, rc, "the tenant has files or directories; remove them first");
+	return ms_end(r, rc);
 }
 
 int ms_handle_tenant_list(struct rpc_request *r)

@@ -10,6 +10,8 @@
  *   commit:  account + charge note  ->  block record with the charge's number  ->  charge note deleted
  *   refund:  Refund or DeadChunks row of the block  ->  account + refund note  ->  that row deleted
  *            ->  refund note deleted
+ *   release: the collector refunds a block before it is deleted, when all its owners are being removed (gc_leave.c):
+ *            account + refund note, with the bytes as waiting  ->  when the chunks are deleted: no longer waiting
  *
  * After a crash between two steps the collector reads the note and the block: a charge that no block record
  * has is taken back (META_GC_ACCOUNTS). A refund note stays for a grace period after its cause was deleted, so
@@ -154,7 +156,7 @@ static void settled_drop(struct meta *m, struct account_turn *t, size_t n)
 	pthread_mutex_unlock(&m->accounts->lock);
 }
 
-enum change { CHARGE, CHARGE_ANYWAY, UNCHARGE, REFUND };
+enum change { CHARGE, CHARGE_ANYWAY, UNCHARGE, RELEASE, REFUND };
 
 /* Changes the account in memory. For UNCHARGE, sets *bytes to the bytes of the note. META_DONE: the note shows that
  * the stored account has the change already. -EDQUOT. */
@@ -175,12 +177,22 @@ static int account_apply(enum change what, rec_account *q, const rec_counted *no
 			return META_DONE;
 		*bytes = note->bytes;
 		break;
-	case REFUND:
+	case RELEASE:
 		if (note != NULL)
 			return META_DONE;
+		q->waiting_bytes += *bytes;
 		break;
+	case REFUND:
+		if (note == NULL)
+			break;
+		if (!note->waiting)
+			return META_DONE;
+		*bytes = note->bytes;
+		q->waiting_bytes -= min_u64(q->waiting_bytes, *bytes);
+		return 0;
 	}
-	q->used_bytes -= min_u64(q->used_bytes, *bytes);
+	if (what == UNCHARGE || !bug_planted(BUG_QUOTA_LEAK))
+		q->used_bytes -= min_u64(q->used_bytes, *bytes);
 	return 0;
 }
 
@@ -210,6 +222,7 @@ static int account_change_once(struct meta *m, uint32_t tenant, enum change what
 	q->changes++;
 	rec_counted fresh = TERRANE__REC__COUNTED__INIT;
 	fresh.bytes = bytes;
+	fresh.waiting = what == RELEASE;
 	struct txn t;
 	txn_init(&t, &a);
 	txn_equals(&t, keys[0], r.value[0]);
@@ -270,6 +283,14 @@ int account_charged(struct meta *m, uint32_t tenant, uint64_t block, uint64_t ch
 int account_uncharge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge)
 {
 	return account_change(m, tenant, UNCHARGE, key_ids(KEY_CHARGED, tenant, block, charge), 0);
+}
+
+int account_release(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge,
+		    uint64_t bytes)
+{
+	assert(tenant != 0 && charge != 0);
+	return account_change(m, tenant, RELEASE, key_ids(KEY_REFUNDED, tenant, block, charge),
+			      bytes);
 }
 
 int account_refund(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes)
@@ -375,8 +396,11 @@ int meta_tenant_get(struct meta *m, uint32_t id, struct meta_tenant *out)
 		rc = account_read(m, id, &a, &raw, &q);
 	if (rc != 0)
 		return rc;
-	*out = (struct meta_tenant){
-		.id = id, .quota_bytes = q->quota_bytes, .used_bytes = q->used_bytes};
+	*out = (struct meta_tenant){.id = id,
+				    .quota_bytes = q->quota_bytes,
+				    .used_bytes = q->used_bytes,
+				    .waiting_bytes = q->waiting_bytes};
+	out->removed = t->removed;
 	memcpy(out->name, t->name, strlen(t->name) + 1);
 	return 0;
 }
@@ -395,7 +419,9 @@ int meta_tenant_find(struct meta *m, const char *name, struct meta_tenant *out)
 		rc = -ENOENT;
 	if (rc == 0)
 		rc = rec_read_tenant_name(&a, r.value[0], &back);
-	return rc == 0 ? meta_tenant_get(m, back->id, out) : rc;
+	if (rc == 0)
+		rc = meta_tenant_get(m, back->id, out);
+	return rc == 0 && out->removed ? -ENOENT : rc;
 }
 
 int meta_tenant_set_quota(struct meta *m, uint32_t id, uint64_t quota_bytes)
@@ -423,6 +449,56 @@ int meta_tenant_set_quota(struct meta *m, uint32_t id, uint64_t quota_bytes)
 	}
 }
 
+/* Marks the record of a tenant as removed. */
+static int registry_remove(struct meta *m, uint32_t id)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct schema_key key = key_tenant(KEY_TENANT, id);
+	struct reads r;
+	rec_tenant *rec;
+	int rc = meta_read(m, part_registry(m), &key, 1, &a, &r);
+	if (rc == 0 && r.value[0].data == NULL)
+		rc = -ENOENT;
+	if (rc == 0)
+		rc = rec_read_tenant(&a, r.value[0], &rec);
+	if (rc != 0 || rec->removed)
+		return rc;
+	rec->removed = true;
+	struct txn t;
+	txn_init(&t, &a);
+	txn_equals(&t, key, r.value[0]);
+	txn_put(&t, key, &rec->base);
+	rc = txn_run(m, &t, part_registry(m), NULL);
+	return rc == -ESTALE ? -EAGAIN : rc;
+}
+
+/* While the root is sealed, nobody gives it a name, so a root that is empty then stays empty. */
+int meta_tenant_remove(struct meta *m, uint32_t id)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	struct meta_ctx ctx = {id};
+	struct meta_tenant t;
+	struct meta_cursor at = {0};
+	size_t names = 0;
+	int rc = id == 0 ? -ENOENT : meta_tenant_get(m, id, &t);
+	if (rc != 0 || t.removed)
+		return rc;
+	rc = meta_dir_seal(m, &ctx, META_ROOT);
+	while (rc == 0 && !at.end && names == 0) {
+		struct meta_page page;
+		arena_reset(&a, META_OP_BYTES);
+		rc = meta_list(m, &ctx, META_ROOT, &at, 1, &a, &page);
+		names = rc == 0 ? page.count : 0;
+		at = rc == 0 ? page.next : at;
+	}
+	if (rc == 0 && names == 0)
+		return registry_remove(m, id);
+	int undone = meta_dir_unseal(m, &ctx, META_ROOT);
+	return rc != 0 ? rc : undone != 0 ? undone : -ENOTEMPTY;
+}
+
 int64_t meta_tenant_list(struct meta *m, uint32_t after, struct meta_tenant *out, size_t max)
 {
 	AUTO_ARENA struct arena a;
@@ -446,6 +522,7 @@ int64_t meta_tenant_list(struct meta *m, uint32_t after, struct meta_tenant *out
 		const uint8_t *k = (const uint8_t *)rows.row[i].key.data + 1;
 		out[i] = (struct meta_tenant){.id = (uint32_t)k[0] << 24 | (uint32_t)k[1] << 16 |
 						    (uint32_t)k[2] << 8 | k[3]};
+		out[i].removed = t->removed;
 		memcpy(out[i].name, t->name, strlen(t->name) + 1);
 	}
 	return rc != 0 ? rc : (int64_t)rows.count;

@@ -54,6 +54,9 @@ struct meta_tenant {
 	char name[META_TENANT_NAME_MAX + 1]; /* name of the tenant; the rules of file names hold */
 	uint64_t quota_bytes;                /* limit of used_bytes; 0: no limit */
 	uint64_t used_bytes; /* bytes of committed blocks, before redundancy; set by the store */
+	/* bytes of deleted blocks whose chunks still exist; not in used_bytes; set by the store */
+	uint64_t waiting_bytes;
+	bool removed; /* set by the store */
 };
 
 /* --- names ------------------------------------------------------------------------------------ */

@@ -166,6 +166,7 @@ int meta_client_tenant_get(struct meta_call *c, uint32_t id, const char *name,
 			   struct meta_tenant *out);
 /* Reads the record of the caller's tenant, and the epoch of the collector (0: the server could not read it). */
 int meta_client_tenant_own(struct meta_call *c, struct meta_tenant *out, uint64_t *gc_epoch);
+int meta_client_tenant_remove(struct meta_call *c, uint32_t id);
 int meta_client_tenant_set_quota(struct meta_call *c, uint32_t id, uint64_t quota_bytes);
 int64_t meta_client_tenant_list(struct meta_call *c, uint32_t after, struct meta_tenant *out,
 				size_t max);

@@ -14,8 +14,11 @@ static int tenant_from_wire(const Terrane__Meta__Tenant *m, struct meta_tenant *
 {
 	if (m == NULL || strlen(m->name) > META_TENANT_NAME_MAX)
 		return -EINVAL;
-	*out = (struct meta_tenant){
-		.id = m->id, .quota_bytes = m->quota_bytes, .used_bytes = m->used_bytes};
+	*out = (struct meta_tenant){.id = m->id,
+				    .quota_bytes = m->quota_bytes,
+				    .used_bytes = m->used_bytes,
+				    .waiting_bytes = m->waiting_bytes,
+				    .removed = m->removed};
 	memcpy(out->name, m->name, strlen(m->name) + 1);
 	return 0;
 }
@@ -66,6 +69,13 @@ int meta_client_tenant_set_quota(struct meta_call *c, uint32_t id, uint64_t quot
 	q.id = id;
 	q.quota_bytes = quota_bytes;
 	return mc_call_status(c, &meta_type_tenant_quota, &q.base);
+}
+
+int meta_client_tenant_remove(struct meta_call *c, uint32_t id)
+{
+	Terrane__Meta__TenantRemoveRequest q = TERRANE__META__TENANT_REMOVE_REQUEST__INIT;
+	q.id = id;
+	return mc_call_status(c, &meta_type_tenant_remove, &q.base);
 }
 
 int64_t meta_client_tenant_list(struct meta_call *c, uint32_t after, struct meta_tenant *out,

@@ -66,6 +66,41 @@ def test_the_root_is_sealed_only_by_force_and_unsealed_again(box):
     box("rm", "/still")
 
 
+# ---- tenants and deleted space
+
+
+def test_a_tenant_is_removed_with_everything_in_it(box, tmp_path):
+    write_tree(tmp_path / "in", TREE)
+    box("tenant", "create", "gone")
+    box("put", "-q", "-t", "gone", tmp_path / "in", "/tree")
+    box("seal", "-t", "gone", "-R", "-f", "/")
+    done = box("tenant", "remove", "gone", ok=False)
+    assert done.returncode == 1 and "--recursive" in done.stderr
+    box("tenant", "remove", "gone", "--recursive")
+    assert "gone" not in [t["name"] for t in box.json("tenant", "list")]
+    assert box("tenant", "quota", "gone", "1MiB", ok=False).returncode == 1
+    assert box("tenant", "remove", "gone", ok=False).returncode == 1
+    assert box("put", "-q", "-t", "gone", tmp_path / "in" / "top", "/x", ok=False).returncode == 1
+    assert "was removed" in box("tenant", "create", "gone", ok=False).stderr
+    box("tenant", "create", "other")
+    box("put", "-q", "-t", "other", tmp_path / "in" / "top", "/x")
+
+
+def test_deleted_files_do_not_count_for_the_quota(box, tmp_path):
+    write_tree(tmp_path / "in", {f"f{i}": 1 << 20 for i in range(4)})
+    box("tenant", "create", "small", "--quota", "5MiB")
+    box("put", "-q", "-t", "small", tmp_path / "in", "/a")
+    done = box("put", "-q", "-t", "small", tmp_path / "in", "/b", ok=False)
+    assert done.returncode == 1 and "over its quota" in done.stderr and "of 5242880 bytes" in done.stderr
+    box("rm", "-r", "-t", "small", "/a", "/b")
+    tenant = lambda: {t["name"]: t for t in box.json("tenant", "list")}["small"]
+    await_true("that nothing counts", lambda: tenant()["used_bytes"] == 0)
+    assert tenant()["waiting_bytes"] >= 4 << 20
+    assert box.json("gc", "status")["waiting_bytes"] >= 4 << 20
+    box("put", "-q", "-t", "small", tmp_path / "in", "/c")
+    assert box.json("gc", "now")["epochs_left"] == 9 and "are left" in box("gc", "status").stdout
+
+
 # ---- processes
 
 

@@ -259,6 +259,14 @@ uint64_t used_bytes(struct janitor_fixture *jf)
 	return t.used_bytes;
 }
 
+uint64_t waiting_bytes(struct janitor_fixture *jf)
+{
+	struct meta_tenant t;
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(NULL);
+	CHECK_EQ(meta_client_tenant_get(&jf->root, 1, NULL, &t), 0);
+	return t.waiting_bytes;
+}
+
 size_t blocks_on(struct janitor_fixture *jf, uint64_t disk, struct meta_on_disk *first)
 {
 	size_t n = 0;

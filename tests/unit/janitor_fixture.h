@@ -56,6 +56,8 @@ void empty_disk(struct janitor_fixture *jf, uint64_t disk, size_t n);
 void chunk_copy(struct janitor_fixture *jf, uint64_t from, uint64_t to, struct chunk_id id,
 		uint64_t spoiler);
 uint64_t used_bytes(struct janitor_fixture *jf);
+/* Returns the bytes of deleted blocks of the tenant whose chunks still exist. */
+uint64_t waiting_bytes(struct janitor_fixture *jf);
 /* Returns how many blocks have a chunk on the disk by the reverse index. */
 size_t blocks_on(struct janitor_fixture *jf, uint64_t disk, struct meta_on_disk *first);
 /* The fiber carries a context of the system in the name of the tenant, until rt_context_leave. */

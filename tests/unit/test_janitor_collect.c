@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "janitor/notes.h"
 #include "janitor_fixture.h"
 #include "meta/meta.h"
 #include "meta/schema.h"
@@ -37,8 +38,79 @@ CLIENT_TEST(deleted_data_is_gone_from_disks_and_quota_exact_after_the_grace, 4, 
 	collect_for(j, 14 * GRACE_NS);
 	CHECK_EQ(chunks_everywhere(&jf), before);
 	CHECK_EQ(used_bytes(&jf), TEXT_BYTES);
+	CHECK_EQ(waiting_bytes(&jf), 0);
 	CHECK_EQ(read_text(&jf, "/stays", 1, TEXT_BYTES), 0);
 	CHECK_EQ(stats_of(j).chunks_deleted, with - before);
+	janitor_close(j);
+	janitor_fixture_close(&jf);
+}
+
+CLIENT_TEST(deleted_data_does_not_count_for_the_quota_while_it_waits, 4, 1)
+{
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(meta_client_tenant_set_quota(&jf.root, 1, 2 * TEXT_BYTES), 0);
+	CHECK_EQ(write_text(&jf, "/goes", 1, TEXT_BYTES, "r2"), 0);
+	CHECK_EQ(write_text(&jf, "/moves", 2, TEXT_BYTES, "r2"), 0);
+	CHECK_EQ(write_text(&jf, "/more", 3, TEXT_BYTES, "r2"), -EDQUOT);
+	size_t with = chunks_everywhere(&jf);
+	struct call c;
+	engine_call(jf.engine, &c, NULL);
+	CHECK_EQ(engine_mkdir(&c, "/d", 0), 0);
+	/* The blocks of a file that moves to another directory get a second owner, and the first one leaves. */
+	CHECK_EQ(engine_rename(&c, "/moves", "/d/moved"), 0);
+	CHECK_EQ(remove_path(&jf, "/goes"), 0);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(janitor_collect(j), 0);
+	CHECK_EQ(used_bytes(&jf), TEXT_BYTES);
+	CHECK_EQ(waiting_bytes(&jf), TEXT_BYTES);
+	CHECK(chunks_everywhere(&jf) >= with);
+	CHECK_EQ(write_text(&jf, "/more", 3, TEXT_BYTES, "r2"), 0);
+	CHECK_EQ(write_text(&jf, "/again", 4, TEXT_BYTES, "r2"), -EDQUOT);
+	collect_for(j, 14 * GRACE_NS);
+	CHECK_EQ(used_bytes(&jf), 2 * TEXT_BYTES);
+	CHECK_EQ(waiting_bytes(&jf), 0);
+	CHECK_EQ(read_text(&jf, "/d/moved", 2, TEXT_BYTES), 0);
+	CHECK_EQ(remove_path(&jf, "/d/moved"), 0);
+	CHECK_EQ(remove_path(&jf, "/more"), 0);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(janitor_collect(j), 0);
+	CHECK_EQ(used_bytes(&jf), 0);
+	CHECK_EQ(waiting_bytes(&jf), 2 * TEXT_BYTES);
+	collect_for(j, 14 * GRACE_NS);
+	CHECK_EQ(chunks_everywhere(&jf), 0);
+	CHECK_EQ(waiting_bytes(&jf), 0);
+	janitor_close(j);
+	janitor_fixture_close(&jf);
+}
+
+/* With a grace period of a day, an order frees everything within COLLECT_EPOCHS of the shortest grace period. */
+CLIENT_TEST(an_order_to_collect_shortens_the_grace_until_all_is_free, 4, 1)
+{
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	struct janitor_options o = quick();
+	o.grace_ns = 24 * 3600 * NS_PER_S;
+	struct janitor *j = hire(&o);
+	CHECK_EQ(write_text(&jf, "/goes", 1, TEXT_BYTES, "r2"), 0);
+	CHECK_EQ(remove_path(&jf, "/goes"), 0);
+	collect_for(j, 20 * META_GRACE_MIN);
+	CHECK_EQ(waiting_bytes(&jf), TEXT_BYTES);
+	uint64_t epoch, partitions;
+	CHECK_EQ(meta_client_gc_epoch(&jf.root, &epoch, &partitions), 0);
+	struct meta_note note = {.name = COLLECT_NOTE};
+	char text[64];
+	snprintf(text, sizeof(text), "{\"until\": %lu}", epoch + COLLECT_EPOCHS);
+	note.text = text;
+	CHECK_EQ(meta_client_note_put(&jf.root, &note), 0);
+	collect_for(j, (COLLECT_EPOCHS + 1) * (META_GRACE_MIN + 60 * NS_PER_S));
+	CHECK_EQ(chunks_everywhere(&jf), 0);
+	CHECK_EQ(waiting_bytes(&jf), 0);
+	uint64_t after;
+	CHECK_EQ(meta_client_gc_epoch(&jf.root, &after, &partitions), 0);
+	CHECK_EQ(after, epoch + COLLECT_EPOCHS);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
 }
@@ -551,6 +623,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(deleted_data_is_gone_from_disks_and_quota_exact_after_the_grace),
+		cmocka_unit_test(deleted_data_does_not_count_for_the_quota_while_it_waits),
+		cmocka_unit_test(an_order_to_collect_shortens_the_grace_until_all_is_free),
 		cmocka_unit_test(old_sightings_are_forgotten_however_many),
 		cmocka_unit_test(collection_goes_on_after_a_share_that_fails),
 		cmocka_unit_test(a_chunk_listed_as_dead_with_a_label_of_another_tenant_stays),

@@ -465,6 +465,34 @@ static void unsealed_directories_change_again(void **state)
 	fixture_run(&fx);
 }
 
+static void tenant_body(struct meta_fixture *fx)
+{
+	struct meta_tenant t = {.id = 9, .name = "nine"}, again = {.id = 10, .name = "nine"}, got;
+	struct meta_ctx ctx = {9};
+	CHECK_EQ(meta_tenant_remove(fx->m, 9), -ENOENT);
+	CHECK_EQ(meta_tenant_create(fx->m, &t), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &ctx, META_ROOT, meta_name("d"), 77), 0);
+	CHECK_EQ(meta_tenant_remove(fx->m, 9), -ENOTEMPTY);
+	CHECK_EQ(meta_mkdir(fx->m, &ctx, META_ROOT, meta_name("e"), 78),
+		 0); /* nothing was changed */
+	CHECK_EQ(meta_rmdir(fx->m, &ctx, META_ROOT, meta_name("d"), 0), 0);
+	CHECK_EQ(meta_rmdir(fx->m, &ctx, META_ROOT, meta_name("e"), 0), 0);
+	CHECK_EQ(meta_tenant_remove(fx->m, 9), 0);
+	CHECK_EQ(meta_tenant_remove(fx->m, 9), 0);
+	CHECK_EQ(meta_tenant_find(fx->m, "nine", &got), -ENOENT);
+	CHECK_EQ(meta_mkdir(fx->m, &ctx, META_ROOT, meta_name("f"), 79), -EROFS);
+	CHECK_EQ(meta_tenant_create(fx->m, &again), -EEXIST);
+	CHECK_EQ(meta_tenant_get(fx->m, 9, &got), 0);
+	CHECK(got.removed);
+}
+
+static void removed_tenants_end_and_their_names_are_not_given_again(void **state)
+{
+	(void)state;
+	struct meta_fixture fx = fixture_of(tenant_body);
+	fixture_run(&fx);
+}
+
 static void sealed_directories_do_not_change(void **state)
 {
 	(void)state;
@@ -556,6 +584,7 @@ int main(void)
 		cmocka_unit_test(moves_between_directories),
 		cmocka_unit_test(sealed_directories_do_not_change),
 		cmocka_unit_test(unsealed_directories_change_again),
+		cmocka_unit_test(removed_tenants_end_and_their_names_are_not_given_again),
 		cmocka_unit_test(only_sealed_metadata_is_cached_and_for_a_limited_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

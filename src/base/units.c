@@ -17,8 +17,25 @@ struct unit {
 /* Units of sizes, the largest first. If several names have one factor, the first name is used for
  * formatting. */
 static const struct unit size_units[] = {
-	{"TiB", 1024 * GIB}, {"T", 1024 * GIB}, {"GiB", GIB}, {"G", GIB}, {"MiB", MIB},
-	{"M", MIB},          {"KiB", KIB},      {"K", KIB},   {"", 1},    {"B", 1},
+	{"PiB", 1024 * 1024 * GIB},
+	{"P", 1024 * 1024 * GIB},
+	{"TiB", 1024 * GIB},
+	{"T", 1024 * GIB},
+	{"GiB", GIB},
+	{"G", GIB},
+	{"MiB", MIB},
+	{"M", MIB},
+	{"KiB", KIB},
+	{"K", KIB},
+	{"", 1},
+	{"B", 1},
+	/* never used for formatting, because each value has a name above */
+	{"kB", 1000},
+	{"KB", 1000},
+	{"MB", 1000000},
+	{"GB", 1000000000},
+	{"TB", 1000000000000},
+	{"PB", 1000000000000000},
 };
 
 static const struct unit duration_units[] = {

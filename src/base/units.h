@@ -2,8 +2,8 @@
 /*
  * Sizes and durations as text, for configuration files and command lines.
  *
- *   size      4096, 4KiB, 64M, 1GiB, 2T: a whole number and a unit of 1024 (K M G T, with or
- * without iB), or bytes (B or nothing). KB and MB are refused: people differ on what they mean.
+ *   size      4096, 4KiB, 64M, 1GiB, 2T, 20TB: a whole number and a unit of 1024 (K M G T P, with or
+ * without iB) or of 1000 (kB KB MB GB TB PB), or bytes (B or nothing).
  *   duration  250ms, 30s, 5m: a whole number and one of ns us ms s m h d; only 0 goes without.
  *
  * Formatting uses the largest unit that divides the value, so parsing it gives the value back.

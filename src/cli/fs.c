@@ -36,24 +36,43 @@ struct fs_option {
 	const char *help;
 	enum option_kind kind;
 	size_t offset;
+	char typed; /* the letter on the command line; 0: `letter` */
 };
 
-#define FLAG(letter, name, field, help)                                                 \
-	{                                                                               \
-		letter, name, NULL, help, OPTION_FLAG, offsetof(struct fs_flags, field) \
+#define FLAG(letter, name, field, help)                                                    \
+	{                                                                                  \
+		letter, name, NULL, help, OPTION_FLAG, offsetof(struct fs_flags, field), 0 \
 	}
-#define VALUE(letter, name, arg, kind, field, help)                             \
-	{                                                                       \
-		letter, name, arg, help, kind, offsetof(struct fs_flags, field) \
+/* An option that is typed with another letter than it is known by here, where that letter means something else. */
+#define FLAG_AS(letter, typed, name, field, help)                                              \
+	{                                                                                      \
+		letter, name, NULL, help, OPTION_FLAG, offsetof(struct fs_flags, field), typed \
+	}
+#define VALUE(letter, name, arg, kind, field, help)                                \
+	{                                                                          \
+		letter, name, arg, help, kind, offsetof(struct fs_flags, field), 0 \
 	}
 
 static const struct fs_option options[] = {
 	VALUE('c', "cluster", "FILE", OPTION_TEXT, cluster,
-	      "the cluster file (default: $TERRANE_CLUSTER, else ./cluster.ini)"),
+	      "the cluster file, or the folder of a cluster (default: $TERRANE_CLUSTER, else .)"),
 	VALUE('t', "tenant", "NAME", OPTION_TEXT, tenant,
 	      "use the tree of this tenant (default: the cluster file's)"),
 	FLAG('j', "json", json, "print JSON"),
 	FLAG('l', "long", details, "show kind, size, time and id"),
+	FLAG('a', "all", accepted, "accepted; names that begin with a dot are always shown"),
+	FLAG('h', "human", human, "show sizes with units"),
+	FLAG_AS('m', 't', "time", by_time, "sort by time, newest first"),
+	FLAG('S', "by-size", by_size, "sort by size, largest first"),
+	FLAG('1', "one", accepted, "accepted; each name is on a line of its own"),
+	FLAG_AS('y', 's', "summarize", accepted, "accepted; each PATH has one line"),
+	FLAG_AS('N', 'n', "no-replace", keep, "leave what exists at the target"),
+	VALUE('A', "name", "PATTERN", OPTION_TEXT, name, "the last name matches"),
+	VALUE('z', "size", "SIZE", OPTION_TEXT, size_text, "the size of the file: +10MB is more"),
+	VALUE('Z', "age", "TIME", OPTION_TEXT, age_text,
+	      "the time since the last change: +7d is older"),
+	VALUE('K', "kind", "KIND", OPTION_TEXT, kind, "file or directory"),
+	FLAG('D', "delete", remove, "remove what is found"),
 	FLAG('R', "recursive", recursive, "include everything below"),
 	FLAG('r', "recursive", recursive, "include everything below"),
 	FLAG('p', "parents", parents, "make missing parents; accept a directory that exists"),
@@ -96,6 +115,26 @@ static bool takes(const struct fs_command *c, char letter)
 	return strchr(common_letters, letter) != NULL || strchr(c->letters, letter) != NULL;
 }
 
+/* Returns the option of a command that is typed with a letter, NULL if there is none. An option of the command itself comes
+ * before one of all commands. */
+static const struct fs_option *typed_option(const struct fs_command *c, char typed)
+{
+	const struct fs_option *found = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(options); i++) {
+		const struct fs_option *o = &options[i];
+		if (!takes(c, o->letter) || (o->typed != 0 ? o->typed : o->letter) != typed)
+			continue;
+		if (found == NULL || strchr(common_letters, found->letter) != NULL)
+			found = o;
+	}
+	return found;
+}
+
+static char typed_letter(const struct fs_option *o)
+{
+	return o->typed != 0 ? o->typed : o->letter;
+}
+
 static void print_help(const struct fs_command *c)
 {
 	printf("usage: terrane %s [options] %s\n\n%s\n\n", c->name, c->operands, c->more);
@@ -104,11 +143,14 @@ static void print_help(const struct fs_command *c)
 		char left[48];
 		if (!takes(c, o->letter))
 			continue;
-		snprintf(left, sizeof(left), "-%c, --%s%s%s", o->letter, o->name,
+		char typed[8] = "    ";
+		if (typed_option(c, typed_letter(o)) == o)
+			snprintf(typed, sizeof(typed), "-%c, ", typed_letter(o));
+		snprintf(left, sizeof(left), "%s--%s%s%s", typed, o->name,
 			 o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
 		printf("  %-24s %s\n", left, o->help);
 	}
-	printf("  %-24s %s\n", "-h, --help", "print this help");
+	printf("  %-24s %s\n", takes(c, 'h') ? "    --help" : "-h, --help", "print this help");
 }
 
 int fs_option_words(const struct fs_command *c, struct strbuf *out)
@@ -178,6 +220,33 @@ static int option_set(const struct fs_option *o, struct fs_flags *flags)
 	return rc;
 }
 
+#define LONG_BASE 256 /* value of getopt_long for the first long option */
+#define LONG_HELP 1024
+
+/* Fills in what getopt_long needs. */
+static void option_tables(const struct fs_command *c, struct option *table, char *letters)
+{
+	size_t n = 0, m = 0;
+	for (size_t i = 0; i < ARRAY_LEN(options); i++) {
+		const struct fs_option *o = &options[i];
+		if (!takes(c, o->letter))
+			continue;
+		int has = o->arg != NULL ? required_argument : no_argument;
+		table[n++] =
+			(struct option){.name = o->name, .has_arg = has, .val = LONG_BASE + (int)i};
+		if (typed_option(c, typed_letter(o)) != o)
+			continue;
+		letters[m++] = typed_letter(o);
+		if (o->arg != NULL)
+			letters[m++] = ':';
+	}
+	if (!takes(c, 'h'))
+		letters[m++] = 'h';
+	letters[m] = 0;
+	table[n++] = (struct option){.name = "help", .has_arg = no_argument, .val = LONG_HELP};
+	table[n] = (struct option){0};
+}
+
 /* Parses the options into *flags; afterwards the operands begin at argv[optind]. Returns CLI_OK or CLI_USAGE; sets
  * *help if it printed the help, after which the command ends. */
 static int parse(const struct fs_command *c, int argc, char **argv, struct fs_flags *flags,
@@ -185,40 +254,24 @@ static int parse(const struct fs_command *c, int argc, char **argv, struct fs_fl
 {
 	struct option table[ARRAY_LEN(options) + 2];
 	char letters[3 * ARRAY_LEN(options) + 2];
-	size_t n = 0, m = 0;
-	for (size_t i = 0; i < ARRAY_LEN(options); i++) {
-		const struct fs_option *o = &options[i];
-		if (!takes(c, o->letter))
-			continue;
-		int has = o->arg != NULL ? required_argument : no_argument;
-		table[n++] = (struct option){.name = o->name, .has_arg = has, .val = o->letter};
-		letters[m++] = o->letter;
-		if (o->arg != NULL)
-			letters[m++] = ':';
-	}
-	letters[m++] = 'h';
-	letters[m] = 0;
-	table[n++] = (struct option){.name = "help", .has_arg = no_argument, .val = 'h'};
-	table[n] = (struct option){0};
-	int letter;
-	while ((letter = getopt_long(argc, argv, letters, table, NULL)) != -1) {
-		if (letter == '?')
+	option_tables(c, table, letters);
+	int value;
+	while ((value = getopt_long(argc, argv, letters, table, NULL)) != -1) {
+		if (value == '?')
 			return CLI_USAGE;
-		if (letter == 'h') {
+		if (value == LONG_HELP || (value == 'h' && !takes(c, 'h'))) {
 			print_help(c);
 			*help = true;
 			return CLI_OK;
 		}
-		for (size_t i = 0; i < ARRAY_LEN(options); i++) {
-			if (options[i].letter == letter && option_set(&options[i], flags) < 0)
-				return cli_usage("%s: --%s %s: must be a %s", c->name,
-						 options[i].name, optarg,
-						 options[i].kind == OPTION_FEATURE
-							 ? "feature, n_NAME=NUMBER or s_NAME=TEXT"
-						 : options[i].kind == OPTION_SIZE
-							 ? "size, such as 64KiB"
-							 : "number, 1 or more");
-		}
+		const struct fs_option *o = value >= LONG_BASE ? &options[value - LONG_BASE]
+							       : typed_option(c, (char)value);
+		if (o != NULL && option_set(o, flags) < 0)
+			return cli_usage("%s: --%s %s: must be a %s", c->name, o->name, optarg,
+					 o->kind == OPTION_FEATURE
+						 ? "feature, n_NAME=NUMBER or s_NAME=TEXT"
+					 : o->kind == OPTION_SIZE ? "size, such as 64KiB or 10MB"
+								  : "number, 1 or more");
 	}
 	return CLI_OK;
 }
@@ -229,9 +282,11 @@ static const struct {
 	const struct fs_command *commands;
 	const size_t *count;
 } tables[] = {
-	{fs_names_commands, &fs_names_count}, {fs_remove_commands, &fs_remove_count},
-	{fs_seal_commands, &fs_seal_count},   {fs_read_commands, &fs_read_count},
-	{fs_write_commands, &fs_write_count}, {fs_bench_commands, &fs_bench_count},
+	{fs_list_commands, &fs_list_count},     {fs_find_commands, &fs_find_count},
+	{fs_names_commands, &fs_names_count},   {fs_pipe_commands, &fs_pipe_count},
+	{fs_remove_commands, &fs_remove_count}, {fs_seal_commands, &fs_seal_count},
+	{fs_read_commands, &fs_read_count},     {fs_write_commands, &fs_write_count},
+	{fs_bench_commands, &fs_bench_count},
 };
 
 const struct fs_command *fs_at(size_t i)
@@ -268,6 +323,35 @@ struct terrane_options fs_options(const struct fs *fs, struct terrane_error *err
 	};
 }
 
+static bool is_remote(const struct fs_command *c, int i, int n)
+{
+	return c->remote == FS_REMOTE_ALL || (c->remote == FS_REMOTE_LAST && i == n - 1) ||
+	       (c->remote == FS_REMOTE_SOURCES && (i < n - 1 || n == 1));
+}
+
+/* Runs the command with its operands, after patterns were replaced by what they match. */
+static int run_expanded(const struct fs_command *c, struct fs *fs, int n, char **operands)
+{
+	struct fs_words words = {0};
+	int status = CLI_OK;
+	bool target = c->remote == FS_REMOTE_LAST || strcmp(c->name, "mkdir") == 0 ||
+		      strcmp(c->name, "touch") == 0;
+	for (int i = 0; i < n && status == CLI_OK; i++) {
+		bool last = i == n - 1 && n > 1 && strcmp(c->name, "mv") == 0;
+		if (is_remote(c, i, n) && !target && !last) {
+			status = fs_expand(fs, c->name, operands[i], &words);
+		} else {
+			status = fs_words_add(&words, operands[i]);
+		}
+	}
+	if (status == CLI_OK && words.count > 0)
+		status = c->run(fs, (int)words.count, words.all);
+	else if (status == CLI_OK && n == 0)
+		status = c->run(fs, 0, operands);
+	fs_words_free(&words);
+	return status;
+}
+
 int cmd_fs(int argc, char **argv)
 {
 	const struct fs_command *c = fs_find(argv[0]);
@@ -284,6 +368,9 @@ int cmd_fs(int argc, char **argv)
 		/* an empty operand often comes from an unset variable, which must not mean the root */
 		if (argv[i][0] == 0)
 			return cli_usage("%s: a path is empty; the root is /", c->name);
+	for (int i = 0; i < n; i++)
+		if (is_remote(c, i, n) && fs_path_check(c->name, argv[optind + i]) != CLI_OK)
+			return CLI_FAILED;
 	if (fs.flags.threads > UINT8_MAX)
 		return cli_usage("%s: --threads is too large: give 1 to %d", c->name, UINT8_MAX);
 	/* What moves no data needs no more threads than one. */
@@ -298,10 +385,10 @@ int cmd_fs(int argc, char **argv)
 	fs.o = fs_options(&fs, &fs.error);
 	status = rc < 0 ? cli_fail("cannot open the model %s: %s", fs.flags.model,
 				   terrane_error_text(rc))
-			: c->run(&fs, n, argv + optind);
+			: run_expanded(c, &fs, n, argv + optind);
 	terrane_model_close(fs.model);
 	terrane_close(fs.t);
-	return status;
+	return status != CLI_OK && fs_interrupted() ? fs_signal_status() : status;
 }
 
 /* --- errors, paths, sizes ----------------------------------------------------------------------------- */
@@ -399,6 +486,13 @@ double fs_clock(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+uint64_t fs_wall_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
 double fs_cpu(void)
 {
 	struct rusage u;
@@ -431,13 +525,12 @@ static void on_alarm(int number)
 	(void)number;
 	ssize_t n = write(STDERR_FILENO, words, sizeof(words) - 1);
 	(void)n;
-	_exit(CLI_FAILED);
+	_exit(fs_signal_status());
 }
 
 static void on_signal(int number)
 {
-	(void)number;
-	interrupted = 1;
+	interrupted = number;
 	alarm(INTERRUPT_S);
 }
 
@@ -453,4 +546,9 @@ void fs_catch_signals(void)
 bool fs_interrupted(void)
 {
 	return interrupted != 0;
+}
+
+int fs_signal_status(void)
+{
+	return interrupted != 0 ? 128 + (int)interrupted : 0;
 }

@@ -20,6 +20,7 @@
 
 /* The values of the options; the table in fs.c has the letter of each option. */
 struct fs_flags {
+	const char *name, *size_text, *age_text, *kind; /* of find */
 	const char *cluster, *tenant, *encoding, *group, *pattern, *model;
 	struct terrane_feature features[TERRANE_FEATURES_MAX];
 	size_t feature_count;
@@ -29,6 +30,7 @@ struct fs_flags {
 	int64_t jobs, count, depth, threads;
 	bool json, details, recursive, parents, force, replace, resume, verify, quiet, packed,
 		unseal;
+	bool human, by_time, by_size, keep, remove, accepted;
 };
 
 struct fs {
@@ -40,6 +42,14 @@ struct fs {
 	struct terrane_options o;
 };
 
+/* The operands of a command that are paths of the cluster: these are checked, and patterns in them are expanded. */
+enum fs_remote {
+	FS_REMOTE_NONE,
+	FS_REMOTE_ALL,
+	FS_REMOTE_LAST,    /* the target */
+	FS_REMOTE_SOURCES, /* all but the last, or the only one */
+};
+
 struct fs_command {
 	const char *name;
 	const char *summary;  /* one line for the list of commands */
@@ -49,12 +59,14 @@ struct fs_command {
 	const char *letters;
 	int operands_min, operands_max;
 	int (*run)(struct fs *fs, int n, char **operands);
+	enum fs_remote remote;
 };
 
-extern const struct fs_command fs_names_commands[], fs_remove_commands[], fs_seal_commands[],
-	fs_read_commands[], fs_write_commands[], fs_bench_commands[];
-extern const size_t fs_names_count, fs_remove_count, fs_seal_count, fs_read_count, fs_write_count,
-	fs_bench_count;
+extern const struct fs_command fs_names_commands[], fs_list_commands[], fs_find_commands[],
+	fs_pipe_commands[], fs_remove_commands[], fs_seal_commands[], fs_read_commands[],
+	fs_write_commands[], fs_bench_commands[];
+extern const size_t fs_names_count, fs_list_count, fs_find_count, fs_pipe_count, fs_remove_count,
+	fs_seal_count, fs_read_count, fs_write_count, fs_bench_count;
 
 /* Runs the command that argv[0] names; returns its exit status. */
 int cmd_fs(int argc, char **argv);
@@ -112,6 +124,28 @@ bool fs_is_directory(struct fs *fs, const char *path);
 /* Removes everything in the root of a tenant, sealed directories too. file, dir: where the cluster is, as in admin.h.
  * Returns an exit status. */
 int fs_remove_all(const char *file, const char *dir, const char *tenant);
+/* Refuses a path that is malformed UTF-8 or has a step "." or "..". Returns CLI_OK, or CLI_FAILED after it printed why. */
+int fs_path_check(const char *command, const char *path);
+/* A list of words, each allocated. */
+struct fs_words {
+	char **all;
+	size_t count, room;
+};
+/* Appends a copy of a word. Returns an exit status. */
+int fs_words_add(struct fs_words *w, const char *word);
+/* Appends the paths that match an operand, sorted, or the operand itself if it has no pattern or exists as it is. Returns an
+ * exit status; a pattern without a match is an error, but not with --force. */
+int fs_expand(struct fs *fs, const char *command, const char *operand, struct fs_words *out);
+void fs_words_free(struct fs_words *w);
+/* Stores standard input as a file. Returns an exit status. */
+int fs_put_pipe(struct fs *fs, const char *target);
+
+/* Returns "file" or "directory". */
+const char *fs_kind(enum terrane_kind kind);
+/* Returns a time since 1970 as text in UTC. */
+const char *fs_time(char out[32], uint64_t ns);
+/* Returns the wall clock in ns since 1970. */
+uint64_t fs_wall_ns(void);
 /* Returns whether a path is "", "/" or "//": more likely an unset variable than a wish to change everything. */
 bool fs_is_root(const char *path);
 
@@ -134,5 +168,7 @@ const char *fs_size(char out[FS_SIZE_TEXT], double bytes);
  * signal ends the process, and so does a timer two seconds after the first signal. */
 void fs_catch_signals(void);
 bool fs_interrupted(void);
+/* Returns 128 plus the number of the signal that interrupted the command; 0: none did. */
+int fs_signal_status(void);
 
 #endif

@@ -402,6 +402,6 @@ const struct fs_command fs_bench_commands[] = {
 	 "        --depth at a time; --pattern: only that step\n"
 	 "Written files stay; rm -r removes them. bench ends with an error if a file exists,\n"
 	 "unless --replace is given.",
-	 "sndPkeMbgFT", 2, 2, run_bench},
+	 "sndPkeMbgFT", 2, 2, run_bench, FS_REMOTE_NONE},
 };
 const size_t fs_bench_count = ARRAY_LEN(fs_bench_commands);

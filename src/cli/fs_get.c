@@ -368,26 +368,6 @@ static int get_sources(struct fs *fs, const struct get_target *to, int n, char *
 	return transfer_finish(&x);
 }
 
-static int run_get(struct fs *fs, int n, char **operands)
-{
-	struct get_target to = {.path = n > 1 ? operands[n - 1] : ".", .several = n > 2};
-	int sources = n > 1 ? n - 1 : 1;
-	struct stat st;
-	bool there = stat(to.path, &st) == 0;
-	to.dir = there && S_ISDIR(st.st_mode);
-	if (to.several && !to.dir && !fs_means_dir(to.path))
-		return cli_fail("cannot get several sources to %s: it is not a directory%s",
-				to.path, there ? "" : "; end it with \"/\" to make one");
-	struct terrane_stat *found = calloc((size_t)sources, sizeof(*found));
-	bool *is_file = calloc((size_t)sources, sizeof(*is_file));
-	int status = found != NULL && is_file != NULL
-			     ? get_sources(fs, &to, sources, operands, found, is_file)
-			     : fs_fail(NULL, -ENOMEM, "cannot get to", to.path);
-	free(found);
-	free(is_file);
-	return status;
-}
-
 static int run_cat(struct fs *fs, int n, char **paths)
 {
 	int status = CLI_OK;
@@ -405,14 +385,37 @@ static int run_cat(struct fs *fs, int n, char **paths)
 	return status;
 }
 
+static int run_get(struct fs *fs, int n, char **operands)
+{
+	struct get_target to = {.path = n > 1 ? operands[n - 1] : ".", .several = n > 2};
+	int sources = n > 1 ? n - 1 : 1;
+	struct stat st;
+	if (n > 1 && strcmp(to.path, "-") == 0)
+		return run_cat(fs, sources, operands);
+	bool there = stat(to.path, &st) == 0;
+	to.dir = there && S_ISDIR(st.st_mode);
+	if (to.several && !to.dir && !fs_means_dir(to.path))
+		return cli_fail("cannot get several sources to %s: it is not a directory%s",
+				to.path, there ? "" : "; end it with \"/\" to make one");
+	struct terrane_stat *found = calloc((size_t)sources, sizeof(*found));
+	bool *is_file = calloc((size_t)sources, sizeof(*is_file));
+	int status = found != NULL && is_file != NULL
+			     ? get_sources(fs, &to, sources, operands, found, is_file)
+			     : fs_fail(NULL, -ENOMEM, "cannot get to", to.path);
+	free(found);
+	free(is_file);
+	return status;
+}
+
 const struct fs_command fs_read_commands[] = {
 	{"get", "fetch files and trees", "SOURCE... [TARGET]",
 	 "Fetches files and trees. A source goes into TARGET if TARGET ends in \"/\" (it is made\n"
 	 "if it does not exist), if there are several sources, or if TARGET is a directory and\n"
 	 "SOURCE a file. Else TARGET is the new name. Without TARGET sources go into the current\n"
-	 "directory. A file gets its name when it is complete.",
-	 "gFuqJT", 1, 100000, run_get},
+	 "directory. A file gets its name when it is complete. The TARGET \"-\" is standard "
+	 "output.",
+	 "gFuqJT", 1, 100000, run_get, FS_REMOTE_SOURCES},
 	{"cat", "print files", "PATH...", "Writes the bytes of files to standard output.", "gT", 1,
-	 1000, run_cat},
+	 1000, run_cat, FS_REMOTE_ALL},
 };
 const size_t fs_read_count = ARRAY_LEN(fs_read_commands);

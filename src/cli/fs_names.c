@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* mkdir, mv, stat, ls, du: names and their attributes. */
+/* mkdir, mv, stat: names and their attributes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,15 +10,19 @@
 #include "cli/cli.h"
 #include "cli/fs.h"
 
-#define PAGE 512
-
 static int run_mkdir(struct fs *fs, int n, char **paths)
 {
 	int status = CLI_OK;
 	for (int i = 0; i < n; i++) {
+		char shown[FS_PATH_MAX];
 		unsigned flags = fs->flags.parents ? TERRANE_PARENTS : 0;
 		int rc = terrane_mkdir(fs->t, paths[i], flags, &fs->o);
-		if (rc < 0)
+		if (rc == -ENOENT && !fs->flags.parents)
+			status = cli_fail(
+				"cannot make %s: its parent directory does not exist; -p makes "
+				"the parents, too",
+				fs_show(shown, paths[i]));
+		else if (rc < 0)
 			status = fs_fail(&fs->error, rc, "cannot make", paths[i]);
 	}
 	return status;
@@ -41,6 +45,9 @@ static int run_mv(struct fs *fs, int n, char **paths)
 		char to[FS_PATH_MAX], last[FS_PATH_MAX];
 		bool fits = into ? fs_join(to, target, fs_base(last, paths[i]))
 				 : snprintf(to, sizeof(to), "%s", target) < FS_PATH_MAX;
+		struct terrane_stat st;
+		if (fits && fs->flags.keep && terrane_stat(fs->t, to, &st, &fs->o) == 0)
+			continue;
 		int rc = fits ? terrane_rename(fs->t, paths[i], to, &fs->o) : -ENAMETOOLONG;
 		if (rc < 0)
 			status = fs_fail(&fs->error, rc, "cannot move", paths[i]);
@@ -50,12 +57,12 @@ static int run_mv(struct fs *fs, int n, char **paths)
 
 /* --- stat and ls ---------------------------------------------------------------------------------- */
 
-static const char *kind_name(enum terrane_kind kind)
+const char *fs_kind(enum terrane_kind kind)
 {
 	return kind == TERRANE_DIRECTORY ? "directory" : "file";
 }
 
-static const char *time_text(char out[32], uint64_t ns)
+const char *fs_time(char out[32], uint64_t ns)
 {
 	time_t s = (time_t)(ns / NS_PER_S);
 	struct tm tm;
@@ -75,8 +82,8 @@ static void print_stat(const char *path, const struct terrane_stat *st)
 {
 	char shown[FS_PATH_MAX], when[32];
 	printf("%s\n  kind      %s%s\n  size      %lu\n  id        %016lx\n  modified  %s\n",
-	       fs_show(shown, path), kind_name(st->kind), st->sealed ? ", sealed" : "", st->size,
-	       st->id, time_text(when, st->mtime_ns));
+	       fs_show(shown, path), fs_kind(st->kind), st->sealed ? ", sealed" : "", st->size,
+	       st->id, fs_time(when, st->mtime_ns));
 	if (st->kind == TERRANE_FILE)
 		printf("  encoding  %s\n  media     %s\n",
 		       st->encoding[0] != 0 ? st->encoding : "none, the file is empty",
@@ -88,9 +95,9 @@ static json_t *json_of_stat(const char *path, const struct terrane_stat *st)
 	char id[20];
 	snprintf(id, sizeof(id), "%016lx", st->id);
 	return json_pack("{s:o, s:s, s:s, s:I, s:I, s:b, s:s, s:s}", "path",
-			 json_text(path, strlen(path)), "kind", kind_name(st->kind), "id", id,
-			 "size", (json_int_t)st->size, "mtime_ns", (json_int_t)st->mtime_ns,
-			 "sealed", (int)st->sealed, "encoding", st->encoding, "media",
+			 json_text(path, strlen(path)), "kind", fs_kind(st->kind), "id", id, "size",
+			 (json_int_t)st->size, "mtime_ns", (json_int_t)st->mtime_ns, "sealed",
+			 (int)st->sealed, "encoding", st->encoding, "media",
 			 st->encoding[0] != 0 ? media_name(st) : "");
 }
 
@@ -133,183 +140,15 @@ static int run_stat(struct fs *fs, int n, char **paths)
 	return status;
 }
 
-/* Prints an entry as one line, in JSON too: a directory may be too large for one JSON array. */
-static int print_entry(const struct fs *fs, const char *name, const struct terrane_entry *e)
-{
-	char shown[FS_PATH_MAX], when[32];
-	if (fs->flags.json) {
-		char id[20];
-		snprintf(id, sizeof(id), "%016lx", e->id);
-		AUTO_JSON json_t *line = json_pack(
-			"{s:o, s:s, s:s, s:I, s:I, s:b}", "name", json_text(name, strlen(name)),
-			"kind", kind_name(e->kind), "id", id, "size", (json_int_t)e->size,
-			"mtime_ns", (json_int_t)e->mtime_ns, "sealed", (int)e->sealed);
-		if (line == NULL || json_dumpf(line, stdout, JSON_COMPACT) < 0)
-			return -EIO;
-		putchar('\n');
-		return 0;
-	}
-	if (fs->flags.details)
-		printf("%c%c %14lu  %s  %016lx  ", e->kind == TERRANE_DIRECTORY ? 'd' : '-',
-		       e->sealed ? 's' : '-', e->size, time_text(when, e->mtime_ns), e->id);
-	printf("%s%s\n", fs_show(shown, name), e->kind == TERRANE_DIRECTORY ? "/" : "");
-	return 0;
-}
-
-static int list_dir(struct fs *fs, struct fs_path *path, uint64_t id);
-
-static int list_entry(struct fs *fs, struct fs_path *path, const struct terrane_entry *e)
-{
-	if (!fs->flags.recursive)
-		return print_entry(fs, e->name, e) < 0 ? CLI_FAILED : CLI_OK;
-	size_t before = fs_path_push(path, e->name);
-	if (before == SIZE_MAX)
-		return fs_fail(NULL, -ENAMETOOLONG, "cannot list", path->text);
-	int status = print_entry(fs, path->text, e) < 0 ? CLI_FAILED : CLI_OK;
-	if (status == CLI_OK && e->kind == TERRANE_DIRECTORY)
-		status = list_dir(fs, path, e->id);
-	fs_path_pop(path, before);
-	return status;
-}
-
-static int list_dir(struct fs *fs, struct fs_path *path, uint64_t id)
-{
-	struct terrane_entry *page = calloc(PAGE, sizeof(*page));
-	if (page == NULL)
-		return fs_fail(NULL, -ENOMEM, "cannot list", path->text);
-	struct terrane_cursor at = {0};
-	int64_t n;
-	int status = CLI_OK;
-	while ((n = terrane_list_id(fs->t, id, &at, page, PAGE, &fs->o)) > 0) {
-		for (int64_t i = 0; i < n; i++)
-			if (list_entry(fs, path, &page[i]) != CLI_OK)
-				status = CLI_FAILED;
-	}
-	free(page);
-	return n < 0 ? fs_fail(&fs->error, n, "cannot list", path->text) : status;
-}
-
-static int list_one(struct fs *fs, const char *name, bool titled)
-{
-	struct fs_path path;
-	struct terrane_stat st = {0};
-	int rc = fs_path_set(&path, name) ? terrane_stat(fs->t, name, &st, &fs->o) : -ENAMETOOLONG;
-	if (rc < 0)
-		return fs_fail(&fs->error, rc, "cannot list", name);
-	if (st.kind == TERRANE_DIRECTORY) {
-		if (titled)
-			printf("%s:\n", name);
-		return list_dir(fs, &path, st.id);
-	}
-	struct terrane_entry e = {.id = st.id,
-				  .kind = st.kind,
-				  .sealed = st.sealed,
-				  .size = st.size,
-				  .mtime_ns = st.mtime_ns};
-	return print_entry(fs, name, &e) < 0 ? CLI_FAILED : CLI_OK;
-}
-
-static int run_ls(struct fs *fs, int n, char **paths)
-{
-	if (n == 0)
-		return list_one(fs, "/", false);
-	int status = CLI_OK;
-	for (int i = 0; i < n; i++)
-		if (list_one(fs, paths[i], n > 1 && !fs->flags.json && !fs->flags.recursive) !=
-		    CLI_OK)
-			status = CLI_FAILED;
-	return status;
-}
-
-/* --- du --------------------------------------------------------------------------------------- */
-
-struct usage {
-	uint64_t files, directories, bytes;
-};
-
-static int sum_dir(struct fs *fs, struct fs_path *path, uint64_t id, struct usage *sum)
-{
-	struct terrane_entry *page = calloc(PAGE, sizeof(*page));
-	if (page == NULL)
-		return fs_fail(NULL, -ENOMEM, "cannot list", path->text);
-	struct terrane_cursor at = {0};
-	int64_t n;
-	int status = CLI_OK;
-	sum->directories++;
-	while ((n = terrane_list_id(fs->t, id, &at, page, PAGE, &fs->o)) > 0) {
-		for (int64_t i = 0; i < n; i++) {
-			size_t before = fs_path_push(path, page[i].name);
-			if (page[i].kind == TERRANE_FILE) {
-				sum->files++;
-				sum->bytes += page[i].size;
-			} else if (sum_dir(fs, path, page[i].id, sum) != CLI_OK) {
-				status = CLI_FAILED;
-			}
-			if (before != SIZE_MAX)
-				fs_path_pop(path, before);
-		}
-	}
-	free(page);
-	/* A directory that was removed during the walk counts as empty. */
-	return n < 0 && n != -ENOENT ? fs_fail(&fs->error, n, "cannot list", path->text) : status;
-}
-
-static int du_one(struct fs *fs, const char *name)
-{
-	char shown[FS_PATH_MAX], size[FS_SIZE_TEXT];
-	struct fs_path path;
-	struct terrane_stat st = {0};
-	struct usage sum = {0};
-	int rc = fs_path_set(&path, name) ? terrane_stat(fs->t, name, &st, &fs->o) : -ENAMETOOLONG;
-	if (rc < 0)
-		return fs_fail(&fs->error, rc, "cannot stat", name);
-	int status = CLI_OK;
-	if (st.kind == TERRANE_DIRECTORY)
-		status = sum_dir(fs, &path, st.id, &sum);
-	else
-		sum = (struct usage){.files = 1, .bytes = st.size};
-	if (fs->flags.json) {
-		AUTO_JSON json_t *line =
-			json_pack("{s:o, s:I, s:I, s:I}", "path", json_text(name, strlen(name)),
-				  "bytes", (json_int_t)sum.bytes, "files", (json_int_t)sum.files,
-				  "directories", (json_int_t)sum.directories);
-		if (line == NULL || json_dumpf(line, stdout, JSON_COMPACT) < 0)
-			return cli_fail("cannot write the output");
-		putchar('\n');
-		return status;
-	}
-	printf("%12s  %8lu files  %s\n", fs_size(size, (double)sum.bytes), sum.files,
-	       fs_show(shown, name));
-	return status;
-}
-
-static int run_du(struct fs *fs, int n, char **paths)
-{
-	if (n == 0)
-		return du_one(fs, "/");
-	int status = CLI_OK;
-	for (int i = 0; i < n; i++)
-		if (du_one(fs, paths[i]) != CLI_OK)
-			status = CLI_FAILED;
-	return status;
-}
-
 const struct fs_command fs_names_commands[] = {
-	{"du", "count the files and bytes of a tree", "[PATH...]",
-	 "Counts bytes, before redundancy, and files below each path (default: the root).", "", 0,
-	 1000, run_du},
-	{"ls", "list a directory", "[PATH...]",
-	 "Lists directories (default: the root). Names of directories end in \"/\". -l shows kind\n"
-	 "(d: directory), sealed (s), size, time of the last change, and id. --json prints one\n"
-	 "object per line.",
-	 "lR", 0, 1000, run_ls},
-	{"mkdir", "make directories", "PATH...", "Makes directories.", "p", 1, 1000, run_mkdir},
+	{"mkdir", "make directories", "PATH...", "Makes directories.", "p", 1, 1000, run_mkdir,
+	 FS_REMOTE_ALL},
 	{"mv", "rename or move", "FROM... TO",
 	 "Renames, or moves into the directory TO. A rename within one directory is atomic, and a\n"
-	 "file replaces a file of the new name.",
-	 "", 2, 1000, run_mv},
+	 "file replaces a file of the new name. -n leaves a source whose new name exists.",
+	 "N", 2, 1000, run_mv, FS_REMOTE_ALL},
 	{"stat", "show the attributes of a name", "PATH...",
 	 "Shows kind, size, id, time of the last change, encoding and media.", "", 1, 1000,
-	 run_stat},
+	 run_stat, FS_REMOTE_ALL},
 };
 const size_t fs_names_count = ARRAY_LEN(fs_names_commands);

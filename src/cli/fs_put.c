@@ -257,6 +257,8 @@ static int run_put(struct fs *fs, int n, char **operands)
 	struct transfer x;
 	struct put_target to = {.path = operands[n - 1], .several = n > 2};
 	struct terrane_stat st = {0};
+	if (n == 2 && strcmp(operands[0], "-") == 0)
+		return fs_put_pipe(fs, to.path);
 	int rc = terrane_stat(fs->t, to.path, &st, &fs->o);
 	if (rc < 0 && rc != -ENOENT)
 		return fs_fail(&fs->error, rc, "cannot put to", to.path);
@@ -281,7 +283,7 @@ const struct fs_command fs_write_commands[] = {
 	 "made if it does not exist), if there are several sources, or if TARGET is a directory\n"
 	 "and SOURCE a file. Else TARGET is the new name. The contents of \".\" and \"..\" go "
 	 "into\n"
-	 "TARGET.\n"
+	 "TARGET. The SOURCE \"-\" is standard input.\n"
 	 "A file becomes visible when it is complete and durable. After an interruption run put\n"
 	 "again with --resume: complete files are skipped, incomplete files start again. A file\n"
 	 "that changed since it was stored is an error unless --replace is given.\n"
@@ -291,6 +293,6 @@ const struct fs_command fs_write_commands[] = {
 	 "With --model the category of the files, and with it the media, is what the model says\n"
 	 "of a job with these features; --feature alone notes them for a later trace. Small\n"
 	 "files that share a block have a category and no trace.",
-	 "eMbgFuvqJTmxi", 2, 100000, run_put},
+	 "eMbgFuvqJTmxi", 2, 100000, run_put, FS_REMOTE_LAST},
 };
 const size_t fs_write_count = ARRAY_LEN(fs_write_commands);

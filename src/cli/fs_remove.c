@@ -246,6 +246,6 @@ const struct fs_command fs_remove_commands[] = {
 	 "If a PATH is the root, or a directory is sealed, nothing is removed. --unseal removes "
 	 "from\n"
 	 "sealed directories, too.",
-	 "rfU", 1, 1000, run_rm},
+	 "rfU", 1, 1000, run_rm, FS_REMOTE_ALL},
 };
 const size_t fs_remove_count = ARRAY_LEN(fs_remove_commands);

@@ -91,11 +91,11 @@ const struct fs_command fs_seal_commands[] = {
 	 "unsealed, so both may be cached. -R seals all files and directories below, too.\n"
 	 "--encoding re-encodes the replicas of a log; --media moves the blocks of a file to that\n"
 	 "media.",
-	 "eMRf", 1, 1000, run_seal},
+	 "eMRf", 1, 1000, run_seal, FS_REMOTE_ALL},
 	{"unseal", "let names in a sealed directory change again", "PATH...",
 	 "Takes the seal of directories back; -R also of all directories below. A sealed file "
 	 "stays\n"
 	 "as it is. Needs the role of an administrator of the path.",
-	 "R", 1, 1000, run_unseal},
+	 "R", 1, 1000, run_unseal, FS_REMOTE_ALL},
 };
 const size_t fs_seal_count = ARRAY_LEN(fs_seal_commands);

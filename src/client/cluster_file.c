@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "auth/credentials.h"
 #include "base/base.h"
@@ -78,6 +80,22 @@ int cluster_file_load(struct cluster_file *f, const char *path, struct strbuf *e
 		path = getenv(CLUSTER_FILE_ENV);
 	if (path == NULL || path[0] == '\0')
 		path = CLUSTER_FILE_NAME;
+	AUTO_FREE char *inside = NULL;
+	struct stat st;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+		if (asprintf(&inside, "%s/" CLUSTER_FILE_NAME, path) < 0)
+			return -ENOMEM;
+		path = inside;
+	}
+	if (access(path, F_OK) < 0 && errno == ENOENT) {
+		strbuf_printf(err,
+			      "%s does not exist; name the cluster file, or the folder of a "
+			      "cluster, with "
+			      "-c or in $" CLUSTER_FILE_ENV
+			      ", or make a cluster with \"terrane up --dir DIR\"",
+			      path);
+		return -ENOENT;
+	}
 	int rc = conf_load(path, cluster_file_schema, cluster_file_keys, f, err);
 	if (rc < 0)
 		return rc;

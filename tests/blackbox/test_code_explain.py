@@ -115,7 +115,7 @@ def test_the_smallest_system_has_finite_times(scheme):
     (("rs:9+6", "--racks", "10"), "at least 15 racks"),
     (("rs:9+6", "--racks", "0"), "--racks 0"),
     (("rs:9+6", "--disks", "many"), "--disks many"),
-    (("rs:9+6", "--chunk-size", "12KB"), "--chunk-size 12KB"),
+    (("rs:9+6", "--chunk-size", "12kb"), "--chunk-size 12kb"),
     (("rs:9+6", "--disk-size", "1K", "--chunk-size", "1M"),
      "--disk-size 1024 is less than --chunk-size 1048576"),
     (("rs:9+6", "--bogus"), "--bogus"),

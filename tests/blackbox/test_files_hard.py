@@ -31,7 +31,7 @@ def signal_nodes(box, number):
 def interrupt(process):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 1 and "interrupted" in err
+    assert process.returncode == 130 and "interrupted" in err
     return err
 
 

@@ -154,7 +154,7 @@ static void bad_values_are_refused_with_the_allowed_ones(void **state)
 	assert_refused("[net]\nverify = 2",
 		       "t.ini:2: [net] verify = 2: bad value; allowed: true or "
 		       "false");
-	assert_refused("[cache]\nsize = 1MB", "t.ini:2: [cache] size = 1MB: bad value; allowed: a "
+	assert_refused("[cache]\nsize = 1Mb", "t.ini:2: [cache] size = 1Mb: bad value; allowed: a "
 					      "size of at least 4KiB and at most 1TiB");
 	assert_refused("[cache]\nsize = 4095", "t.ini:2: [cache] size = 4095: out of range");
 	assert_refused("[cache]\nsize = 99999999T",

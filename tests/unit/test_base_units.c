@@ -58,6 +58,30 @@ static void durations_are_read_in_every_unit(void **state)
 	}
 }
 
+static void sizes_are_read_in_units_of_1024_and_of_1000(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes;
+	} cases[] = {{"1kB", 1000},
+		     {"1KB", 1000},
+		     {"10MB", 10000000},
+		     {"10MiB", 10 * MIB},
+		     {"3GB", 3000000000},
+		     {"20TB", 20000000000000},
+		     {"2P", 2048 * 1024 * GIB},
+		     {"1PB", 1000000000000000},
+		     {"1PiB", 1024 * 1024 * GIB}};
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		uint64_t bytes = 0;
+		char text[UNITS_TEXT_MAX];
+		assert_int_equal(units_parse_size(cases[i].text, &bytes), 0);
+		assert_true(bytes == cases[i].bytes);
+		assert_int_equal(units_parse_size(units_format_size(text, bytes), &bytes), 0);
+		assert_true(bytes == cases[i].bytes);
+	}
+}
+
 static void integers_are_read_to_both_ends(void **state)
 {
 	int64_t v;
@@ -74,7 +98,7 @@ static void integers_are_read_to_both_ends(void **state)
 
 static void what_is_not_a_number_with_a_unit_is_refused(void **state)
 {
-	static const char *const sizes[] = {"",    "K",  "-1",  "+1",   "1.5M", "1 K", "1KB",
+	static const char *const sizes[] = {"",    "K",  "-1",  "+1",   "1.5M", "1 K", "1kb",
 					    "1mb", "4k", "1Ki", "0x10", "1e3",  " 1",  "1 "};
 	static const char *const durations[] = {"", "s", "-1s", "5", "1.5s", "5 s", "5min", "5S"};
 	static const char *const integers[] = {"",   "-",  "+1",  "1.0", "0x10",
@@ -130,6 +154,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes_are_read_in_every_unit),
 		cmocka_unit_test(durations_are_read_in_every_unit),
+		cmocka_unit_test(sizes_are_read_in_units_of_1024_and_of_1000),
 		cmocka_unit_test(integers_are_read_to_both_ends),
 		cmocka_unit_test(what_is_not_a_number_with_a_unit_is_refused),
 		cmocka_unit_test(a_formatted_value_reads_back_to_itself),

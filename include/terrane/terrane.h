@@ -308,6 +308,12 @@ int terrane_mkdir(struct terrane *t, const char *path, unsigned flags,
 int terrane_rename(struct terrane *t, const char *from, const char *to,
 		   const struct terrane_options *o);
 
+/* Copies a sealed file (-EBUSY: it is a log) without moving data: the copy shares the blocks of its source. flags: 0, or
+ * TERRANE_REPLACE to replace a file of the new name (else -EEXIST). -EISDIR: from or to is a directory; -EROFS: the new
+ * directory is sealed. */
+int terrane_copy(struct terrane *t, const char *from, const char *to, unsigned flags,
+		 const struct terrane_options *o);
+
 /* Removes a file or an empty directory. Open files can be read until their blocks are collected.
  * -ENOTEMPTY, -EROFS (sealed directory), -ESTALE: the name was given to another file during the
  * call. */
@@ -689,6 +695,8 @@ int terrane_mkdir_start(struct terrane *t, const char *path, unsigned flags,
 			const struct terrane_options *o, struct terrane_op *op);
 int terrane_rename_start(struct terrane *t, const char *from, const char *to,
 			 const struct terrane_options *o, struct terrane_op *op);
+int terrane_copy_start(struct terrane *t, const char *from, const char *to, unsigned flags,
+		       const struct terrane_options *o, struct terrane_op *op);
 int terrane_remove_start(struct terrane *t, const char *path, const struct terrane_options *o,
 			 struct terrane_op *op);
 int terrane_seal_start(struct terrane *t, const char *path, const struct terrane_options *o,

@@ -282,11 +282,11 @@ static const struct {
 	const struct fs_command *commands;
 	const size_t *count;
 } tables[] = {
-	{fs_list_commands, &fs_list_count},     {fs_find_commands, &fs_find_count},
-	{fs_names_commands, &fs_names_count},   {fs_pipe_commands, &fs_pipe_count},
-	{fs_remove_commands, &fs_remove_count}, {fs_seal_commands, &fs_seal_count},
-	{fs_read_commands, &fs_read_count},     {fs_write_commands, &fs_write_count},
-	{fs_bench_commands, &fs_bench_count},
+	{fs_copy_commands, &fs_copy_count},   {fs_list_commands, &fs_list_count},
+	{fs_find_commands, &fs_find_count},   {fs_names_commands, &fs_names_count},
+	{fs_pipe_commands, &fs_pipe_count},   {fs_remove_commands, &fs_remove_count},
+	{fs_seal_commands, &fs_seal_count},   {fs_read_commands, &fs_read_count},
+	{fs_write_commands, &fs_write_count}, {fs_bench_commands, &fs_bench_count},
 };
 
 const struct fs_command *fs_at(size_t i)
@@ -337,7 +337,8 @@ static int run_expanded(const struct fs_command *c, struct fs *fs, int n, char *
 	bool target = c->remote == FS_REMOTE_LAST || strcmp(c->name, "mkdir") == 0 ||
 		      strcmp(c->name, "touch") == 0;
 	for (int i = 0; i < n && status == CLI_OK; i++) {
-		bool last = i == n - 1 && n > 1 && strcmp(c->name, "mv") == 0;
+		bool last = i == n - 1 && n > 1 &&
+			    (strcmp(c->name, "mv") == 0 || strcmp(c->name, "cp") == 0);
 		if (is_remote(c, i, n) && !target && !last) {
 			status = fs_expand(fs, c->name, operands[i], &words);
 		} else {

@@ -62,11 +62,11 @@ struct fs_command {
 	enum fs_remote remote;
 };
 
-extern const struct fs_command fs_names_commands[], fs_list_commands[], fs_find_commands[],
-	fs_pipe_commands[], fs_remove_commands[], fs_seal_commands[], fs_read_commands[],
-	fs_write_commands[], fs_bench_commands[];
-extern const size_t fs_names_count, fs_list_count, fs_find_count, fs_pipe_count, fs_remove_count,
-	fs_seal_count, fs_read_count, fs_write_count, fs_bench_count;
+extern const struct fs_command fs_names_commands[], fs_copy_commands[], fs_list_commands[],
+	fs_find_commands[], fs_pipe_commands[], fs_remove_commands[], fs_seal_commands[],
+	fs_read_commands[], fs_write_commands[], fs_bench_commands[];
+extern const size_t fs_names_count, fs_copy_count, fs_list_count, fs_find_count, fs_pipe_count,
+	fs_remove_count, fs_seal_count, fs_read_count, fs_write_count, fs_bench_count;
 
 /* Runs the command that argv[0] names; returns its exit status. */
 int cmd_fs(int argc, char **argv);

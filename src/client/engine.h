@@ -63,6 +63,7 @@ int engine_stat(struct call *c, const char *path, struct terrane_stat *out);
 int engine_stat_id(struct call *c, uint64_t id, struct terrane_stat *out);
 int engine_mkdir(struct call *c, const char *path, unsigned flags);
 int engine_rename(struct call *c, const char *from, const char *to);
+int engine_copy(struct call *c, const char *from, const char *to, unsigned flags);
 int engine_remove(struct call *c, const char *path);
 int engine_seal(struct call *c, const char *path, const struct terrane_options *o);
 int engine_unseal(struct call *c, const char *path);

@@ -103,6 +103,32 @@ int terrane_rename_start(struct terrane *t, const char *from, const char *to,
 	return lib_request_start(t, &r, o, op);
 }
 
+static int64_t run_copy(struct call *c, struct request *r)
+{
+	return engine_copy(c, r->a.path, r->a.path2, r->a.flags);
+}
+
+static struct request req_copy(const char *from, const char *to, unsigned flags)
+{
+	return (struct request){
+		.run = run_copy,
+		.a = {.path = path_or_empty(from), .path2 = path_or_empty(to), .flags = flags}};
+}
+
+int terrane_copy(struct terrane *t, const char *from, const char *to, unsigned flags,
+		 const struct terrane_options *o)
+{
+	struct request r = req_copy(from, to, flags);
+	return (int)lib_request_block(t, &r, o);
+}
+
+int terrane_copy_start(struct terrane *t, const char *from, const char *to, unsigned flags,
+		       const struct terrane_options *o, struct terrane_op *op)
+{
+	struct request r = req_copy(from, to, flags);
+	return lib_request_start(t, &r, o, op);
+}
+
 static int64_t run_remove(struct call *c, struct request *r)
 {
 	return engine_remove(c, r->a.path);

@@ -326,6 +326,28 @@ int engine_rename(struct call *c, const char *from, const char *to)
 	return call_meta_fail(c, &m, rc, rc == -ENOENT ? from : to);
 }
 
+int engine_copy(struct call *c, const char *from, const char *to, unsigned flags)
+{
+	struct dir_slot a = {0}, b = {0};
+	if ((flags & ~(unsigned)TERRANE_REPLACE) != 0)
+		return call_fail(c, -EINVAL, "unknown flags");
+	int rc = dir_slot_find(c, from, &a);
+	if (rc == 0)
+		rc = dir_slot_find(c, to, &b);
+	if (rc < 0)
+		return rc;
+	struct meta_call m = call_meta(c);
+	bool replace = (flags & TERRANE_REPLACE) != 0;
+	rc = meta_client_copy(&m, &(struct meta_move){.from_dir = a.dir,
+						      .from = a.name,
+						      .to_dir = b.dir,
+						      .to = b.name,
+						      .new_id = meta_id(),
+						      .request = meta_id(),
+						      .flags = replace ? META_OVERWRITE : 0});
+	return call_meta_fail(c, &m, rc, rc == -ENOENT ? from : to);
+}
+
 int engine_remove(struct call *c, const char *path)
 {
 	struct dir_slot at;

@@ -213,6 +213,13 @@ int meta_move(struct meta *m, const struct meta_ctx *ctx, const struct meta_move
  */
 int meta_rename_id(struct meta *m, const struct meta_ctx *ctx, const struct meta_move *move);
 
+/*
+ * Copies a sealed file: the copy is a new file with the id new_id on the same blocks, which it then owns, too. Neither is
+ * charged twice. request and id as in meta_move; the same request sent again returns 0. -ENOENT, -EISDIR, -EBUSY the file
+ * is not sealed, -ESTALE; -EEXIST, -EROFS and -ENOENT of the new name, after which the copy is garbage.
+ */
+int meta_copy(struct meta *m, const struct meta_ctx *ctx, const struct meta_move *copy);
+
 /* Removes an empty directory; id as in meta_remove. -ENOENT, -ENOTDIR, -ENOTEMPTY, -EROFS: the parent is sealed,
  * -ESTALE: the name leads to another object, -EBUSY: too many concurrent changes. */
 int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,

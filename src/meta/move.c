@@ -344,3 +344,70 @@ int meta_move(struct meta *m, const struct meta_ctx *ctx, const struct meta_move
 			return rc == -EAGAIN ? -EBUSY : rc;
 	}
 }
+
+/* --- copy ------------------------------------------------------------------------------------- */
+
+/* Reads the sealed file of a name, which must stay as it is until it is copied. META_RETRY: its record was missing. */
+static int copy_source(struct meta *m, const struct meta_ctx *ctx, const struct meta_move *v,
+		       struct arena *a, struct row *from, rec_file **f)
+{
+	struct kv_bytes raw;
+	bool dead;
+	int rc = row_find(m, ctx->tenant, v->from_dir, v->from, 0, a, from);
+	if (rc == 0 && from->entry == NULL)
+		rc = -ENOENT;
+	if (rc == 0 && v->id != 0 && from->entry->id != v->id)
+		rc = -ESTALE;
+	if (rc == 0 && from->entry->kind == META_DIR)
+		rc = -EISDIR;
+	if (rc == 0)
+		rc = file_read(m, ctx->tenant, from->entry->id, a, &raw, f, &dead);
+	if (rc != 0)
+		return rc;
+	if (*f == NULL) {
+		rc = dead ? -ENOENT : file_restore(m, from, a);
+		return rc == 0 ? META_RETRY : rc;
+	}
+	return (*f)->sealed ? 0 : -EBUSY;
+}
+
+int meta_copy(struct meta *m, const struct meta_ctx *ctx, const struct meta_move *copy)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	uint64_t began_ns = rt_now_ns();
+	struct row from;
+	rec_file *f = NULL;
+	int rc = schema_name_check(copy->from);
+	if (rc == 0)
+		rc = schema_name_check(copy->to);
+	if (rc == 0 && (copy->request == 0 || copy->new_id <= META_ROOT))
+		rc = -EINVAL;
+	for (unsigned try = 0; rc == 0; try++) {
+		rc = copy_source(m, ctx, copy, &a, &from, &f);
+		if (rc != META_RETRY)
+			break;
+		rc = meta_back_off(m, try);
+	}
+	if (rc == 0)
+		rc = copy_file(m, ctx->tenant, f,
+			       &(struct copying){.from = from.entry->id,
+						 .to = copy->new_id,
+						 .dir = copy->to_dir,
+						 .request = copy->request},
+			       copy->to, &a);
+	/* Later the collector may have seen the copy without a name. */
+	if (rc == 0 && rt_now_ns() - began_ns > META_NAMING_NS)
+		rc = -ETIMEDOUT;
+	if (rc != 0)
+		return rc;
+	rec_entry e = TERRANE__REC__ENTRY__INIT;
+	e.kind = META_FILE;
+	e.id = copy->new_id;
+	e.size = f->size;
+	e.mtime_ns = f->mtime_ns;
+	e.sealed = true;
+	return row_create(
+		m, &(struct row){.tenant = ctx->tenant, .dir = copy->to_dir, .name = copy->to}, &e,
+		copy->flags, &a);
+}

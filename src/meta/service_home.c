@@ -32,6 +32,7 @@ static const struct {
 	[METHOD_remove] = AT(HOME_DIR, Remove, dir),
 	[METHOD_rename] = AT(HOME_DIR, Rename, dir),
 	[METHOD_move] = AT(HOME_DIR, Move, from_dir),
+	[METHOD_copy] = AT(HOME_DIR, Copy, to_dir),
 	[METHOD_rmdir] = AT(HOME_DIR, Rmdir, dir),
 	[METHOD_dir_seal] = AT(HOME_DIR, DirSeal, dir),
 	[METHOD_dir_unseal] = AT(HOME_DIR, DirUnseal, dir),

@@ -395,6 +395,26 @@ int ms_handle_move(struct rpc_request *r)
 	return ms_end(r, rc);
 }
 
+int ms_handle_copy(struct rpc_request *r)
+{
+	const Terrane__Meta__CopyRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->from_dir, 4);
+	if (rc == 0 && q->to_dir != q->from_dir)
+		rc = ms_admit(r, &ctx, SERVICE_DIR, q->to_dir, 4);
+	if (rc == 0)
+		rc = meta_copy(ms_meta(r), &ctx,
+			       &(struct meta_move){.from_dir = q->from_dir,
+						   .from = meta_name(q->from),
+						   .id = q->id,
+						   .to_dir = q->to_dir,
+						   .to = meta_name(q->to),
+						   .new_id = q->new_id,
+						   .request = q->request,
+						   .flags = q->flags});
+	return ms_end(r, rc);
+}
+
 int ms_handle_rmdir(struct rpc_request *r)
 {
 	const Terrane__Meta__RmdirRequest *q = rpc_body(r);

@@ -35,6 +35,7 @@ struct arena;
 	X(0x31c, open, META_WIRE_PATH, META_WIRE_LARGE)               \
 	X(0x31d, open_many, META_WIRE_LARGE, META_WIRE_LARGE)         \
 	X(0x31e, dir_unseal, META_WIRE_SMALL, META_WIRE_SMALL)        \
+	X(0x31f, copy, META_WIRE_SMALL, META_WIRE_SMALL)              \
 	X(0x320, file_new, META_WIRE_SMALL, META_WIRE_SMALL)          \
 	X(0x321, file_get, META_WIRE_SMALL, META_WIRE_LARGE)          \
 	X(0x322, file_steal, META_WIRE_SMALL, META_WIRE_SMALL)        \

@@ -202,6 +202,8 @@ int meta_client_remove(struct meta_call *c, uint64_t dir, struct meta_name name,
 int meta_client_rename(struct meta_call *c, uint64_t dir, struct meta_name from,
 		       struct meta_name to, uint64_t request, unsigned flags);
 int meta_client_move(struct meta_call *c, const struct meta_move *move);
+/* Copies a sealed file; the fields are those of a move. */
+int meta_client_copy(struct meta_call *c, const struct meta_move *copy);
 /* Removes an empty directory; id as in meta_client_remove. */
 int meta_client_rmdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id);
 int meta_client_dir_seal(struct meta_call *c, uint64_t dir);

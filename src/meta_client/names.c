@@ -451,6 +451,24 @@ int meta_client_move(struct meta_call *c, const struct meta_move *move)
 	return rc < 0 ? rc : mc_call_status(c, &meta_type_move, &q.base);
 }
 
+int meta_client_copy(struct meta_call *c, const struct meta_move *copy)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, SCRATCH_BYTES);
+	Terrane__Meta__CopyRequest q = TERRANE__META__COPY_REQUEST__INIT;
+	q.from_dir = copy->from_dir;
+	q.to_dir = copy->to_dir;
+	q.new_id = copy->new_id;
+	q.request = copy->request;
+	q.flags = copy->flags;
+	int rc = mc_name(c, &a, copy->from, META_NAME_MAX, &q.from);
+	if (rc == 0)
+		rc = mc_name(c, &a, copy->to, META_NAME_MAX, &q.to);
+	if (rc == 0)
+		rc = lookup_id(c, copy->from_dir, copy->from, &q.id);
+	return rc < 0 ? rc : mc_call_status(c, &meta_type_copy, &q.base);
+}
+
 int meta_client_rmdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id)
 {
 	AUTO_ARENA struct arena a;

@@ -93,6 +93,26 @@ def test_mv_without_replacing(box, tmp_path):
     assert box.json("stat", "/mg")["size"] == 1
 
 
+def test_cp_shares_blocks_and_takes_no_space(box, tmp_path):
+    used = lambda: [t["used_bytes"] for t in box.json("tenant", "list") if t["name"] == "default"]
+    before = used()
+    assert box("cp", "/d", "/copy", ok=False).returncode == 1
+    box("cp", "-r", "/d", "/copy")
+    box("cp", "/d/one.jpg", "/d/t*.txt", "/copy/sub")
+    assert used() == before
+    assert box("cat", "/copy/sub/deep/five.txt").stdout == box("cat", "/d/sub/deep/five.txt").stdout
+    box("rm", "-r", "/copy/sub/deep")
+    box("get", "-q", "/copy", tmp_path / "out")
+    assert sorted(str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*") if p.is_file()) == [
+        "one.jpg", "sub/four.jpg", "sub/one.jpg", "sub/three.txt", "three.txt", "two.jpg"]
+    assert (tmp_path / "out" / "two.jpg").read_bytes() == (box.source / "two.jpg").read_bytes()
+    assert "itself" in box("cp", "-r", "/copy", "/copy/sub/x", ok=False).stderr
+    box("cp", "-n", "/d/two.jpg", "/copy/one.jpg")
+    assert box.json("stat", "/copy/one.jpg")["size"] == 10
+    box("cp", "/d/two.jpg", "/copy/one.jpg")
+    assert box.json("stat", "/copy/one.jpg")["size"] == 30 * KIB
+
+
 def test_errors_say_what_to_do(box, tmp_path):
     done = box("mkdir", "/no/such", ok=False)
     assert done.returncode == 1 and "-p" in done.stderr

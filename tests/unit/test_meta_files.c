@@ -316,6 +316,50 @@ META_TEST(a_block_is_collected_with_its_last_owner)
 	CHECK_EQ(report.garbage, 0);
 }
 
+META_TEST(a_copy_shares_the_blocks_and_outlives_its_source)
+{
+	uint64_t dir = must_mkdir(fx, META_ROOT, "d"), to = must_mkdir(fx, META_ROOT, "t");
+	uint64_t id = meta_id(), copy = meta_id();
+	uint64_t block = must_block(fx, 300, &id, 1);
+	struct meta_extent e = {.block = block, .length = 300};
+	struct meta_create file = {
+		.name = meta_name("a"), .id = id, .extents = &e, .extent_count = 1};
+	int result;
+	CHECK_EQ(meta_create(fx->m, &fx->ctx, dir, &file, 1, 0, &result), 0);
+	struct meta_move v = {.from_dir = dir,
+			      .from = meta_name("a"),
+			      .to_dir = to,
+			      .to = meta_name("b"),
+			      .new_id = copy,
+			      .request = meta_id()};
+	CHECK_EQ(meta_copy(fx->m, &fx->ctx, &v), 0);
+	CHECK_EQ(meta_copy(fx->m, &fx->ctx, &v), 0); /* the same request */
+	CHECK_EQ(used(fx), 300);
+	struct meta_move again = v;
+	again.new_id = meta_id();
+	again.request = meta_id();
+	CHECK_EQ(meta_copy(fx->m, &fx->ctx, &again), -EEXIST);
+	again.from = meta_name("none");
+	CHECK_EQ(meta_copy(fx->m, &fx->ctx, &again), -ENOENT);
+	again.from_dir = META_ROOT;
+	again.from = meta_name("d");
+	CHECK_EQ(meta_copy(fx->m, &fx->ctx, &again), -EISDIR);
+	CHECK_EQ(meta_remove(fx->m, &fx->ctx, dir, meta_name("a"), 0, 0), 0);
+	collect_all(fx);
+	struct meta_file f;
+	struct meta_extent got[8];
+	size_t n;
+	uint64_t at;
+	CHECK_EQ(get_file(fx, copy, 0, &f, got, &n, &at), 0);
+	CHECK(!f.removed && f.size == 300 && n == 1 && got[0].block == block);
+	CHECK_EQ(used(fx), 300);
+	CHECK_EQ(must_be_whole(fx).garbage, 0);
+	CHECK_EQ(meta_remove(fx->m, &fx->ctx, to, meta_name("b"), 0, 0), 0);
+	collect_all(fx);
+	CHECK_EQ(must_be_whole(fx).blocks, 0);
+	CHECK_EQ(used(fx), 0);
+}
+
 META_TEST(files_of_stopped_writers_are_collected_and_those_of_active_ones_stay)
 {
 	/*
@@ -783,6 +827,7 @@ int main(void)
 		cmocka_unit_test(a_taken_write_token_fences_the_old_writer),
 		cmocka_unit_test(an_empty_block_of_a_log_is_collected_while_the_log_is_open),
 		cmocka_unit_test(a_block_is_collected_with_its_last_owner),
+		cmocka_unit_test(a_copy_shares_the_blocks_and_outlives_its_source),
 		cmocka_unit_test(
 			files_of_stopped_writers_are_collected_and_those_of_active_ones_stay),
 		cmocka_unit_test(renamed_objects_are_not_garbage),

@@ -2,11 +2,14 @@
 """Commands on files behave as those of a shell do: patterns, pipes, sorting, searching, and errors that say what to do."""
 import json
 import os
+import re
+import shutil
 import subprocess
+import sys
 
 import pytest
 
-from box import KIB, TERRANE, Box, run, write_tree
+from box import BUILD, KIB, TERRANE, Box, run, write_tree
 
 TREE = {"one.jpg": 10, "two.jpg": 30 * KIB, "three.txt": 200, "sub/four.jpg": 5, "sub/deep/five.txt": 2000}
 
@@ -126,3 +129,17 @@ def test_errors_say_what_to_do(box, tmp_path):
     # The folder of a cluster stands for its cluster file.
     assert run("ls", "-c", box.folder, "/d").stdout == box("ls", "/d").stdout
     assert run("ls", "/d", env={**os.environ, "TERRANE_CLUSTER": str(box.folder)}).stdout == box("ls", "/d").stdout
+
+
+def test_every_command_has_a_manual_page_that_says_what_its_help_says(tmp_path):
+    script = BUILD.parent / "scripts" / "man.py"
+    subprocess.run([sys.executable, "-B", script, tmp_path], check=True, capture_output=True, timeout=120)
+    names = re.findall(r"^  ([a-z]+) ", run("help").stdout, re.M)
+    assert len(names) > 40 and {p.name for p in tmp_path.iterdir()} == {"terrane.1", *(f"terrane-{n}.1" for n in names)}
+    text = (tmp_path / "terrane-put.1").read_text().replace("\\-", "-")
+    for option in re.findall(r"--[a-z]+", run("help", "put").stdout):
+        assert option in text, option
+    if shutil.which("groff"):
+        done = subprocess.run(["groff", "-man", "-ww", "-z", *sorted(tmp_path.iterdir())], capture_output=True, text=True,
+                              timeout=120, check=False)
+        assert done.returncode == 0 and done.stderr == "", done.stderr

@@ -62,7 +62,7 @@ static const struct fs_option options[] = {
 	FLAG('l', "long", details, "show kind, size, time and id"),
 	FLAG('a', "all", accepted, "accepted; names that begin with a dot are always shown"),
 	FLAG('h', "human", human, "show sizes with units"),
-	FLAG_AS('m', 't', "time", by_time, "sort by time, newest first"),
+	FLAG_AS('w', 't', "time", by_time, "sort by time, newest first"),
 	FLAG('S', "by-size", by_size, "sort by size, largest first"),
 	FLAG('1', "one", accepted, "accepted; each name is on a line of its own"),
 	FLAG_AS('y', 's', "summarize", accepted, "accepted; each PATH has one line"),

@@ -266,7 +266,7 @@ const struct fs_command fs_list_commands[] = {
 	 "Lists directories (default: the root). Names of directories end in \"/\". -l shows kind\n"
 	 "(d: directory), sealed (s), size, time of the last change, and id. --json prints one\n"
 	 "object per line. -t sorts by time, so a tenant is given as --tenant.",
-	 "lRhamS1", 0, 1000, run_ls, FS_REMOTE_ALL},
+	 "lRhawS1", 0, 1000, run_ls, FS_REMOTE_ALL},
 	{"tree", "print a tree", "[PATH...]",
 	 "Prints all names below each path (default: the root), indented by their depth.", "", 0,
 	 1000, run_tree, FS_REMOTE_ALL},

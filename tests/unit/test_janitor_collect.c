@@ -96,7 +96,7 @@ CLIENT_TEST(an_order_to_collect_shortens_the_grace_until_all_is_free, 4, 1)
 	struct janitor *j = hire(&o);
 	CHECK_EQ(write_text(&jf, "/goes", 1, TEXT_BYTES, "r2"), 0);
 	CHECK_EQ(remove_path(&jf, "/goes"), 0);
-	collect_for(j, 20 * META_GRACE_MIN);
+	collect_for(j, 4 * META_GRACE_MIN);
 	CHECK_EQ(waiting_bytes(&jf), TEXT_BYTES);
 	uint64_t epoch, partitions;
 	CHECK_EQ(meta_client_gc_epoch(&jf.root, &epoch, &partitions), 0);

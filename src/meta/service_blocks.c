@@ -25,9 +25,10 @@ int ms_handle_block_allocate(struct rpc_request *r)
 	struct meta_ctx ctx;
 	struct meta_block b = {0};
 	int rc = block_begin(r, q->block, &ctx, &b);
-	b.writer = ms_block_writer(r, ctx.tenant);
-	if (rc == 0)
+	if (rc == 0) {
+		b.writer = ms_block_writer(r, ctx.tenant);
 		rc = meta_block_allocate(ms_meta(r), &ctx, &b);
+	}
 	if (rc == 0)
 		rc = meta_gc_epoch(ms_meta(r), &p->gc_epoch);
 	p->alloc_id = b.alloc_id;

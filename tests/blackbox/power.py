@@ -63,6 +63,19 @@ def mounted(file, folder):
         command("losetup", "--detach", device)
 
 
+def end(server, fuse):
+    """Ends the server of a drive. The kernel detaches a loop device, and then lets go of its file, some time after losetup
+    has ended."""
+    try:
+        await_true("the end of all uses of the drive", lambda: subprocess.run(
+            ["fusermount3", "-u", fuse], capture_output=True, check=False).returncode == 0)
+        assert server.wait(timeout=60) == 0
+    except BaseException:
+        server.kill()
+        subprocess.run(["fusermount3", "-u", "-z", fuse], capture_output=True, check=False)
+        raise
+
+
 @dataclass
 class Request:
     """A write or a flush in the log of the drive; `at` is where the bytes of a write are."""
@@ -106,8 +119,7 @@ class Drive:
                 with mounted(disk, self.mount):
                     yield self
             finally:
-                command("fusermount3", "-u", fuse)
-                assert server.wait(timeout=60) == 0
+                end(server, fuse)
         backing.unlink()
         self.requests = list(self.read_log())
         with open(self.base, "xb") as base:

@@ -17,8 +17,8 @@ struct unit {
 /* Units of sizes, the largest first. If several names have one factor, the first name is used for
  * formatting. */
 static const struct unit size_units[] = {
-	{"PiB", 1024 * 1024 * GIB},
-	{"P", 1024 * 1024 * GIB},
+	{"PiB", 1024 * (1024 * GIB)},
+	{"P", 1024 * (1024 * GIB)},
 	{"TiB", 1024 * GIB},
 	{"T", 1024 * GIB},
 	{"GiB", GIB},

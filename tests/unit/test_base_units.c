@@ -69,9 +69,9 @@ static void sizes_are_read_in_units_of_1024_and_of_1000(void **state)
 		     {"10MiB", 10 * MIB},
 		     {"3GB", 3000000000},
 		     {"20TB", 20000000000000},
-		     {"2P", 2048 * 1024 * GIB},
+		     {"2P", 2048 * (1024 * GIB)},
 		     {"1PB", 1000000000000000},
-		     {"1PiB", 1024 * 1024 * GIB}};
+		     {"1PiB", 1024 * (1024 * GIB)}};
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		uint64_t bytes = 0;
 		char text[UNITS_TEXT_MAX];

@@ -92,7 +92,7 @@ CLIENT_TEST(an_order_to_collect_shortens_the_grace_until_all_is_free, 4, 1)
 	struct janitor_fixture jf;
 	janitor_fixture_open(&jf, fx);
 	struct janitor_options o = quick();
-	o.grace_ns = 24 * 3600 * NS_PER_S;
+	o.grace_ns = 24 * (3600 * NS_PER_S);
 	struct janitor *j = hire(&o);
 	CHECK_EQ(write_text(&jf, "/goes", 1, TEXT_BYTES, "r2"), 0);
 	CHECK_EQ(remove_path(&jf, "/goes"), 0);

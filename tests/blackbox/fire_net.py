@@ -114,7 +114,7 @@ class NetFire(Fire):
     def __init__(self, folder, network, *shape):
         super().__init__(folder, *shape)
         self.network, self.children = network, []
-        self.can_collect = False  # the test cannot reach the janitor's metrics
+        self.can_collect = False  # the metrics of each process stay on the loopback address of its host
         self.box.under = network.inside("client")
 
     def prepare(self):
@@ -122,7 +122,7 @@ class NetFire(Fire):
         for name in self.roles():
             path = self.box.folder / "conf" / f"{name}.ini"
             text = path.read_text()
-            for key, host in (("listen", name), ("metrics", name), ("metadata", "meta")):
+            for key, host in (("listen", name), ("metadata", "meta")):
                 for line in text.splitlines():
                     if line.startswith(f"{key} = 127.0.0.1:"):
                         text = text.replace(line, line.replace("127.0.0.1", self.network.address(host)))

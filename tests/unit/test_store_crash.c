@@ -3,6 +3,7 @@
  * A disk whose process crashes, or whose machine loses power, at every wait of a script of
  * operations, and again at every wait of the recovery that follows.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -218,6 +219,56 @@ static void a_formatted_disk_opens_after_a_loss_of_power(void **state)
 	}
 }
 
+/* --- a delete whose sync failed ----------------------------------------------------------------- */
+
+struct deletion {
+	bool again; /* the second caller deletes the chunk again; else it asks for its state */
+	bool gone;  /* the second caller was told that the chunk does not exist */
+};
+
+static void live_after_failed_delete(struct script *sc, uint64_t life)
+{
+	struct deletion *del = sc->ctx;
+	struct chunk_stat st;
+	sim_faults_pause(sc->sim);
+	struct store *s = script_open(sc, life);
+	if (life == 1) {
+		CHECK_EQ(text_put(s, script_id(0), 1, 100, false, 0), 0);
+		sim_faults_resume(sc->sim);
+		CHECK_EQ(store_delete(s, script_id(0)), -EIO);
+		sim_faults_pause(sc->sim);
+		del->gone = (del->again ? store_delete(s, script_id(0))
+					: store_stat(s, script_id(0), &st)) == -ENOENT;
+	} else if (del->gone) {
+		CHECK_EQ(store_stat(s, script_id(0), &st), -ENOENT);
+	}
+	store_close(s);
+}
+
+/* The name may be gone from the page cache alone: "no such chunk" must be durable before a caller hears it. */
+static void a_chunk_that_a_caller_was_told_is_gone_stays_gone(void **state)
+{
+	(void)state;
+	unsigned gone = 0;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct deletion del = {.again = seed % 2 == 0};
+		struct script sc = {.seed = seed,
+				    .what = "delete whose sync fails",
+				    .live = live_after_failed_delete,
+				    .ctx = &del};
+		struct sim_config config;
+		sim_config_init(&config, seed, 0);
+		config.rate[SIM_DISK_SYNC_FAIL] = 1;
+		script_begin(&sc, &config);
+		script_finish(&sc);
+		gone += del.gone;
+		sim_node_crash(sc.node, true);
+		script_finish(&sc);
+		script_end(&sc);
+	}
+	assert_int_equal(gone, 40);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -227,6 +278,7 @@ int main(void)
 		cmocka_unit_test(a_crash_during_recovery_changes_no_outcome),
 		cmocka_unit_test(a_change_whose_sync_failed_is_made_durable_or_rolled_back),
 		cmocka_unit_test(a_formatted_disk_opens_after_a_loss_of_power),
+		cmocka_unit_test(a_chunk_that_a_caller_was_told_is_gone_stays_gone),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

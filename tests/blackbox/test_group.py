@@ -55,10 +55,11 @@ def test_a_group_keeps_to_its_quota_and_others_do_not_wait(box, tmp_path):
     def seconds(*words):
         return seconds_to_put(box, tmp_path, f"put-{next(puts)}", *words)
 
-    assert seconds("-g", "slow") < 0.5 * expected
+    # Busy processors make single puts slow, and never make a group that is kept to its quota fast.
+    await_true("no quota", lambda: seconds("-g", "slow") < 0.5 * expected)
     box("group", "add", "default/slow", "--class", "bronze", "--iops", IOPS)
     await_true("the quota is kept", lambda: seconds("-g", "slow") > 0.8 * expected)
-    assert seconds() < 0.5 * expected  # a group that is not listed, without a capacity
+    await_true("a group that is not listed, without a capacity", lambda: seconds() < 0.5 * expected)
     box("group", "set", "default/slow", "--iops", 100 * IOPS)
     await_true("the quota is raised", lambda: seconds("-g", "slow") < 0.5 * expected)
     box("group", "remove", "default/slow")

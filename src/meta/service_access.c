@@ -224,7 +224,7 @@ static bool any_grant_says(const struct decision *d)
 static struct decision decision_on(struct rpc_request *r, uint32_t tenant, enum auth_op op)
 {
 	return (struct decision){
-		.r = r, .s = r->service, .who = rpc_session(r), .op = op, .tenant = tenant};
+		.r = r, .s = r->service, .who = ms_session(r), .op = op, .tenant = tenant};
 }
 
 bool ms_any_grant(struct rpc_request *r, uint32_t tenant, enum auth_op op)
@@ -563,7 +563,7 @@ void ms_access_check(void)
 static int decide_request(struct rpc_request *r, unsigned method)
 {
 	struct decision d = {
-		.r = r, .s = r->service, .who = rpc_session(r), .op = rules[method].op};
+		.r = r, .s = r->service, .who = ms_session(r), .op = rules[method].op};
 	return decide(&d, &rules[method]);
 }
 
@@ -571,7 +571,7 @@ int ms_access(struct rpc_request *r, unsigned method)
 {
 	assert(method < METHOD_COUNT);
 	struct meta_service *s = r->service;
-	const struct session *who = rpc_session(r);
+	const struct session *who = ms_session(r);
 	if (who == NULL)
 		return 0;
 	uint64_t turn = s->policy_turn;
@@ -599,7 +599,7 @@ int ms_access(struct rpc_request *r, unsigned method)
 void ms_audit(struct rpc_request *r, unsigned method, int rc)
 {
 	const struct meta_service *s = r->service;
-	const struct session *who = rpc_session(r);
+	const struct session *who = ms_session(r);
 	/* Changes of identities have records of their own; refusals, too. */
 	if (who == NULL || s->all->options->audit == NULL || rc == -EACCES ||
 	    rules[method].subject != SUBJECT_CLUSTER || rules[method].op != OP_CLUSTER_WRITE)

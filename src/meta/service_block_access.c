@@ -198,14 +198,14 @@ static struct block_memo *memo_of(const struct look *k)
 	struct meta_service *s = k->r->service;
 	if (s->memos == NULL)
 		s->memos = calloc(MEMO_SLOTS, sizeof(*s->memos));
-	uint64_t hash = mix_u64(rpc_session(k->r)->identity ^ mix_u64(k->b->id ^ k->ctx->tenant));
+	uint64_t hash = mix_u64(ms_session(k->r)->identity ^ mix_u64(k->b->id ^ k->ctx->tenant));
 	return s->memos != NULL ? &s->memos[hash % MEMO_SLOTS] : NULL;
 }
 
 static struct block_memo memo_now(const struct look *k)
 {
 	const struct meta_service *s = k->r->service;
-	return (struct block_memo){.identity = rpc_session(k->r)->identity,
+	return (struct block_memo){.identity = ms_session(k->r)->identity,
 				   .block = k->b->id,
 				   .tenant = k->ctx->tenant,
 				   .policy_turn = s->policy_turn,
@@ -301,7 +301,7 @@ static int wrote(struct rpc_request *r, const struct meta_ctx *ctx, uint64_t blo
 	if (rc < 0)
 		return rc;
 	*last = block;
-	return b.state != 0 && b.writer == rpc_session(r)->identity ? 0 : -EACCES;
+	return b.state != 0 && b.writer == ms_session(r)->identity ? 0 : -EACCES;
 }
 
 static int wrote_extents(struct rpc_request *r, const struct meta_ctx *ctx,
@@ -350,7 +350,7 @@ int ms_block_uses(struct rpc_request *r, const struct meta_ctx *ctx, unsigned me
 
 uint64_t ms_block_writer(struct rpc_request *r, uint32_t tenant)
 {
-	const struct session *who = rpc_session(r);
+	const struct session *who = ms_session(r);
 	return who == NULL || ms_whole_grant(r, tenant, OP_WRITE) ? 0 : who->identity;
 }
 

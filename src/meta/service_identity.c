@@ -397,7 +397,7 @@ static int put_secret(struct rpc_request *r, const struct stored_identity *s,
 		      ProtobufCBinaryData *out)
 {
 	struct meta_service *service = r->service;
-	const struct session *to = rpc_session(r);
+	const struct session *to = ms_session(r);
 	uint8_t own[MAC_KEY_BYTES], secret[MAC_KEY_BYTES];
 	char purpose[sizeof(IDENTITY_WRAP_SECRET) + IDENTITY_NAME_MAX];
 	out->data = rpc_alloc(r, SECURE_WRAP_BYTES);
@@ -423,7 +423,7 @@ static int grant_tenant(struct rpc_request *r, uint32_t tenant)
 	struct stored_identity *stored = arena_alloc(&a, sizeof(*stored));
 	if (stored == NULL)
 		return -ENOMEM;
-	int rc = identity_read(s->meta, rpc_session(r)->name, &a, stored);
+	int rc = identity_read(s->meta, ms_session(r)->name, &a, stored);
 	if (rc < 0)
 		return rc;
 	if (stored->grant_count == IDENTITY_GRANTS_MAX)
@@ -442,8 +442,7 @@ static int grant_tenant(struct rpc_request *r, uint32_t tenant)
 
 void ms_grant_creator(struct rpc_request *r, uint32_t tenant)
 {
-	struct meta_service *s = r->service;
-	const struct session *who = s->root != NULL ? rpc_session(r) : NULL;
+	const struct session *who = ms_session(r);
 	int rc = -ESTALE;
 	if (who == NULL)
 		return;
@@ -481,7 +480,7 @@ static void audit_change(struct rpc_request *r, const Terrane__Meta__IdentityCha
 							      ? AUDIT_KEY_CHANGED
 						      : q->grant != NULL ? AUDIT_GRANT_CHANGED
 									 : AUDIT_IDENTITY_CHANGED,
-					     .who = rpc_session(r)->name,
+					     .who = ms_session(r)->name,
 					     .from = rpc_peer(r),
 					     .what = name,
 					     .outcome = "done",
@@ -519,10 +518,10 @@ int ms_handle_identity_change(struct rpc_request *r)
 	if (rc < 0)
 		return ms_end(r, rc);
 	log_info("identity_changed", "name=%s change=%u by=%s", stored->name, q->change,
-		 rpc_session(r)->name);
+		 ms_session(r)->name);
 	audit_change(r, q, stored->name);
 	/* Who gives grants of one tenant does not learn those of others. */
-	if (!stored->removed && session_may(rpc_session(r), OP_CLUSTER_WRITE))
+	if (!stored->removed && session_may(ms_session(r), OP_CLUSTER_WRITE))
 		rc = put_identity(r, stored, &p->identity);
 	if (rc == 0 && (q->change == IDENTITY_ADD || q->change == IDENTITY_ROTATE))
 		rc = put_secret(r, stored, &p->secret);
@@ -555,7 +554,7 @@ int ms_handle_identity_key(struct rpc_request *r)
 	struct meta_service *s = r->service;
 	if (s->root == NULL)
 		return no_credentials(r);
-	const struct session *to = rpc_session(r);
+	const struct session *to = ms_session(r);
 	uint64_t node = node_of(to->name);
 	if (node == 0)
 		return rpc_fail(r, -EACCES, "only a node may ask for keys of its clients");

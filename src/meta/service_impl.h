@@ -165,6 +165,13 @@ void ms_identities_close(struct meta_service *s);
 void ms_identities_watch(void *service);
 /* Reads the policy again if identities were changed. Errors of the store. */
 int ms_identities_follow(struct meta_service *s);
+/* Returns the session of the client; NULL where clients are not authenticated. */
+static inline const struct session *ms_session(const struct rpc_request *r)
+{
+	const struct meta_service *s = r->service;
+	return s->root != NULL ? rpc_session(r) : NULL;
+}
+
 /* Returns whether the client is the service of this node. */
 bool ms_is_node(const struct session *s, uint64_t node);
 

@@ -27,8 +27,7 @@ static bool whole_tenant(struct rpc_request *r, uint32_t tenant, enum auth_op op
 
 static const char *owner_of(struct rpc_request *r)
 {
-	const struct meta_service *s = r->service;
-	const struct session *who = s->root != NULL ? rpc_session(r) : NULL;
+	const struct session *who = ms_session(r);
 	return who != NULL ? who->name : "";
 }
 

@@ -285,7 +285,7 @@ int ms_handle_node_register(struct rpc_request *r)
 				  .cache_weight = q->cache_weight};
 	int rc = ms_system(r);
 	/* Clients hand tokens to cache nodes, and believe their bytes. */
-	if (rc == 0 && q->cache_weight > 0 && !session_may(rpc_session(r), OP_CHUNK_READ))
+	if (rc == 0 && q->cache_weight > 0 && !session_may(ms_session(r), OP_CHUNK_READ))
 		rc = rpc_fail(r, -EACCES, "only an identity with the role cache is a cache node");
 	if (rc == 0)
 		rc = node_disks(r, q->disks, q->n_disks, &n.disks);

@@ -113,7 +113,7 @@ static unsigned rights_of(struct rpc_request *r, const struct meta_ctx *ctx)
 {
 	const struct meta_service *s = r->service;
 	uint32_t acting_for;
-	if (s->issuer == NULL || rpc_session(r) == NULL ||
+	if (s->issuer == NULL || ms_session(r) == NULL ||
 	    ms_is_system(rt_context()->tenant, &acting_for))
 		return 0;
 	unsigned rights = ms_any_grant(r, ctx->tenant, OP_READ) ? TOKEN_READ : 0;
@@ -139,7 +139,7 @@ static struct token token_of(const struct rpc_request *r, const struct meta_ctx 
 			      .traffic_class = TRAFFIC_GOLD,
 			      .tenant = ctx->tenant,
 			      .chunk = TOKEN_ALL_CHUNKS,
-			      .subject = rpc_session(r)->identity,
+			      .subject = ms_session(r)->identity,
 			      .verifier = disk,
 			      .count = TOKEN_ALL_BYTES};
 }
@@ -243,7 +243,7 @@ int ms_handle_token_keys(struct rpc_request *r)
 	const Terrane__Meta__TokenKeysRequest *q = rpc_body(r);
 	Terrane__Meta__TokenKeysResponse *p = rpc_reply_body(r);
 	struct meta_service *s = r->service;
-	const struct session *to = rpc_session(r);
+	const struct session *to = ms_session(r);
 	if (s->issuer == NULL || to == NULL)
 		return rpc_fail(
 			r, -EOPNOTSUPP,
@@ -319,7 +319,7 @@ int ms_handle_token_rotate(struct rpc_request *r)
 		return 0;
 	log_info("token_keys_rotated", "issuing=%u other=%u leaked=%d by=%s", now.issuing,
 		 now.other, q->what == TOKEN_ROTATION_LEAKED,
-		 rpc_session(r) != NULL ? rpc_session(r)->name : "");
+		 ms_session(r) != NULL ? ms_session(r)->name : "");
 	int each = ms_each_part(s->all, follow_part, &rc);
 	return each != 0 ? each : rc;
 }

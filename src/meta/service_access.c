@@ -221,10 +221,11 @@ static bool any_grant_says(const struct decision *d)
 	return false;
 }
 
+/* For requests of authenticated clients alone. */
 static struct decision decision_on(struct rpc_request *r, uint32_t tenant, enum auth_op op)
 {
 	return (struct decision){
-		.r = r, .s = r->service, .who = ms_session(r), .op = op, .tenant = tenant};
+		.r = r, .s = r->service, .who = rpc_session(r), .op = op, .tenant = tenant};
 }
 
 bool ms_any_grant(struct rpc_request *r, uint32_t tenant, enum auth_op op)
@@ -563,7 +564,7 @@ void ms_access_check(void)
 static int decide_request(struct rpc_request *r, unsigned method)
 {
 	struct decision d = {
-		.r = r, .s = r->service, .who = ms_session(r), .op = rules[method].op};
+		.r = r, .s = r->service, .who = rpc_session(r), .op = rules[method].op};
 	return decide(&d, &rules[method]);
 }
 

@@ -2,10 +2,11 @@
 """./dev mutate: changes one thing at a time in the sources of a module and looks whether a test fails.
 
 A mutant is one change of one line: an operator, a condition, a constant, a call left out, two calls swapped; with --syncs,
-a call that makes data durable left out. Each is built in a copy of the committed tree (build/mutate), then the unit
-tests of the module run, then seeds of the simulator; for a sync also the test of a loss of power. A mutant that fails a
-test or does not end in time is killed, the others survive and are listed; one that does not compile does not count. tests/mutants.txt names
-mutants that change no behaviour, with the reason; they do not count.
+a call that makes data durable left out; with --planted, a bug of tests/planted.txt. Each is built in a copy of the
+committed tree (build/mutate, kept for the next run), then the unit tests of the module run, then seeds of the simulator;
+for a sync also the tests of local files and of a loss of power. A mutant that fails a test or does not end in time is
+killed, the others survive and are listed; one that does not compile does not count. tests/mutants.txt names mutants that
+change no behaviour, with the reason; they do not count.
 """
 import argparse
 import json
@@ -24,7 +25,14 @@ COPY = BUILD / "mutate"
 TESTS, RELEASE = COPY / "build" / "mutants", COPY / "build" / "release"
 NO_PROGRAM = "the compiler"
 EQUIVALENT = ROOT / "tests" / "mutants.txt"
+PLANTED = ROOT / "tests" / "planted.txt"
 MODULES = ("store", "meta", "client", "node", "janitor", "kv")
+# Patterns of the names of a module's unit tests, where they are not MODULE*.
+UNIT_TESTS = {"rt": ("rt_*", "sim", "sim_*"), "secure": ("secure", "audit_log"), "training": ("training", "train_*")}
+# Syncs of files that commands write: no cluster is needed to see them.
+LOCAL_FILES = ("auth", "base", "box", "cli")
+CLUSTERS = ("local files", "a loss of power")  # runs that need the release build
+PROGRAMS = ("src/cli/terrane", "src/client/libterrane.so", "tests/tools/power_disk", "tests/tools/libsync_log.so")
 SEEDS = 20
 TIMEOUT_S = 60  # least time limit of a run of tests; more if they take long without a change
 
@@ -32,7 +40,7 @@ SWAPS = [(" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" 
          (" && ", " || "), (" || ", " && "), (" + ", " - "), (" - ", " + "), ("true", "false"), ("false", "true"),
          ("return 0;", "return -EIO;"), ("++", "--")]
 CALL = re.compile(r"^\t+(?:\(void\))?[a-z]\w*\([^;]*\);$")
-SYNC = re.compile(r"\b(rt_file_sync|rt_dir_sync|dir_fan_sync|fans_sync|fsync|fdatasync)\(((?:[^()]|\([^()]*\))*)\)")
+SYNC = re.compile(r"\b(rt_file_sync|rt_dir_sync|rt_name_sync|name_sync|dir_fan_sync_pending|dir_fan_sync|fans_sync|fsync|fdatasync)\(((?:[^()]|\([^()]*\))*)\)")
 SYNC_REQUEST = re.compile(r"io_uring_prep_fsync\(sqe,.*\);")
 SYNC_OPTION = re.compile(r"(rocksdb_writeoptions_set_sync\([^,]+, )1\)")
 LEFT = re.compile(r"^\s*(?:/?\*|//|#|assert\(|log_|static_assert|case |default:)")
@@ -131,41 +139,59 @@ def must(command, folder=COPY):
 class Judge:
     """Builds mutants and runs tests on them, cheapest first."""
 
-    def __init__(self, power, seeds):
-        self.power, self.seeds = power, seeds
+    def __init__(self, syncs, seeds):
+        self.syncs, self.seeds = syncs, seeds
         self.limits = {}  # time limit of each run of tests, from its time without a change
-        if COPY.exists():
-            must(["git", "worktree", "remove", "--force", COPY], ROOT)
-        must(["git", "worktree", "prune"], ROOT)
-        must(["git", "worktree", "add", "--detach", COPY, "HEAD"], ROOT)
+        head = must(["git", "rev-parse", "HEAD"], ROOT).strip()
+        if (COPY / ".git").exists():
+            must(["git", "checkout", "--force", "--detach", head])
+        else:
+            must(["git", "worktree", "prune"], ROOT)
+            must(["git", "worktree", "add", "--detach", COPY, head], ROOT)
         # A change may leave a function or a variable without a use.
         options = ["-Dwerror=false", "-Ddebug=false"]
-        must(["meson", "setup", *options, "-Dplanted_bugs=true", "-Doptimization=1", TESTS])
-        if power:
+        if not TESTS.exists():
+            must(["meson", "setup", *options, "-Dplanted_bugs=true", "-Doptimization=1", TESTS])
+        if syncs and not RELEASE.exists():
             must(["meson", "setup", *options, "-Dtests=false", RELEASE])
-            (COPY / "build" / "terrane").symlink_to(RELEASE / "src" / "cli" / "terrane")
+        link = COPY / "build" / "terrane"
+        if syncs and not link.is_symlink():
+            link.symlink_to(RELEASE / "src" / "cli" / "terrane")
 
-    def build(self, folder=TESTS):
-        return run(["ninja", "-C", folder, "-j", CORES, "all"], 1200) == 0
+    def names(self, module):
+        """The unit tests of a module."""
+        patterns = UNIT_TESTS.get(module, (f"{module}*",))
+        files = {p for pattern in patterns for p in (COPY / "tests" / "unit").glob(f"test_{pattern}.c")}
+        return sorted(p.stem[len("test_"):] for p in files if not p.stem.endswith("_rados"))
+
+    def build(self, module):
+        """Builds what the runs of a module need."""
+        targets = [f"tests/unit/test_{name}" for name in self.names(module)]
+        if self.seeds and module not in LOCAL_FILES:
+            targets.append("tests/sim/sim")
+        return run(["ninja", "-C", TESTS, "-j", CORES, *targets], 1800) == 0 if targets else True
+
+    def build_release(self):
+        return run(["ninja", "-C", RELEASE, "-j", CORES, *PROGRAMS], 1800) == 0
 
     def runs(self, module):
         """The runs of tests of a module, cheapest first: (name, command)."""
-        names = sorted(p.stem[len("test_"):] for p in (COPY / "tests" / "unit").glob(f"test_{module}*.c")
-                       if p.stem != "test_kv_rados")
-        if not names:
-            sys.exit(f"mutate: no test programs tests/unit/test_{module}*.c")
-        yield "unit tests", ["meson", "test", "-C", TESTS, "--no-rebuild", "--maxfail", "1", "--num-processes", CORES,
-                             *names]
-        if self.seeds:
+        names = self.names(module)
+        if names:
+            yield "unit tests", ["meson", "test", "-C", TESTS, "--no-rebuild", "--maxfail", "1", "--num-processes",
+                                 CORES, *names]
+        if self.seeds and module not in LOCAL_FILES:
             yield f"{self.seeds} seeds", [TESTS / "tests" / "sim" / "sim", "--scenario", "cluster", "--seeds",
                                           f"1..{self.seeds}"]
-        if self.power:
-            yield "a loss of power", [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
-                                      "tests/blackbox/test_power.py"]
+        if self.syncs:
+            pytest = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+            yield CLUSTERS[0], [*pytest, "tests/blackbox/test_syncs.py"]
+            if module not in LOCAL_FILES:
+                yield CLUSTERS[1], [*pytest, "tests/blackbox/test_power.py"]
 
     def begin(self, module):
         """All tests must pass without a change. Measures how long they take."""
-        if not self.build() or (self.power and not self.build(RELEASE)):
+        if not self.build(module) or (self.syncs and not self.build_release()):
             sys.exit("mutate: the tree does not build")
         for name, command in self.runs(module):
             start = time.monotonic()
@@ -179,10 +205,10 @@ class Judge:
         text = path.read_text()
         path.write_text(apply(mutant, text.split("\n")))
         try:
-            if not self.build():
+            if not self.build(module):
                 return NO_PROGRAM
             for name, command in self.runs(module):
-                if name == "a loss of power" and not self.build(RELEASE):
+                if name == CLUSTERS[0] and not self.build_release():
                     return NO_PROGRAM
                 if run(command, self.limits[name]) != 0:
                     return name
@@ -201,8 +227,29 @@ def known_equivalent():
     return known
 
 
-def candidates(module, syncs):
-    make = syncs_of if syncs else mutants_of
+def planted(module):
+    """The bugs of tests/planted.txt in a module."""
+    for number, line in enumerate(PLANTED.read_text().splitlines(), 1):
+        if not line or line.startswith("#"):
+            continue
+        change, _, _ = line.rpartition(" | ")
+        path, _, change = change.partition(": ")
+        before, _, after = change.partition(" -> ")
+        if not path.startswith(f"src/{module}/"):
+            continue
+        lines = (ROOT / path).read_text().split("\n")
+        found = [i for i, text in enumerate(lines) if text.strip() == before]
+        if len(found) != 1:
+            sys.exit(f"mutate: {PLANTED}:{number}: {path} has {len(found)} lines \"{before}\", not one")
+        text = lines[found[0]]
+        yield Mutant(path, found[0], text, text[:len(text) - len(text.lstrip())] + after)
+
+
+def candidates(module, args):
+    if args.planted:
+        yield from planted(module)
+        return
+    make = syncs_of if args.syncs else mutants_of
     for path in sorted((ROOT / "src" / module).rglob("*.c")):
         yield from make(str(path.relative_to(ROOT)), path.read_text().split("\n"))
 
@@ -210,8 +257,8 @@ def candidates(module, syncs):
 def judge_module(judge, module, args, end):
     """Returns counts and survivors of a module."""
     known = known_equivalent()
-    drawn = [m for m in candidates(module, args.syncs) if m.key() not in known]
-    if not args.syncs:
+    drawn = [m for m in candidates(module, args) if m.key() not in known]
+    if not args.syncs and not args.planted:
         random.Random(args.seed).shuffle(drawn)
     result = {"module": module, "possible": len(drawn), "tried": 0, "killed": 0, "survivors": []}
     if not drawn:
@@ -243,23 +290,24 @@ def main():
     parser.add_argument("--seeds", type=int, default=SEEDS,
                         help=f"seeds of the simulator that a survivor of the unit tests runs (default {SEEDS})")
     parser.add_argument("--syncs", action="store_true", help="leave out each sync, one after the other")
+    parser.add_argument("--planted", action="store_true", help="try the bugs of tests/planted.txt, one after the other")
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
-    modules = args.module or (sorted(p.name for p in (ROOT / "src").iterdir() if p.is_dir()) if args.syncs else MODULES)
+    modules = args.module or (sorted(p.name for p in (ROOT / "src").iterdir() if p.is_dir())
+                              if args.syncs or args.planted else MODULES)
     missing = [m for m in modules if not (ROOT / "src" / m).is_dir()]
     if missing:
         parser.error(f"no module {', '.join(missing)} in src/")
     end = time.monotonic() + args.minutes * 60
     judge = Judge(args.syncs, args.seeds)
     results = [judge_module(judge, module, args, end) for module in modules]
-    must(["git", "worktree", "remove", "--force", COPY], ROOT)
     if args.json:
         print(json.dumps(results, indent=2))
         return
     for r in results:
         share = f"{100 * r['killed'] / r['tried']:.0f}%" if r["tried"] else "-"
         print(f"{r['module']}: {r['killed']} of {r['tried']} killed ({share}), {r['possible']} possible")
-    sys.exit(1 if args.syncs and any(r["survivors"] for r in results) else 0)
+    sys.exit(1 if (args.syncs or args.planted) and any(r["survivors"] for r in results) else 0)
 
 
 if __name__ == "__main__":

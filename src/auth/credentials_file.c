@@ -11,6 +11,7 @@
 #include "auth/credentials.h"
 #include "auth/secret.h"
 #include "base/err.h"
+#include "base/name_sync.h"
 
 static int refuse(struct strbuf *err, const char *path, int rc, const char *what)
 {
@@ -147,6 +148,8 @@ int credentials_store(const struct credentials *c, const char *path, struct strb
 		rc = refuse_errno(err, path, "cannot create the credentials");
 	} else {
 		rc = write_all(fd, text, len);
+		if (rc == 0)
+			rc = name_sync(path);
 		if (rc < 0) {
 			errno = -rc;
 			rc = refuse_errno(err, path, "cannot write the credentials");

@@ -18,6 +18,7 @@
 #include "auth/credentials.h"
 #include "auth/secret.h"
 #include "base/err.h"
+#include "base/name_sync.h"
 #include "box/box.h"
 #include "secure/secure.h"
 #include "secure/tls.h"
@@ -66,6 +67,8 @@ static int write_secret(const char *path, const char *text)
 	ssize_t n = write(fd, text, len);
 	int rc = n < 0 ? -errno : (size_t)n < len ? -ENOSPC : fsync(fd) < 0 ? -errno : 0;
 	close(fd);
+	if (rc == 0)
+		rc = name_sync(path);
 	if (rc < 0)
 		unlink(path);
 	return rc;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/name_sync.h"
 #include "box/box.h"
 #include "box/conf.h"
 
@@ -92,7 +93,7 @@ static int write_text(const struct box *b, const char *name, const struct strbuf
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
 	close(fd);
-	return rc;
+	return rc == 0 ? name_sync(path) : rc;
 }
 
 static void add_credentials(const struct box_shape *s, const char *name, struct strbuf *t)
@@ -388,7 +389,8 @@ static int make_files(struct box *b, struct strbuf *err)
 	return rc;
 }
 
-/* Renames box.ini.part to box.ini as the last step, so that a box with a box.ini is complete. */
+/* Renames box.ini.part to box.ini as the last step, so that a box with a box.ini is complete; makes all names in its
+ * folder durable, and its own. */
 static int make_done(const struct box *b)
 {
 	char part[BOX_PATH_MAX], path[BOX_PATH_MAX];
@@ -397,7 +399,9 @@ static int make_done(const struct box *b)
 		rc = box_path(b, path, "box.ini");
 	if (rc == 0 && rename(part, path) < 0)
 		rc = -errno;
-	return rc;
+	if (rc == 0)
+		rc = name_sync(path);
+	return rc == 0 ? name_sync(b->dir) : rc;
 }
 
 int box_make(struct box *b, struct strbuf *err)

@@ -13,6 +13,7 @@
 #include "auth/secret.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/name_sync.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
 #include "meta_api/id.h"
@@ -214,6 +215,8 @@ static int write_key(const struct admin *a, const struct asked *q,
 		rc = credentials_store(c, part, &err);
 	if (rc == 0 && rename(part, path) < 0)
 		rc = -errno;
+	if (rc == 0)
+		rc = name_sync(path);
 	credentials_free(c);
 	if (rc < 0)
 		return cli_fail("user %s was changed, but its credentials cannot be written: %s; "

@@ -9,6 +9,7 @@
 
 #include "analysis/placement/train.h"
 #include "base/err.h"
+#include "base/name_sync.h"
 #include "cli/placement.h"
 
 #define COMMAND "placement train"
@@ -87,7 +88,7 @@ static int save(const struct model *m, const char *path)
 		rc = -errno;
 	if (rc != 0)
 		unlink(temporary);
-	return rc;
+	return rc == 0 ? name_sync(path) : rc;
 }
 
 static int report(const struct train_order *o, const struct train_report *r)

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -199,6 +200,17 @@ int rt_dir_sync(const char *path)
 {
 	int rc = fiber_check();
 	return rc != 0 ? rc : fs()->dir_sync(rt_loop_self(), path);
+}
+
+int rt_name_sync(const char *path)
+{
+	AUTO_FREE char *dir = strdup(path);
+	if (dir == NULL)
+		return -ENOMEM;
+	char *slash = strrchr(dir, '/');
+	if (slash != NULL)
+		slash[slash == dir ? 1 : 0] = 0;
+	return rt_dir_sync(slash != NULL ? dir : ".");
 }
 
 int rt_space(const char *path, struct rt_space *out)

@@ -65,6 +65,8 @@ int rt_unlink(const char *path);
 int rt_mkdir(const char *path);
 int rt_rmdir(const char *path);
 int rt_dir_sync(const char *path);
+/* Syncs the directory that has the name `path`. */
+int rt_name_sync(const char *path);
 
 struct rt_space {
 	uint64_t total_bytes;

@@ -101,6 +101,12 @@ static int open_file(struct audit_log *a)
 	int rc = rt_file_open(&a->file, a->path, RT_WRITE | RT_CREATE);
 	if (rc == 0)
 		rc = rt_file_size(a->file, &a->size);
+	if (rc == 0 && a->size == 0)
+		rc = rt_name_sync(a->path);
+	if (rc < 0 && a->file != NULL) {
+		rt_file_close(a->file);
+		a->file = NULL;
+	}
 	return rc;
 }
 

@@ -110,6 +110,8 @@ static int folder_write(struct train_source *s, const char *path, uint64_t bytes
 		rc = write_all(f, bytes);
 		rt_file_close(f);
 	}
+	if (rc == 0)
+		rc = rt_name_sync(path);
 	return rc < 0 ? fail(err, rc, "write", path) : 0;
 }
 

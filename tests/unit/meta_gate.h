@@ -10,6 +10,13 @@
 #include "meta_api/id.h"
 #include "meta_fixture.h"
 
+/* What becomes of the transaction that is stopped. */
+enum gate_fate {
+	GATE_RUNS,          /* it runs after the other operation */
+	GATE_NEVER_ARRIVES, /* it never runs, and its caller is not told */
+	GATE_UNANSWERED,    /* it runs before the other operation, and its caller is not told */
+};
+
 struct gate {
 	struct kv base;
 	struct kv *below;
@@ -20,6 +27,7 @@ struct gate {
 	unsigned skip;
 	unsigned passed;
 	bool stopped;
+	enum gate_fate fate;
 };
 
 static inline struct gate *gate_of(struct kv *kv)
@@ -45,7 +53,11 @@ static inline int gate_txn(struct kv *kv, uint64_t partition, const struct kv_tx
 	struct gate *g = gate_of(kv);
 	if (!g->stopped && partition >> 56 == g->layer && g->passed++ == g->skip) {
 		g->stopped = true;
+		int rc = g->fate == GATE_UNANSWERED ? kv_txn(g->below, partition, txn, failed) : 0;
+		CHECK_EQ(rc, 0);
 		g->other(g->fx);
+		if (g->fate != GATE_RUNS)
+			return -ETIMEDOUT;
 	}
 	return kv_txn(g->below, partition, txn, failed);
 }
@@ -67,12 +79,16 @@ static const struct kv_ops gate_ops = {
  * Runs the operation of `slow` through the gate, and `other` in the gate on the fixture's own
  * store.
  */
-static inline void gate_run(struct meta_fixture *fx, enum meta_layer layer, unsigned skip,
-			    void (*other)(struct meta_fixture *),
-			    void (*slow)(struct meta_fixture *))
+static inline void gate_run_fate(struct meta_fixture *fx, enum meta_layer layer, unsigned skip,
+				 enum gate_fate fate, void (*other)(struct meta_fixture *),
+				 void (*slow)(struct meta_fixture *))
 {
-	struct gate g = {
-		.base.ops = &gate_ops, .fx = fx, .other = other, .layer = layer, .skip = skip};
+	struct gate g = {.base.ops = &gate_ops,
+			 .fx = fx,
+			 .other = other,
+			 .layer = layer,
+			 .skip = skip,
+			 .fate = fate};
 	CHECK_EQ(kv_mem_open(&g.below, fx->mem), 0);
 	struct meta_fixture through = *fx;
 	through.kv = &g.base;
@@ -84,6 +100,13 @@ static inline void gate_run(struct meta_fixture *fx, enum meta_layer layer, unsi
 	must_be_whole(fx);
 	collect_all(fx);
 	CHECK_EQ(must_be_whole(fx).garbage, 0);
+}
+
+static inline void gate_run(struct meta_fixture *fx, enum meta_layer layer, unsigned skip,
+			    void (*other)(struct meta_fixture *),
+			    void (*slow)(struct meta_fixture *))
+{
+	gate_run_fate(fx, layer, skip, GATE_RUNS, other, slow);
 }
 
 static inline int ren(struct meta_fixture *fx, const char *from, const char *to)

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "rt/file.h"
 #include "secure/audit_log.h"
+#include "sim_disk_fixture.h"
 #include "sim_test.h"
 
 #define PATH "/d0/audit.log"
@@ -144,6 +145,53 @@ SIM_TEST(a_full_disk_stops_nothing_but_the_log, .disk_bytes = 64 * KIB)
 	audit_log_close(a);
 }
 
+/* --- a loss of power ------------------------------------------------------------------------------- */
+
+static size_t lines_of_all(void)
+{
+	return lines_of(PATH) + lines_of(PATH ".1") + lines_of(PATH ".2");
+}
+
+static void close_and_count(struct fixture *fx, uint64_t life)
+{
+	if (life > 1) {
+		CHECK_EQ(lines_of_all(), 10);
+		return;
+	}
+	(void)fx;
+	struct audit_log *a = open_log(0, 0);
+	for (unsigned i = 0; i < 10; i++)
+		add(a, AUDIT_GRANT_CHANGED, "alice");
+	audit_log_close(a);
+}
+
+/* Adds records until the log has rotated its file once, and leaves the log open. */
+static void rotate_and_count(struct fixture *fx, uint64_t life)
+{
+	if (life > 1) {
+		CHECK(lines_of_all() >= fx->numbers[0]);
+		return;
+	}
+	struct audit_log *a = open_log(4096, 3);
+	while ((fx->numbers[0] = lines_of(PATH ".1")) == 0) {
+		add(a, AUDIT_GRANT_CHANGED, "alice");
+		CHECK_EQ(rt_sleep_ns(NS_PER_MS), 0);
+	}
+	fx->done_life = life;
+	rt_shutdown_wait(); /* the loss of power */
+	audit_log_close(a);
+}
+
+static void records_of_closed_and_rotated_files_survive_a_loss_of_power(void **state)
+{
+	(void)state;
+	struct fixture fx;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		fixture_open(&fx, seed, seed % 2 == 0 ? close_and_count : rotate_and_count);
+		fixture_run_crash(&fx, true);
+	}
+}
+
 int main(void)
 {
 	log_set_level(LOG_OFF);
@@ -153,6 +201,7 @@ int main(void)
 		cmocka_unit_test(a_flood_of_refused_logins_leaves_room_for_others),
 		cmocka_unit_test(what_does_not_fit_is_counted),
 		cmocka_unit_test(a_full_disk_stops_nothing_but_the_log),
+		cmocka_unit_test(records_of_closed_and_rotated_files_survive_a_loss_of_power),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

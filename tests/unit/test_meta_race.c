@@ -123,6 +123,45 @@ static void of_two_moves_that_would_make_a_cycle_one_is_refused(void **state)
 	}
 }
 
+/* --- a decision without an answer ------------------------------------------------------------------ */
+
+static void rename_a_to_c(struct meta_fixture *fx)
+{
+	int rc = ren(fx, "a", "c");
+	CHECK(rc == 0 || rc == -ENOENT);
+	CHECK_EQ(id_at(fx, META_ROOT, "c") == A, rc == 0);
+}
+
+static void move_in_doubt(struct meta_fixture *fx)
+{
+	CHECK_EQ(move_into(fx, "a", B), -ETIMEDOUT);
+}
+
+/*
+ * The transaction that commits a move has no answer. Before its server asks for the outcome, another server aborts or
+ * completes the transfer and deletes its record: the first server cannot know which, and must say so.
+ */
+static void decision_body(struct meta_fixture *fx)
+{
+	bool done = fx->seed == 2;
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("b"), B), 0);
+	gate_run_fate(fx, META_LAYER_TRANSFER, 1, done ? GATE_UNANSWERED : GATE_NEVER_ARRIVES,
+		      rename_a_to_c, move_in_doubt);
+	CHECK_EQ(id_at(fx, B, "a"), done ? A : 0);
+	CHECK_EQ(id_at(fx, META_ROOT, "c"), done ? 0 : A);
+}
+
+static void a_decision_that_another_server_ended_stays_in_doubt(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 2; seed++) {
+		struct meta_fixture fx = fixture_of(decision_body);
+		fx.seed = seed;
+		fixture_run(&fx);
+	}
+}
+
 /* --- removal of a directory ----------------------------------------------------------------------- */
 
 static void create_in_a(struct meta_fixture *fx)
@@ -674,6 +713,7 @@ int main(void)
 		cmocka_unit_test(a_create_C2_does_not_erase_the_rename_before_it),
 		cmocka_unit_test(a_rename_of_a_name_removed_meanwhile_is_refused),
 		cmocka_unit_test(of_two_moves_that_would_make_a_cycle_one_is_refused),
+		cmocka_unit_test(a_decision_that_another_server_ended_stays_in_doubt),
 		cmocka_unit_test(a_directory_is_not_removed_with_what_is_created_in_it_meanwhile),
 		cmocka_unit_test(
 			no_name_is_stored_in_a_directory_sealed_removed_or_spread_meanwhile),

@@ -444,11 +444,14 @@ enum trick {
 	TRICK_BAD_PAYLOAD_CRC,
 	TRICK_SILENCE,
 	TRICK_COUNT,
+	/* no answer on the first connection; on the second one the request is refused and was not executed */
+	TRICK_LOST_THEN_REFUSED,
 };
 
 struct false_server {
 	struct rt_listener *listener;
 	enum trick trick;
+	unsigned requests;
 };
 
 static void play_trick(struct rt_sock *s, enum trick trick, const struct frame_header *to)
@@ -477,6 +480,18 @@ static void play_trick(struct rt_sock *s, enum trick trick, const struct frame_h
 		raw_send_frame(s, &r);
 }
 
+static void refuse_unexecuted(struct rt_sock *s, const struct frame_header *to)
+{
+	struct raw_frame r = {.len = FRAME_HEADER_BYTES,
+			      .h = {.kind = FRAME_RESPONSE,
+				    .type = to->type,
+				    .id = to->id,
+				    .status = EPERM,
+				    .flags = FRAME_NOT_EXECUTED}};
+	frame_encode(r.bytes, &r.h);
+	raw_send_frame(s, &r);
+}
+
 static void false_server_main(void *arg)
 {
 	static const struct frame_limits limits = {.body_max = 4096, .payload_max = 0};
@@ -491,8 +506,13 @@ static void false_server_main(void *arg)
 		CHECK_RC(rt_sock_recv(s, raw, sizeof(raw), sizeof(raw)), sizeof(raw));
 		CHECK_RC(frame_decode(&h, raw, &limits, NULL), 0);
 		CHECK_RC(rt_sock_recv(s, body, h.body_len, h.body_len), h.body_len);
-		play_trick(s, fs->trick, &h);
-		if (fs->trick != TRICK_CUT)
+		fs->requests++;
+		if (fs->trick == TRICK_LOST_THEN_REFUSED && fs->requests > 1)
+			refuse_unexecuted(s, &h);
+		else if (fs->trick != TRICK_LOST_THEN_REFUSED)
+			play_trick(s, fs->trick, &h);
+		if (fs->trick != TRICK_CUT &&
+		    (fs->trick != TRICK_LOST_THEN_REFUSED || fs->requests > 1))
 			(void)rt_sock_recv(s, body, 1, 1);
 		rt_sock_close(s);
 	}
@@ -535,6 +555,29 @@ static void a_false_server_harms_only_the_call(struct fixture *f)
 	fixture_close_channel(f);
 	for (enum trick t = 0; t < TRICK_COUNT; t++)
 		call_false_server(f, t, wanted[t]);
+}
+
+/* The first try of a repeated call may have been executed, whatever is known of the last one. */
+static void a_try_in_doubt_is_not_forgotten_over_the_next_one(struct fixture *f)
+{
+	struct false_server fs = {.trick = TRICK_LOST_THEN_REFUSED};
+	fixture_stop_server(f, 0);
+	fixture_close_channel(f);
+	CHECK_RC(rt_listen(&fs.listener, f->addr), 0);
+	struct rt_fiber *fiber = NULL;
+	CHECK_RC(rt_spawn(&fiber, "false-server", false_server_main, &fs), 0);
+	fixture_open_channel(f);
+	Terrane__Rpc__Tags q = tags_of(1, "");
+	struct rpc_call call = fixture_call(&type_echo, &q);
+	call.timeout_ns = FIXTURE_PATIENCE_NS;
+	call.retry = true;
+	AUTO_REPLY struct rpc_reply reply;
+	CHECK_RC(rpc_call(f->channel, &call, &reply), -EPERM);
+	CHECK(fs.requests == 2 && reply.maybe_executed);
+	fixture_close_channel(f);
+	rt_cancel(fiber);
+	rt_join(fiber);
+	rt_listener_close(fs.listener);
 }
 
 struct log_seen {
@@ -585,6 +628,7 @@ int main(void)
 		IN_EVERY_WORLD(a_peer_that_does_not_read_takes_bounded_memory),
 		IN_EVERY_WORLD(a_flood_of_requests_runs_a_few_at_a_time),
 		IN_EVERY_WORLD(a_false_server_harms_only_the_call),
+		IN_EVERY_WORLD(a_try_in_doubt_is_not_forgotten_over_the_next_one),
 		IN_EVERY_WORLD(a_loss_that_a_caller_is_told_of_is_not_logged_as_news),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,6 +105,27 @@ static void use_file(void *arg)
 	CHECK(space.total_bytes > 0 && space.free_bytes <= space.total_bytes);
 }
 
+/*
+ * The kernel refuses to sync a device without a cache and a directory of /proc, so a call that is not handed to the
+ * kernel would show as a success.
+ */
+static void sync_files(void *arg)
+{
+	(void)arg;
+	struct rt_file *f;
+	CHECK_EQ(rt_file_open(&f, "/dev/null", RT_WRITE), 0);
+	CHECK_EQ(rt_file_sync(f), -EINVAL);
+	rt_file_close(f);
+	CHECK_EQ(rt_dir_sync("/proc"), -EINVAL);
+	CHECK_EQ(rt_dir_sync(dir), 0);
+}
+
+static void syncs_reach_the_kernel(void **state)
+{
+	(void)state;
+	real(sync_files);
+}
+
 static void file_calls_have_their_documented_effects(void **state)
 {
 	(void)state;
@@ -515,6 +536,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(file_calls_have_their_documented_effects),
+		cmocka_unit_test(syncs_reach_the_kernel),
 		cmocka_unit_test(a_locked_file_is_refused_and_not_truncated),
 		cmocka_unit_test(a_large_directory_lists_each_name_once),
 		cmocka_unit_test(streams_carry_bytes_in_order),

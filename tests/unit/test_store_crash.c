@@ -11,7 +11,9 @@
 
 #include <cmocka.h>
 
+#include "base/crc.h"
 #include "base/log.h"
+#include "rt/file.h"
 #include "rt/rt.h"
 #include "store_script.h"
 
@@ -202,13 +204,67 @@ static void live_after_format(struct script *sc, uint64_t life)
 	store_close(s);
 }
 
-/* A format that returned 0 is durable with all its directories, also if nothing opened the disk since. */
-static void a_formatted_disk_opens_after_a_loss_of_power(void **state)
+/* --- a put that replaces a chunk ---------------------------------------------------------------- */
+
+static void live_after_replacing(struct script *sc, uint64_t life)
 {
-	(void)state;
+	uint8_t bytes[100];
+	struct iovec piece;
+	struct chunk_stat st;
+	text_fill(2, 0, bytes, sizeof(bytes));
+	struct store *s = script_open(sc, life);
+	if (life == 1) {
+		CHECK_EQ(text_put(s, script_id(0), 1, sizeof(bytes) / 2, false, 0), 0);
+		struct store_put p = {.data = store_data_of(&piece, bytes, sizeof(bytes),
+							    crc32c(0, bytes, sizeof(bytes))),
+				      .epoch = 1,
+				      .replace = true};
+		CHECK_EQ(store_put(s, script_id(0), &p), 0);
+	} else {
+		CHECK_EQ(store_stat(s, script_id(0), &st), 0);
+		CHECK_EQ(st.len, sizeof(bytes));
+		CHECK_EQ(text_get(s, script_id(0), 2, 0, sizeof(bytes), 0), 0);
+	}
+	store_close(s);
+}
+
+/* --- a superblock that was rewritten ------------------------------------------------------------- */
+
+static void flip_superblock(uint64_t at)
+{
+	struct rt_file *f;
+	uint8_t byte;
+	CHECK_EQ(rt_file_open(&f, "/d0/superblock", RT_READ | RT_WRITE), 0);
+	CHECK_EQ(rt_file_read(f, &byte, 1, at), 1);
+	byte ^= 0x20;
+	CHECK_EQ(rt_file_write(f, &byte, 1, at), 0);
+	CHECK_EQ(rt_file_sync(f), 0);
+	rt_file_close(f);
+}
+
+/* One copy of the superblock rots on the medium and is rewritten; after the loss of power the other one rots. */
+static void live_after_rewriting(struct script *sc, uint64_t life)
+{
+	uint64_t rotten = sc->seed % 2 * SUPER_COPY_BYTES;
+	struct store_info info;
+	struct super is;
+	if (life == 1) {
+		struct store *s = script_open(sc, life);
+		flip_superblock(rotten + 17);
+		CHECK_EQ(rt_sleep_ns(6 * NS_PER_S), 0);
+		store_info(s, &info);
+		CHECK_EQ(info.state, STORE_ONLINE);
+		store_close(s);
+	} else {
+		flip_superblock(SUPER_COPY_BYTES - rotten + 18);
+		CHECK_EQ(store_dir_identify("/d0", &is), 0);
+	}
+}
+
+static void lose_power_after(void (*life)(struct script *sc, uint64_t number), const char *what)
+{
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct script sc = {
-			.seed = seed, .what = "power loss after format", .live = live_after_format};
+		struct script sc = {.seed = seed, .what = what, .live = life};
 		struct sim_config config;
 		sim_config_init(&config, seed, 0);
 		script_begin(&sc, &config);
@@ -217,6 +273,25 @@ static void a_formatted_disk_opens_after_a_loss_of_power(void **state)
 		script_finish(&sc);
 		script_end(&sc);
 	}
+}
+
+static void a_chunk_that_was_replaced_stays_replaced_after_a_loss_of_power(void **state)
+{
+	(void)state;
+	lose_power_after(live_after_replacing, "power loss after a replacing put");
+}
+
+static void a_rewritten_superblock_is_there_after_a_loss_of_power(void **state)
+{
+	(void)state;
+	lose_power_after(live_after_rewriting, "power loss after a rewritten superblock");
+}
+
+/* A format that returned 0 is durable with all its directories, also if nothing opened the disk since. */
+static void a_formatted_disk_opens_after_a_loss_of_power(void **state)
+{
+	(void)state;
+	lose_power_after(live_after_format, "power loss after format");
 }
 
 /* --- a delete whose sync failed ----------------------------------------------------------------- */
@@ -278,6 +353,8 @@ int main(void)
 		cmocka_unit_test(a_crash_during_recovery_changes_no_outcome),
 		cmocka_unit_test(a_change_whose_sync_failed_is_made_durable_or_rolled_back),
 		cmocka_unit_test(a_formatted_disk_opens_after_a_loss_of_power),
+		cmocka_unit_test(a_chunk_that_was_replaced_stays_replaced_after_a_loss_of_power),
+		cmocka_unit_test(a_rewritten_superblock_is_there_after_a_loss_of_power),
 		cmocka_unit_test(a_chunk_that_a_caller_was_told_is_gone_stays_gone),
 	};
 	log_set_level(LOG_OFF);

@@ -313,6 +313,37 @@ SIM_TEST(bytes_that_change_in_memory_are_found)
 	source_close(&o);
 }
 
+/* Reads a range without chunk `lost`; a bit of what is fetched from chunk `flip` changes in memory. */
+static void flip_in_range(struct rng *rng, int lost, int flip)
+{
+	static struct source o; /* too large for a stack */
+	source_open(&o, "rs:4+2");
+	o.off = rng_below(rng, 3 * CHUNK_LEN);
+	o.len = 1 + rng_below(rng, 3 * CHUNK_LEN + LAST_LEN - o.off);
+	o.rc[lost] = -EIO;
+	o.flip = flip;
+	int rc = source_read(&o);
+	CHECK(rc == 0 || rc == -EBADMSG);
+	uint64_t n;
+	for (uint64_t pos = o.off; rc == 0 && pos < o.off + o.len; pos += n) {
+		int chunk = (int)(pos / CHUNK_LEN);
+		struct stripe_part p;
+		n = min_u64(o.off + o.len - pos, CHUNK_LEN - pos % CHUNK_LEN);
+		CHECK(stripe_part_find(&o.stripe, chunk, pos % CHUNK_LEN, n, &p));
+		CHECK(memcmp(p.data, o.bytes[chunk] + pos % CHUNK_LEN, n) == 0 ||
+		      !stripe_part_verify(&p, crc32c(0, p.data, n)));
+	}
+	source_close(&o);
+}
+
+SIM_TEST(a_bit_that_changes_in_any_fetch_of_any_range_is_found)
+{
+	struct rng rng;
+	rng_init(&rng, 5);
+	for (int i = 0; i < 400; i++)
+		flip_in_range(&rng, i % 4, i / 4 % 6);
+}
+
 SIM_TEST(what_is_given_is_not_fetched)
 {
 	static struct source o; /* too large for a stack */
@@ -360,6 +391,7 @@ int main(void)
 		cmocka_unit_test(a_read_that_cannot_be_is_refused),
 		cmocka_unit_test(a_slow_chunk_is_read_around),
 		cmocka_unit_test(bytes_that_change_in_memory_are_found),
+		cmocka_unit_test(a_bit_that_changes_in_any_fetch_of_any_range_is_found),
 		cmocka_unit_test(what_is_given_is_not_fetched),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

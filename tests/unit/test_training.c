@@ -444,6 +444,41 @@ SIM_TEST(samples_are_parts_of_files_in_the_order_of_their_names, .disk_bytes = 6
 	training_fini(&t);
 }
 
+/* --- a checkpoint in a folder ------------------------------------------------------------------- */
+
+static void checkpoint_life(void *arg)
+{
+	struct sim_node *const *node = arg;
+	AUTO_STRBUF struct strbuf err;
+	strbuf_init(&err, 200);
+	struct train_source s = {.ops = &train_folder_ops};
+	uint64_t bytes = TRAIN_PIECE_BYTES + KIB;
+	if (sim_node_lives(*node) == 1)
+		CHECK_EQ(s.ops->write(&s, "/d0/checkpoint", bytes, &err), 0);
+	else
+		CHECK_EQ(s.ops->read_back(&s, "/d0/checkpoint", bytes, &err), 0);
+	rt_shutdown_wait();
+}
+
+static void a_checkpoint_that_was_written_survives_a_loss_of_power(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct sim_config config;
+		sim_config_init(&config, seed, 0);
+		struct sim *sim = sim_open(&config);
+		struct sim_node *node = sim_node_add(sim, "n1", 0);
+		sim_disk_add(node, "d0", 32 * MIB);
+		sim_node_start(node, checkpoint_life, &node);
+		sim_run(sim, NS_PER_S);
+		sim_node_crash(node, true);
+		while (sim_node_lives(node) < 2)
+			sim_run(sim, NS_PER_S);
+		sim_run(sim, NS_PER_S);
+		sim_close(sim);
+	}
+}
+
 static void refused(const char *text, const char *why)
 {
 	struct train_job j;
@@ -791,6 +826,7 @@ int main(void)
 		cmocka_unit_test(samples_are_parts_of_files_in_the_order_of_their_names),
 		cmocka_unit_test(job_files_are_refused_with_the_key_that_is_wrong),
 		cmocka_unit_test(a_source_without_samples_is_an_error_in_words),
+		cmocka_unit_test(a_checkpoint_that_was_written_survives_a_loss_of_power),
 		cmocka_unit_test(an_order_is_a_permutation_that_follows_from_seed_and_epoch),
 		cmocka_unit_test(rules_of_mlperf_set_what_they_fix),
 		cmocka_unit_test(buffers_that_cannot_be_locked_are_an_error_that_names_the_limit),

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "cache/control.h"
 #include "cache/engine_impl.h"
 
 #define SEGMENT_BYTES (256 * KIB)
@@ -179,12 +180,20 @@ static int memory_init(struct cache_engine *e)
 
 /* ---- life ---- */
 
+static void tick(struct cache_engine *e)
+{
+	uint64_t now_ms = rt_now_ns() / NS_PER_MS;
+	if (e->jobs != NULL)
+		cache_jobs_tick(e->jobs, now_ms);
+	e->core.policy->ops->tick(e->core.policy, now_ms);
+}
+
 static void ticker(void *arg)
 {
 	struct cache_engine *e = arg;
 	rt_background();
 	while (rt_sleep_ns(TICK_NS) == 0)
-		e->core.policy->ops->tick(e->core.policy, rt_now_ns() / NS_PER_MS);
+		tick(e);
 }
 
 static void engine_free(struct cache_engine *e)
@@ -251,6 +260,7 @@ int cache_engine_open(struct cache_engine **out, const struct cache_engine_optio
 	if (e == NULL)
 		return -ENOMEM;
 	e->loop = rt_loop_self();
+	e->jobs = options->jobs;
 	list_init(&e->ops);
 	list_init(&e->fills);
 	rt_cond_init(&e->work);
@@ -305,4 +315,19 @@ uint32_t cache_engine_bucket(const struct cache_engine *e, uint64_t bucket)
 {
 	void *known = map_get(&e->buckets, bucket);
 	return known != NULL ? (uint32_t)((uintptr_t)known - 1) : CACHE_NONE;
+}
+
+uint16_t cache_engine_bucket_add(struct cache_engine *e, uint64_t bucket)
+{
+	assert(rt_on_loop(e->loop));
+	return engine_bucket(e, bucket);
+}
+
+void cache_engine_jobs_changed(struct cache_engine *e)
+{
+	struct control *c = cache_engine_control(e);
+	assert(rt_on_loop(e->loop));
+	if (c != NULL)
+		c->fresh = true;
+	tick(e);
 }

@@ -55,9 +55,10 @@ struct cache_engine_options {
 	double reinsert_offset;
 	uint64_t refresh_ms;                /* 0: 10 s */
 	uint64_t history_ms, history_bytes; /* 0: 6 h, 8 MiB */
-	const struct cache_jobs *jobs;
-	double share; /* of all blocks that come to this engine; 0: 1 */
-	bool format;  /* the start of the file may be overwritten though it is no cache */
+	struct cache_jobs
+		*jobs; /* the engine tells it of reads and of the time; NULL: none are known */
+	double share;  /* of all blocks that come to this engine; 0: 1 */
+	bool format;   /* the start of the file may be overwritten though it is no cache */
 };
 
 /* Bytes [off, off + len) of a block, len > 0, with at most CACHE_ENGINE_SEGMENTS_MAX segments. */
@@ -130,6 +131,10 @@ void cache_engine_stats(const struct cache_engine *e, struct cache_engine_stats 
 struct control *cache_engine_control(struct cache_engine *e);
 /* Returns the number of a bucket for the policy; CACHE_NONE: no get has named it. */
 uint32_t cache_engine_bucket(const struct cache_engine *e, uint64_t bucket);
+/* Returns the number of a bucket for the policy, which it gets if it has none yet; 0: there are no more numbers. */
+uint16_t cache_engine_bucket_add(struct cache_engine *e, uint64_t bucket);
+/* Jobs were added, or have ended: the priorities of buckets are computed anew. */
+void cache_engine_jobs_changed(struct cache_engine *e);
 /* For tests and `terrane cache`: the core, to be read only. */
 const struct cache_core *cache_engine_core(const struct cache_engine *e);
 

@@ -332,6 +332,8 @@ static int fill_all(struct get *t, cache_fetch_fn *fetch, void *arg)
 static int get_with(struct get *t, cache_fetch_fn *fetch, void *arg, bool admitted)
 {
 	struct cache_engine *e = t->e;
+	if (e->jobs != NULL && !t->g->again)
+		cache_jobs_read(e->jobs, &t->r);
 	uint32_t missing = t->g->again ? look(t) : cache_core_find(&e->core, &t->r, t->at);
 	bool fetched = false, told = t->g->again;
 	for (int tries = 0, waits = 0; tries < TRIES_MAX && waits < WAITS_MAX && !e->closing;) {

@@ -42,6 +42,7 @@ struct fill {
 struct cache_engine {
 	struct rt_loop *loop;
 	struct cache_core core;
+	struct cache_jobs *jobs; /* of the owner; may be NULL */
 	struct cache_volume volume;
 	struct rt_file *file;
 	uint8_t *memory;  /* all buffers of segments */

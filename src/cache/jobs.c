@@ -16,6 +16,7 @@
 #define ORDER_TOLERANCE 0.02 /* of the part: a jump that is no loss of order */
 #define PART_FINISHED 0.9    /* of the part: a job may now go on to the next one */
 #define SEEN_UNITS_MAX (1ULL << 30)
+#define AGAIN_READS 16u /* in a row: the next epoch has begun */
 
 struct cache_reader {
 	uint32_t job, part;
@@ -65,39 +66,59 @@ static int add_reader(struct cache_jobs *js, uint16_t bucket, struct cache_reade
 	return 0;
 }
 
-int cache_jobs_add(struct cache_jobs *js, const struct cache_job_spec *spec, uint32_t *out)
+/* Returns a free slot, the vacant one of a removed job if it may come before others. */
+static struct cache_job *job_slot(struct cache_jobs *js, bool reuse)
 {
-	if (js->jobs_n == CACHE_JOBS_MAX || spec->parts_n == 0 || spec->parts_n > CACHE_PARTS_MAX)
-		return -E2BIG;
+	for (uint32_t i = 0; reuse && js->vacant_n > 0 && i < js->jobs_n; i++)
+		if (js->jobs[i].vacant) {
+			js->vacant_n--;
+			return &js->jobs[i];
+		}
+	if (js->jobs_n == CACHE_JOBS_MAX)
+		return NULL;
 	if (js->jobs_n == js->jobs_cap) {
 		uint32_t cap = js->jobs_cap * 2 + 16;
 		struct cache_job *more = realloc(js->jobs, cap * sizeof(*more));
 		if (more == NULL)
-			return -ENOMEM;
+			return NULL;
 		js->jobs = more;
 		js->jobs_cap = cap;
 	}
-	struct cache_job *j = &js->jobs[js->jobs_n];
+	return &js->jobs[js->jobs_n++]; /* from here on cache_jobs_fini() frees it */
+}
+
+int cache_jobs_add(struct cache_jobs *js, const struct cache_job_spec *spec, uint32_t *out)
+{
+	bool full = js->jobs_n == CACHE_JOBS_MAX && js->vacant_n == 0;
+	if (full || spec->parts_n == 0 || spec->parts_n > CACHE_PARTS_MAX)
+		return -E2BIG;
+	double units = 0, *before = calloc(spec->parts_n, sizeof(*before));
+	/* a job waits only for jobs before it */
+	struct cache_job *j = before != NULL ? job_slot(js, spec->after_n == 0) : NULL;
+	if (j == NULL) {
+		free(before);
+		return -ENOMEM;
+	}
 	*j = (struct cache_job){.spec = *spec,
 				.state = CACHE_JOB_QUEUED,
 				.start_ms = spec->start_ms,
+				.epochs_left = spec->epochs > 1 ? spec->epochs - 1 : 0,
+				.before = before,
 				.trust = 1,
 				.order_trust = 1};
-	j->before = calloc(spec->parts_n, sizeof(*j->before));
-	if (j->before == NULL)
-		return -ENOMEM;
-	double units = 0;
+	if (j->epochs_left > CACHE_EPOCHS_MAX)
+		j->epochs_left = CACHE_EPOCHS_MAX;
 	for (uint32_t i = 0; i < spec->parts_n; i++) {
 		j->before[i] = units;
 		units += (double)spec->parts[i].order.units;
 	}
-	*out = js->jobs_n++; /* from here on cache_jobs_fini() frees it */
+	*out = (uint32_t)(j - js->jobs);
 	for (uint32_t i = 0; i < spec->after_n; i++)
 		assert(spec->after[i] < *out);
 	for (uint32_t i = 0; i < spec->parts_n; i++) {
 		int rc = add_reader(js, spec->parts[i].bucket, (struct cache_reader){*out, i});
 		if (rc != 0) {
-			j->state = CACHE_JOB_ENDED;
+			cache_jobs_remove(js, *out);
 			return rc;
 		}
 	}
@@ -110,6 +131,31 @@ void cache_jobs_end(struct cache_jobs *js, uint32_t job)
 	js->jobs[job].state = CACHE_JOB_ENDED;
 	free(js->jobs[job].seen);
 	js->jobs[job].seen = NULL;
+}
+
+/* Takes the job out of the readers of a bucket. */
+static void drop_readers(struct cache_jobs *js, uint16_t bucket, uint32_t job)
+{
+	if (bucket >= js->readers_n)
+		return;
+	struct cache_readers *of = &js->readers[bucket];
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < of->n; i++)
+		if (of->of[i].job != job)
+			of->of[n++] = of->of[i];
+	of->n = n;
+}
+
+void cache_jobs_remove(struct cache_jobs *js, uint32_t job)
+{
+	cache_jobs_end(js, job);
+	struct cache_job *j = &js->jobs[job];
+	assert(!j->vacant);
+	for (uint32_t i = 0; i < j->spec.parts_n; i++)
+		drop_readers(js, j->spec.parts[i].bucket, job);
+	free(j->before);
+	*j = (struct cache_job){.state = CACHE_JOB_ENDED, .vacant = true};
+	js->vacant_n++;
 }
 
 static const struct cache_order *order_of(const struct cache_job *j, uint32_t part)
@@ -144,20 +190,57 @@ static void enter_part(struct cache_job *j, uint32_t part)
 	assert(part < j->spec.parts_n);
 	j->part = part;
 	j->done = 0;
+	j->again = 0;
 	free(j->seen);
 	j->seen = NULL;
+}
+
+/* The job begins this part anew, or another one that it finds behind the last one: the next epoch has begun. */
+static void enter_epoch(struct cache_job *j, uint32_t part)
+{
+	if (j->epochs_left > 0 && j->spec.epochs > 0)
+		j->epochs_left--;
+	else if (j->spec.epochs == 0)
+		j->epochs_left = 1; /* so it will do that again */
+	enter_part(j, part);
+}
+
+static bool same_bucket(const struct cache_job *j, uint32_t a, uint32_t b)
+{
+	return j->spec.parts[a].bucket == j->spec.parts[b].bucket;
+}
+
+static bool is_seen(const struct cache_job *j, uint64_t unit)
+{
+	return j->seen != NULL && (j->seen[unit / 8] >> unit % 8 & 1) != 0;
+}
+
+/* Returns whether the job, which reads its part again, has begun the next epoch, and then enters it. finished: share of the
+ * part that it must have read. */
+static bool begins_again(struct cache_job *j, double finished)
+{
+	uint32_t n = j->spec.parts_n;
+	bool next = j->part + 1 < n && same_bucket(j, j->part, j->part + 1);
+	if (j->done <= finished * (double)order_of(j, j->part)->units || (!next && n > 1))
+		return false;
+	if (next)
+		enter_part(j, j->part + 1);
+	else
+		enter_epoch(j, 0);
+	return true;
 }
 
 /* Marks a unit of a part in unknown order as read. Without memory for the bits every read counts as a new one. */
 static void mark_seen(struct cache_job *j, uint64_t unit, double share)
 {
 	uint64_t units = order_of(j, j->part)->units;
+	if (is_seen(j, unit) && (++j->again < AGAIN_READS || !begins_again(j, PART_FINISHED)))
+		return;
 	if (j->seen == NULL && units <= SEEN_UNITS_MAX)
 		j->seen = calloc(units / 8 + 1, 1);
-	if (j->seen != NULL && (j->seen[unit / 8] >> unit % 8 & 1) != 0)
-		return;
 	if (j->seen != NULL)
 		j->seen[unit / 8] |= (uint8_t)(1u << unit % 8);
+	j->again = 0;
 	j->done = fmin(j->done + 1 / share, (double)units);
 }
 
@@ -179,29 +262,70 @@ static bool find_part(const struct cache_job *j, uint16_t bucket, uint32_t *part
 	return false;
 }
 
-/* A read of a unit in known order shows how far the job is. */
-static void read_known(struct cache_job *j, uint64_t unit, bool first)
+/* A read of units in known order shows how far the job is. */
+static void read_known(struct cache_job *j, uint64_t unit, uint64_t last, bool first)
 {
 	const struct cache_order *o = order_of(j, j->part);
 	double rank = (double)cache_order_rank(o, unit), units = (double)o->units;
 	double jump = fabs(rank - j->done);
-	bool again = j->part + 1 < j->spec.parts_n &&
-		     j->spec.parts[j->part + 1].bucket == j->spec.parts[j->part].bucket;
-	if (again && j->done > PART_FINISHED * units && rank < units - PART_FINISHED * units) {
-		enter_part(j, j->part + 1); /* the next epoch over the same bucket */
+	/* The next epoch over the same bucket. If the spec does not name it again, nothing but the jump says so. */
+	double finished = j->spec.parts_n > 1 ? PART_FINISHED : 1 - ORDER_TOLERANCE;
+	if (rank < units - finished * units && begins_again(j, finished)) {
 		jump = 0;
-		rank = (double)cache_order_rank(order_of(j, j->part), unit);
+		o = order_of(j, j->part);
+		rank = (double)cache_order_rank(o, unit);
 	}
 	bool agrees = first || jump <= fmax(ORDER_TOLERANCE * units, 256.0 * o->readers);
 	learn(&j->order_trust, agrees);
-	j->done = rank + 1;
+	double end = 1 + (last != unit && o->kind == CACHE_SCAN ? (double)cache_order_rank(o, last)
+								: rank);
+	/* Requests that are in progress at the same time arrive in any order. */
+	j->done = agrees && !first ? fmax(j->done, end) : end;
 	assert(j->done <= (double)order_of(j, j->part)->units);
+}
+
+/* The job reads this part. Returns whether it did not do so before. */
+static bool read_part(struct cache_job *j, uint32_t part)
+{
+	if (j->state == CACHE_JOB_QUEUED) {
+		j->state = CACHE_JOB_READING;
+		enter_part(j, part);
+		j->mark_ms = 0;
+		return true;
+	}
+	if (part == j->part)
+		return false;
+	double units = (double)order_of(j, j->part)->units;
+	if (part == 0 && j->part == j->spec.parts_n - 1 && j->done > units / 2)
+		enter_epoch(j, part);
+	else
+		enter_part(j, part);
+	return true;
+}
+
+/* Takes a read of the current part, whose place in it is known. */
+static void read_units(struct cache_jobs *js, struct cache_job *j, const struct cache_request *r,
+		       bool first)
+{
+	uint64_t unit, last, from = r->position * js->segment_bytes + r->skip, to = from + r->bytes;
+	const struct cache_order *o = order_of(j, j->part);
+	if (!cache_order_find(o, from, to, &unit)) {
+		learn(&j->trust, false);
+		return;
+	}
+	if (r->bytes <= o->unit_bytes || !cache_order_find(o, to - 1, to, &last) || last < unit)
+		last = unit;
+	if (order_known(j, j->part)) {
+		read_known(j, unit, last, first);
+		return;
+	}
+	for (uint64_t i = unit; i <= last; i++)
+		mark_seen(j, i, js->share);
 }
 
 void cache_jobs_read(struct cache_jobs *js, const struct cache_request *r)
 {
 	uint32_t part;
-	uint64_t unit;
 	if (r->job >= js->jobs_n)
 		return;
 	struct cache_job *j = &js->jobs[r->job];
@@ -211,25 +335,39 @@ void cache_jobs_read(struct cache_jobs *js, const struct cache_request *r)
 	j->overdue = false;
 	bool found = find_part(j, r->bucket, &part);
 	learn(&j->trust, found);
-	if (!found || r->position == CACHE_NONE)
+	if (!found)
 		return;
-	bool first = j->state == CACHE_JOB_QUEUED || part != j->part;
-	if (j->state == CACHE_JOB_QUEUED) {
-		j->state = CACHE_JOB_READING;
-		enter_part(j, part);
+	bool first = read_part(j, part);
+	if (r->position != CACHE_NONE) {
+		read_units(js, j, r, first);
+		return;
+	}
+	const struct cache_order *o = order_of(j, part);
+	double units = (double)r->bytes / (double)o->unit_bytes / js->share;
+	j->done = fmin(j->done + units, (double)o->units);
+}
+
+void cache_jobs_report(struct cache_jobs *js, uint32_t job, const struct cache_job_report *r,
+		       uint64_t now_ms)
+{
+	assert(job < js->jobs_n && r->done >= 0 && r->done <= 1);
+	struct cache_job *j = &js->jobs[job];
+	if (j->state == CACHE_JOB_ENDED || r->part >= j->spec.parts_n)
+		return;
+	bool first = j->state == CACHE_JOB_QUEUED;
+	bool ahead = first || r->epochs_left < j->epochs_left ||
+		     (r->epochs_left == j->epochs_left && r->part > j->part);
+	if (first)
 		j->mark_ms = 0;
-	} else if (part != j->part) {
-		enter_part(j, part);
+	j->state = CACHE_JOB_READING;
+	j->last_ms = now_ms;
+	j->overdue = false;
+	if (ahead) {
+		enter_part(j, r->part);
+		j->epochs_left = r->epochs_left;
 	}
-	uint64_t from = r->position * js->segment_bytes + r->skip;
-	if (!cache_order_find(order_of(j, part), from, from + r->bytes, &unit)) {
-		learn(&j->trust, false);
-		return;
-	}
-	if (order_known(j, part))
-		read_known(j, unit, first);
-	else
-		mark_seen(j, unit, js->share);
+	if (r->part == j->part && r->epochs_left == j->epochs_left)
+		j->done = fmax(j->done, r->done * (double)order_of(j, j->part)->units);
 }
 
 static void measure_speed(struct cache_job *j, uint64_t now_ms)
@@ -309,33 +447,48 @@ struct outlook_sum {
 	uint32_t need;
 };
 
+/* Returns whether the job has read all units of the segment in the current part, whose order is unknown. */
+static bool all_seen(const struct cache_jobs *js, const struct cache_job *j, uint64_t unit)
+{
+	const struct cache_order *o = order_of(j, j->part);
+	uint64_t n = o->unit_bytes < js->segment_bytes ? js->segment_bytes / o->unit_bytes : 1;
+	bool all = j->seen != NULL;
+	for (uint64_t i = unit; all && i < unit + n && i < o->units; i++)
+		all = is_seen(j, i);
+	return all;
+}
+
 static void add_reader_outlook(const struct cache_jobs *js, struct cache_reader reader,
 			       uint64_t unit, struct outlook_sum *sum)
 {
 	const struct cache_job *j = &js->jobs[reader.job];
 	const struct cache_order *o = order_of(j, reader.part);
 	double speed = job_speed(js, j), wait = 0, at = j->before[reader.part];
-	bool known = order_known(j, reader.part);
-	bool current = j->state == CACHE_JOB_READING && reader.part == j->part;
-	if (j->state == CACHE_JOB_READING && reader.part < j->part)
+	bool known = order_known(j, reader.part), reading = j->state == CACHE_JOB_READING;
+	bool current = reading && reader.part == j->part;
+	double progress = reading ? j->before[j->part] + j->done : 0;
+	if (reading && reader.part < j->part && j->epochs_left == 0)
 		return;
-	if (j->state == CACHE_JOB_QUEUED)
+	if (!reading)
 		wait = fmax((double)j->start_ms - (double)js->now_ms, 0);
-	if (current && !known) {
-		if (j->seen != NULL && (j->seen[unit / 8] >> unit % 8 & 1) != 0)
+	at += known ? (double)cache_order_rank(o, unit) : (double)o->units / 2;
+	bool was_read = reading && (reader.part < j->part ||
+				    (current && !known ? all_seen(js, j, unit) : at < progress));
+	if (was_read) {
+		if (j->epochs_left == 0)
 			return;
+		at += job_units(j); /* in the next epoch */
+	} else {
+		sum->need++;
+	}
+	sum->need += j->epochs_left;
+	if (current && !known && !was_read) {
 		double left = fmax(((double)o->units - j->done) / speed, 1);
 		sum->rate += 1 / left;
 		sum->rate_least = sum->rate_least > 0 ? fmin(sum->rate_least, 1 / left) : 1 / left;
-		sum->need++;
 		return;
 	}
-	at += known ? (double)cache_order_rank(o, unit) : (double)o->units / 2;
-	double progress = j->state == CACHE_JOB_READING ? j->before[j->part] + j->done : 0;
-	if (at < progress)
-		return;
 	sum->next_ms = fmin(sum->next_ms, wait + (at - progress) / speed);
-	sum->need++;
 }
 
 struct cache_outlook cache_jobs_outlook(const struct cache_jobs *js, uint16_t bucket,
@@ -369,7 +522,7 @@ uint32_t cache_jobs_readers(const struct cache_jobs *js, uint16_t bucket)
 		const struct cache_job *j = &js->jobs[reader.job];
 		bool again = i > 0 && js->readers[bucket].of[i - 1].job == reader.job;
 		n += !again && j->state == CACHE_JOB_READING && !j->overdue &&
-		     reader.part >= j->part;
+		     (reader.part >= j->part || j->epochs_left > 0);
 	}
 	return n;
 }
@@ -378,4 +531,13 @@ bool cache_jobs_trusted(const struct cache_jobs *js, uint32_t job)
 {
 	return job < js->jobs_n && js->jobs[job].trust >= TRUST_ENOUGH &&
 	       js->jobs[job].state != CACHE_JOB_ENDED;
+}
+
+double cache_jobs_done(const struct cache_jobs *js, uint32_t job)
+{
+	assert(job < js->jobs_n);
+	const struct cache_job *j = &js->jobs[job];
+	if (j->state != CACHE_JOB_READING)
+		return 0;
+	return fmin((j->before[j->part] + j->done) / job_units(j), 1);
 }

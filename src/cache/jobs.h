@@ -16,6 +16,11 @@
  * then counts only when it reads again. A job that reads what its spec does not contain, or jumps in an order that it
  * claimed to keep, loses trust; without trust its spec is ignored, and its reads are those of a job without spec.
  *
+ * Epochs. A job that reads its parts several times needs a segment once more for each epoch that is left. After the last
+ * part, or when it begins a part again that it has nearly finished, the next epoch begins.
+ *
+ * Reports. What a job reports of its progress counts where it is ahead of what the node has seen of its reads.
+ *
  * Worked example: job A scans P1, P2 at 1000 units/s, P1 has 5000 units, and A is at unit 2000 of P1. Unit 3000 of P1
  * is expected in 1 s, unit 1000 of P1 never (need 0), unit 500 of P2 in 3.5 s.
  */
@@ -30,7 +35,8 @@
 
 #define CACHE_JOBS_MAX 65536u
 #define CACHE_PARTS_MAX 65536u
-#define CACHE_NEVER 1e18 /* ms: no job is expected to read it */
+#define CACHE_NEVER 1e18       /* ms: no job is expected to read it */
+#define CACHE_EPOCHS_MAX 1000u /* more count as so many */
 
 struct cache_part {
 	uint16_t bucket;
@@ -44,6 +50,8 @@ struct cache_job_spec {
 	uint32_t after_n;
 	uint64_t start_ms;   /* expected start, if it waits for none */
 	double units_per_ms; /* expected speed; 0: as fast as the others */
+	/* how often it reads the parts; 0: once, but if it begins again it goes on doing so */
+	uint32_t epochs;
 };
 
 enum cache_job_state { CACHE_JOB_QUEUED, CACHE_JOB_READING, CACHE_JOB_ENDED };
@@ -51,9 +59,12 @@ enum cache_job_state { CACHE_JOB_QUEUED, CACHE_JOB_READING, CACHE_JOB_ENDED };
 struct cache_job {
 	struct cache_job_spec spec;
 	enum cache_job_state state;
-	uint32_t part;     /* the part that it reads */
-	double done;       /* units of that part that it has read */
-	double speed;      /* units per ms; 0: not measured yet */
+	bool vacant;          /* it was removed: its number is free */
+	uint32_t part;        /* the part that it reads */
+	uint32_t epochs_left; /* after this one */
+	uint32_t again; /* reads in a row of what it has read, when it has nearly finished a part */
+	double done;    /* units of that part that it has read */
+	double speed;   /* units per ms; 0: not measured yet */
 	uint64_t last_ms;  /* last read */
 	uint64_t start_ms; /* of a queued job: expected start */
 	bool overdue;      /* silent, or not begun in time */
@@ -67,7 +78,7 @@ struct cache_job {
 
 struct cache_jobs {
 	struct cache_job *jobs;
-	uint32_t jobs_n, jobs_cap;
+	uint32_t jobs_n, jobs_cap, vacant_n;
 	struct cache_readers *readers; /* [bucket] */
 	uint32_t readers_n;
 	uint64_t segment_bytes;
@@ -85,6 +96,17 @@ int cache_jobs_add(struct cache_jobs *js, const struct cache_job_spec *spec, uin
 
 /* The job has ended, or its lease. */
 void cache_jobs_end(struct cache_jobs *js, uint32_t job);
+/* Forgets a job, which no other job waits for. Its spec is not used any more, and its number may be given out again. */
+void cache_jobs_remove(struct cache_jobs *js, uint32_t job);
+
+/* What a job says of itself: it has read `done` (0 to 1) of the part, and then has so many epochs left. */
+struct cache_job_report {
+	uint32_t part, epochs_left;
+	double done;
+};
+/* Takes a report that arrived at now_ms. A part that the job does not have is ignored. */
+void cache_jobs_report(struct cache_jobs *js, uint32_t job, const struct cache_job_report *r,
+		       uint64_t now_ms);
 
 /* Takes a request as evidence of its job's progress. Called before the policy sees it. */
 void cache_jobs_read(struct cache_jobs *js, const struct cache_request *r);
@@ -104,5 +126,8 @@ uint32_t cache_jobs_readers(const struct cache_jobs *js, uint16_t bucket);
 
 /* Reports whether the job's reads follow its spec, so that its needs are complete. */
 bool cache_jobs_trusted(const struct cache_jobs *js, uint32_t job);
+
+/* Returns the share of the epoch that the job has read, 0 to 1. */
+double cache_jobs_done(const struct cache_jobs *js, uint32_t job);
 
 #endif

@@ -140,6 +140,7 @@ static int add_jobs(struct run *r, struct cache_jobs *js)
 					      .parts_n = j->told.n > 0 ? j->told.n : j->reads.n,
 					      .after = after,
 					      .after_n = after_n,
+					      .epochs = 1,
 					      .start_ms = (uint64_t)(j->start_s * 1000),
 					      .units_per_ms = j->readers * j->reader_bytes_s /
 							      (double)j->request_bytes / 1000};

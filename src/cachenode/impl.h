@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Private to the module: service.c (get, serving), access.c (tokens), fetch.c (fetches and shadow mode), tally.c (what
- * came for each bucket and job), status.c (status, parameters, metrics).
+ * Private to the module: service.c (get, serving), access.c (tokens), fetch.c (fetches and shadow mode), jobs.c (the
+ * registered jobs), tally.c (what came for each bucket and job), status.c (status), tune.c (parameters, metrics).
  */
 #ifndef CACHENODE_IMPL_H
 #define CACHENODE_IMPL_H
@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "cachenode/cachenode.h"
+#include "cachenode/jobs.h"
 #include "client/engine.h"
 #include "rpc/server.h"
 #include "rt/pool.h"
@@ -18,13 +19,14 @@
 
 /* What came for a bucket or of a job, in bytes. */
 struct tally {
+	uint32_t tenant; /* of a job; 0: a bucket, whose id is unique */
 	uint64_t id;
 	uint64_t requested, hit, fetched, refused;
 };
 
 struct tallies {
-	struct map by_id;  /* id -> struct tally */
-	struct tally rest; /* of those that are not in by_id, with id 0 */
+	struct map by_key; /* of tenant and id -> struct tally */
+	struct tally rest; /* of those that are not in by_key, with id 0 */
 };
 
 /* A fetch in progress: segments of a block that the policy admitted. */
@@ -51,6 +53,7 @@ struct cachenode {
 	struct meta_client *meta;
 	struct engine *engine; /* the client's, for reads of the disks */
 	struct cache_engine *cache;
+	struct node_jobs jobs; /* registered */
 	struct rpc_server *server;
 	struct list fetches;
 	uint32_t fetches_n;
@@ -63,7 +66,7 @@ struct cachenode {
 	struct token_keys keys;
 	uint64_t refused_tokens;
 	uint64_t coming, data, not_here; /* answers */
-	struct tallies buckets, jobs;
+	struct tallies bucket_tallies, job_tallies;
 };
 
 /* --- access.c --- */
@@ -91,7 +94,7 @@ void shadow_maybe(struct cachenode *n, const struct cache_get *g, uint32_t tenan
 
 void tallies_init(struct tallies *t);
 void tallies_fini(struct tallies *t);
-struct tally *tally_of(struct tallies *t, uint64_t id);
+struct tally *tally_of(struct tallies *t, uint32_t tenant, uint64_t id);
 /* Copies the n tallies with the most requested bytes, those first. Returns their number. */
 size_t tallies_top(const struct tallies *t, struct tally *out, size_t n);
 

@@ -14,15 +14,25 @@
 
 /* --- get ------------------------------------------------------------------------------------------ */
 
-static uint64_t bucket_of(const struct cachenode *n, const struct context_tags *tags)
+/* Sets bucket and position. A block of a directory that registered jobs read belongs to that directory, whatever the tags
+ * say, and its place there is known. */
+static void locate(const struct cachenode *n, uint32_t tenant, struct cache_get *g)
 {
+	const struct context_tags *tags = &rt_context()->tags;
+	const struct dirmap_block *b;
 	switch (n->o->buckets) {
 	case CACHENODE_BY_JOB:
-		return tags->job_id;
+		g->bucket = tags->job_id;
+		return;
 	case CACHENODE_BY_CATEGORY:
-		return tags->placement_category;
+		g->bucket = tags->placement_category;
+		return;
 	default:
-		return tags->directory_id;
+		b = dirmap_find(&n->jobs.places, tenant, g->name.block);
+		g->bucket = b != NULL ? b->dir->id : tags->directory_id;
+		uint64_t at = g->off / n->o->engine.segment_bytes;
+		if (b != NULL && at < b->segments)
+			g->position = b->first + (uint32_t)at;
 	}
 }
 
@@ -33,14 +43,15 @@ static int get_from(const struct cachenode *n, const Terrane__Shift__GetRequest 
 	    q->wait_ms > SHIFT_WAIT_MAX_MS || q->tenant == 0)
 		return -EINVAL;
 	/* The tenant is part of the name: its blocks are never those of another. */
-	*g = (struct cache_get){.name = {.block = q->block, .part = q->tenant},
-				.off = q->offset,
-				.len = q->length,
-				.bucket = bucket_of(n, &rt_context()->tags),
-				.position = CACHE_NONE,
-				.job = CACHE_NONE,
-				.again = q->again,
-				.defer = !q->again};
+	*g = (struct cache_get){
+		.name = {.block = q->block, .part = q->tenant},
+		.off = q->offset,
+		.len = q->length,
+		.position = CACHE_NONE,
+		.job = node_jobs_number(&n->jobs, q->tenant, rt_context()->tags.job_id),
+		.again = q->again,
+		.defer = !q->again};
+	locate(n, q->tenant, g);
 	return 0;
 }
 
@@ -84,7 +95,8 @@ struct tallied {
 static struct tallied tallied_of(struct cachenode *n, const struct cache_get *g)
 {
 	return (struct tallied){
-		{tally_of(&n->buckets, g->bucket), tally_of(&n->jobs, rt_context()->tags.job_id)}};
+		{tally_of(&n->bucket_tallies, 0, g->bucket),
+		 tally_of(&n->job_tallies, (uint32_t)g->name.part, rt_context()->tags.job_id)}};
 }
 
 static void count(struct cachenode *n, const struct cache_get *g, int rc, bool fetched)
@@ -199,11 +211,28 @@ static int open_server(struct cachenode *n)
 							    .connections_max = o->connections_max});
 }
 
+static int start_fibers(struct cachenode *n)
+{
+	int rc = 0;
+	if (n->o->guard != NULL)
+		rc = rt_group_spawn(&n->fibers, "cache-keys", cachenode_keys_main, n);
+	if (rc == 0)
+		rc = rt_group_spawn(&n->fibers, "cache-jobs", node_jobs_main, n);
+	return rc == 0 ? rt_group_spawn(&n->fibers, "cache-leases", node_jobs_leases_main, n) : rc;
+}
+
+static int open_engine(struct cachenode *n)
+{
+	struct cache_engine_options engine = n->o->engine;
+	int rc = node_jobs_open(&n->jobs, engine.segment_bytes);
+	engine.jobs = &n->jobs.view;
+	return rc == 0 ? cache_engine_open(&n->cache, &engine) : rc;
+}
+
 static int serve(struct cachenode *n)
 {
 	const struct cachenode_options *o = n->o;
-	int rc = o->guard != NULL ? rt_group_spawn(&n->fibers, "cache-keys", cachenode_keys_main, n)
-				  : 0;
+	int rc = start_fibers(n);
 	if (rc == 0)
 		rc = o->ready != NULL ? o->ready(o->ctx, n, rpc_server_addr(n->server)) : 0;
 	if (rc < 0)
@@ -226,6 +255,7 @@ static void shut(struct cachenode *n)
 	assert(list_empty(&n->fetches) && n->comparing == 0);
 	if (n->cache != NULL)
 		cache_engine_close(n->cache);
+	node_jobs_close(&n->jobs);
 	fabric_quiet(&n->fabric);
 	engine_close(n->engine);
 	meta_client_close(n->meta);
@@ -233,8 +263,8 @@ static void shut(struct cachenode *n)
 	rt_shield_leave();
 	if (n->keyed)
 		token_keys_fini(&n->keys);
-	tallies_fini(&n->buckets);
-	tallies_fini(&n->jobs);
+	tallies_fini(&n->bucket_tallies);
+	tallies_fini(&n->job_tallies);
 	rt_pool_fini(&n->pool);
 }
 
@@ -248,13 +278,13 @@ int cachenode_serve(const struct cachenode_options *o)
 	rt_pool_init(&n.pool, o->pool_bytes);
 	list_init(&n.fetches);
 	rt_group_init(&n.fibers);
-	tallies_init(&n.buckets);
-	tallies_init(&n.jobs);
+	tallies_init(&n.bucket_tallies);
+	tallies_init(&n.job_tallies);
 	int rc = fabric_init(&n.fabric, &o->fabric);
 	if (rc == 0)
 		rc = open_client(&n);
 	if (rc == 0)
-		rc = cache_engine_open(&n.cache, &o->engine);
+		rc = open_engine(&n);
 	if (rc == 0)
 		rc = open_server(&n);
 	if (rc == 0)

@@ -28,8 +28,8 @@ static void judge(struct cachenode *n, Terrane__Shift__BucketStatus *m)
 {
 	const struct control *c = cache_engine_control(n->cache);
 	uint32_t number = cache_engine_bucket(n->cache, m->id);
-	if (n->o->engine.jobs != NULL && number != CACHE_NONE)
-		m->readers = cache_jobs_readers(n->o->engine.jobs, (uint16_t)number);
+	if (number != CACHE_NONE)
+		m->readers = cache_jobs_readers(&n->jobs.view, (uint16_t)number);
 	if (c == NULL || number >= c->buckets_n || !c->buckets[number].known)
 		return;
 	m->judged = true;
@@ -47,7 +47,7 @@ static int add_buckets(struct rpc_request *r, uint32_t most)
 	p->buckets = rpc_alloc(r, (most + 1) * sizeof(Terrane__Shift__BucketStatus *));
 	if (top == NULL || p->buckets == NULL)
 		return -ENOMEM;
-	size_t count = tallies_top(&n->buckets, top, most);
+	size_t count = tallies_top(&n->bucket_tallies, top, most);
 	for (size_t i = 0; i < count; i++) {
 		Terrane__Shift__BucketStatus *m = rpc_alloc(r, sizeof(*m));
 		if (m == NULL)
@@ -63,6 +63,31 @@ static int add_buckets(struct rpc_request *r, uint32_t most)
 	return 0;
 }
 
+/* Adds what the registry and the reads say of the job. */
+static void describe(const struct cachenode *n, Terrane__Shift__JobStatus *m)
+{
+	const struct cache_jobs *view = &n->jobs.view;
+	const struct node_job *j = node_jobs_find(&n->jobs, m->tenant, m->id);
+	if (j == NULL)
+		return;
+	assert(j->number < view->jobs_n);
+	const struct cache_job *is = &view->jobs[j->number];
+	const struct cache_order *o = &is->spec.parts[is->part].order;
+	m->registered = true;
+	m->trusted = cache_jobs_trusted(view, j->number);
+	m->reading = is->state == CACHE_JOB_READING;
+	m->overdue = is->overdue;
+	m->parts = is->spec.parts_n;
+	m->part = is->part;
+	m->done = cache_jobs_done(view, j->number);
+	m->epochs_left = is->epochs_left;
+	m->ordered = o->kind == CACHE_SCAN;
+	for (size_t i = 0; i < j->dirs_n; i++)
+		m->placed = m->placed ||
+			    (j->dirs[i]->placed && cache_engine_bucket(n->cache, j->dirs[i]->id) ==
+							   is->spec.parts[is->part].bucket);
+}
+
 static int add_jobs(struct rpc_request *r)
 {
 	struct cachenode *n = r->service;
@@ -71,13 +96,15 @@ static int add_jobs(struct rpc_request *r)
 	p->jobs = rpc_alloc(r, SHIFT_JOBS_MAX * sizeof(Terrane__Shift__JobStatus *));
 	if (top == NULL || p->jobs == NULL)
 		return -ENOMEM;
-	size_t count = tallies_top(&n->jobs, top, SHIFT_JOBS_MAX);
+	size_t count = tallies_top(&n->job_tallies, top, SHIFT_JOBS_MAX);
 	for (size_t i = 0; i < count; i++) {
 		Terrane__Shift__JobStatus *m = rpc_alloc(r, sizeof(*m));
 		if (m == NULL)
 			return -ENOMEM;
 		terrane__shift__job_status__init(m);
 		m->id = top[i].id;
+		m->tenant = top[i].tenant;
+		describe(n, m);
 		m->tally = tally_message(r, &top[i]);
 		if (m->tally == NULL)
 			return -ENOMEM;
@@ -113,6 +140,7 @@ static void set_engine(struct cachenode *n, Terrane__Shift__StatusResponse *p)
 	p->hits = s.hits;
 	p->regions = s.regions;
 	p->regions_free = s.regions_free;
+	p->registered = n->jobs.view.jobs_n - n->jobs.view.vacant_n;
 }
 
 int cachenode_handle_status(struct rpc_request *r)

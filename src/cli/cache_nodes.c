@@ -74,6 +74,37 @@ static void say_why(const Terrane__Shift__StatusResponse *p, const Terrane__Shif
 			p->threshold, (double)p->write_limit_bytes_s / 1e6, b->priority);
 }
 
+/* Says in words what a job counts for. */
+static void say_job(const Terrane__Shift__JobStatus *j, char out[WHY_MAX])
+{
+	if (!j->registered)
+		snprintf(out, WHY_MAX,
+			 "not registered, or its lease has ended: what it reads counts as history "
+			 "alone");
+	else if (!j->trusted)
+		snprintf(out, WHY_MAX,
+			 "ignored: it does not read what its spec says; correct the spec (terrane "
+			 "job)");
+	else if (j->overdue)
+		snprintf(out, WHY_MAX,
+			 "does not count at present: it %s for a minute, and counts when it reads",
+			 j->reading ? "has read nothing" : "should have begun");
+	else if (!j->reading)
+		snprintf(out, WHY_MAX,
+			 "registered with %u director%s; its future reads count for terrane, and "
+			 "for future and hybrid once it reads",
+			 j->parts, j->parts == 1 ? "y" : "ies");
+	else
+		snprintf(out, WHY_MAX,
+			 "%.0f%% of the epoch read, directory %u of %u, %u epoch%s after this one; "
+			 "%s",
+			 100 * j->done, j->part + 1, j->parts, j->epochs_left,
+			 j->epochs_left == 1 ? "" : "s",
+			 !j->placed   ? "its directory cannot be mapped: it counts as a whole"
+			 : j->ordered ? "the order is known: a scan"
+				      : "the order is not known: what it read is remembered");
+}
+
 /* --- output --------------------------------------------------------------------------------------- */
 
 static json_t *tally_json(const Terrane__Shift__Tally *t)
@@ -106,6 +137,25 @@ static json_t *buckets_json(const Terrane__Shift__StatusResponse *p)
 	return all;
 }
 
+static void add_job_json(json_t *one, const Terrane__Shift__JobStatus *j)
+{
+	char why[WHY_MAX];
+	say_job(j, why);
+	json_object_set_new(one, "job", json_integer((json_int_t)j->id));
+	json_object_set_new(one, "tenant", json_integer(j->tenant));
+	json_object_set_new(one, "registered", json_boolean(j->registered));
+	json_object_set_new(one, "why", json_string(why));
+	if (!j->registered)
+		return;
+	json_object_set_new(one, "trusted", json_boolean(j->trusted));
+	json_object_set_new(one, "reading", json_boolean(j->reading));
+	json_object_set_new(one, "overdue", json_boolean(j->overdue));
+	json_object_set_new(one, "done_share", json_real(j->done));
+	json_object_set_new(one, "epochs_left", json_integer(j->epochs_left));
+	json_object_set_new(one, "placed", json_boolean(j->placed));
+	json_object_set_new(one, "ordered", json_boolean(j->ordered));
+}
+
 static json_t *jobs_json(const Terrane__Shift__StatusResponse *p)
 {
 	json_t *all = json_array();
@@ -113,7 +163,7 @@ static json_t *jobs_json(const Terrane__Shift__StatusResponse *p)
 		if (p->jobs[i]->tally == NULL)
 			continue;
 		json_t *one = tally_json(p->jobs[i]->tally);
-		json_object_set_new(one, "job", json_integer((json_int_t)p->jobs[i]->id));
+		add_job_json(one, p->jobs[i]);
 		json_array_append_new(all, one);
 	}
 	return all;
@@ -135,6 +185,7 @@ static json_t *node_json(const struct cluster_node *n, const Terrane__Shift__Sta
 		(json_int_t)p->shadow_wrong, "suspended", (int)p->suspended);
 	json_object_set_new(one, "refused_tokens", json_integer((json_int_t)p->refused_tokens));
 	json_object_set_new(one, "reinserted", json_integer((json_int_t)p->reinserted));
+	json_object_set_new(one, "registered_jobs", json_integer((json_int_t)p->registered));
 	if (p->judged) {
 		json_object_set_new(one, "threshold", json_real(p->threshold));
 		json_object_set_new(one, "min_threshold", json_real(p->min_threshold));
@@ -184,6 +235,10 @@ static void print_node(const struct cluster_node *n, const Terrane__Shift__Statu
 			continue;
 		snprintf(id, sizeof(id), "%" PRIu64, p->jobs[i]->id);
 		print_tally("job   ", p->jobs[i]->id != 0 ? id : "(no tag)", p->jobs[i]->tally);
+		if (p->jobs[i]->id != 0) {
+			say_job(p->jobs[i], why);
+			printf("      %s\n", why);
+		}
 	}
 }
 

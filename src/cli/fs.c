@@ -103,7 +103,8 @@ static const struct fs_option options[] = {
 	      "the placement model that decides on flash or disk"),
 	VALUE('x', "feature", "NAME=VALUE", OPTION_FEATURE, features,
 	      "what is known of the job: n_NAME=NUMBER or s_NAME=TEXT; repeatable"),
-	VALUE('i', "job-id", "N", OPTION_COUNT, job_id, "the job that writes the files"),
+	VALUE('i', "job-id", "N", OPTION_COUNT, job_id,
+	      "the job that the files are written or read for"),
 	VALUE('P', "pattern", "NAME", OPTION_TEXT, pattern,
 	      "seq or random; create, stat, list or remove"),
 };

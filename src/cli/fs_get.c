@@ -414,8 +414,8 @@ const struct fs_command fs_read_commands[] = {
 	 "SOURCE a file. Else TARGET is the new name. Without TARGET sources go into the current\n"
 	 "directory. A file gets its name when it is complete. The TARGET \"-\" is standard "
 	 "output.",
-	 "gFuqJT", 1, 100000, run_get, FS_REMOTE_SOURCES},
-	{"cat", "print files", "PATH...", "Writes the bytes of files to standard output.", "gT", 1,
+	 "gFuqJTi", 1, 100000, run_get, FS_REMOTE_SOURCES},
+	{"cat", "print files", "PATH...", "Writes the bytes of files to standard output.", "gTi", 1,
 	 1000, run_cat, FS_REMOTE_ALL},
 };
 const size_t fs_read_count = ARRAY_LEN(fs_read_commands);

@@ -401,12 +401,27 @@ static int enter(struct decision *d)
 	return rc == -ENOENT || rc == -EINVAL || rc == -EILSEQ ? -EACCES : rc;
 }
 
-/* Services that repair, move and collect: records of files and blocks, but no names, and nothing that writes a file. A
- * service that only reads chunks, a cache node: records of blocks alone. */
+/* A service that only reads chunks, a cache node: records of blocks; listings of directories and records of files, which say
+ * where the blocks stand that registered jobs will read. */
+static int reader_says(const struct rule *rule)
+{
+	switch (rule->subject) {
+	case SUBJECT_TENANT:
+	case SUBJECT_FILE:
+	case SUBJECT_NAMES:
+		return rule->op == OP_READ ? 0 : -EACCES;
+	case SUBJECT_DIR:
+		return rule->op == OP_LIST ? 0 : -EACCES;
+	default:
+		return -EACCES;
+	}
+}
+
+/* Services that repair, move and collect: records of files and blocks, but no names, and nothing that writes a file. */
 static int service_says(const struct decision *d, const struct rule *rule)
 {
 	if (!cluster_says(d, OP_RECORD_WRITE))
-		return rule->subject == SUBJECT_TENANT && rule->op == OP_READ ? 0 : -EACCES;
+		return reader_says(rule);
 	switch (rule->subject) {
 	case SUBJECT_TENANT:
 	case SUBJECT_WHOLE:

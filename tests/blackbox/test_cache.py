@@ -134,6 +134,40 @@ def test_status_says_why_data_is_admitted_or_not_and_parameters_change(tmp_path)
         assert box("cache", "set", NODE, "shadow", "much", ok=False).returncode == 2
 
 
+def test_registered_jobs_decide_what_is_admitted_and_status_says_so(tmp_path):
+    with Box(tmp_path / "box", *SHAPE) as box:
+        patient(box)
+        conf = box.folder / "conf" / f"{NODE}.ini"
+        conf.write_text(conf.read_text() + "[control]\npolicy = future\nrefresh = 200ms\nmin_threshold = 1.1\n")
+        box.kill(NODE)
+        box.up("--procs")
+        box("mkdir", "/set")
+        (tmp_path / "f").write_bytes(some_bytes(3, SIZE))
+        box("put", "-q", tmp_path / "f", "/set/f")
+        jobs = lambda: {j["job"]: j for j in cache(box)["jobs"]}
+        read = lambda job: box("get", "-q", "-F", "-i", job, "/set/f", tmp_path / "out")
+        read(1)
+        assert not jobs()[1]["registered"] and cache(box)["fetched_bytes"] == 0
+        for job in (1, 2):
+            box("job", "add", job, "/set", "--epochs", "1", "--shuffle", "scan", "--lease", "1h")
+        await_true("both jobs at the node", lambda: cache(box)["registered_jobs"] == 2)
+        assert jobs()[2]["why"].startswith("registered with 1 directory")
+        # One job of the bucket is not above the threshold; when both read it, it is admitted.
+        read(1)
+        assert cache(box)["fetched_bytes"] == 0
+        def admitted():
+            read(2)
+            return cache(box)["fetched_bytes"] >= SIZE
+        await_true("a fetch for two jobs", admitted)
+        bucket = max(cache(box)["buckets"], key=lambda b: b["requested_bytes"])
+        assert bucket["readers"] == 2 and "admitted: priority 2.00" in bucket["why"], bucket
+        assert jobs()[1]["reading"] and jobs()[1]["placed"] and jobs()[1]["ordered"]
+        assert jobs()[1]["done_share"] > 0.9 and "a scan" in box("cache", "status").stdout
+        box("job", "done", 2)
+        await_true("one job at the node", lambda: cache(box)["registered_jobs"] == 1)
+        assert not jobs()[2]["registered"]
+
+
 def test_clients_may_leave_cache_nodes_alone(tmp_path):
     with Box(tmp_path / "box", *SHAPE) as box:
         path = box.folder / "cluster.ini"

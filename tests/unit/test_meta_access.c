@@ -469,7 +469,7 @@ static void a_service_does_its_work_and_no_more(struct fixture *fx)
 	user_close(&node);
 }
 
-static void a_cache_node_reads_records_of_blocks_and_no_more(struct fixture *fx)
+static void a_cache_node_reads_records_and_listings_and_no_more(struct fixture *fx)
 {
 	struct user acting = {0};
 	struct meta_file f;
@@ -479,8 +479,14 @@ static void a_cache_node_reads_records_of_blocks_and_no_more(struct fixture *fx)
 	user_open(fx, &acting, "cache-9", 1, META_SYSTEM ":1");
 	CHECK_EQ(meta_client_block_get(&acting.call, &id, 1, &fx->arena, &b), 0);
 	CHECK_EQ(b.state, 0);
-	CHECK_EQ(meta_client_file_get(&acting.call, file, NULL, &fx->arena, &f), -EACCES);
+	/* what stands where in the directories of registered jobs */
+	struct meta_cursor from = {0};
+	struct meta_page page;
+	CHECK_EQ(meta_client_list(&acting.call, dir, &from, 10, &fx->arena, &page), 0);
+	CHECK_EQ(page.count, 1);
+	CHECK_EQ(meta_client_file_get(&acting.call, file, NULL, &fx->arena, &f), 0);
 	CHECK_EQ(meta_client_dir_get(&acting.call, dir, &(struct meta_dir){0}), -EACCES);
+	CHECK_EQ(meta_client_mkdir(&acting.call, dir, meta_name("x"), meta_id()), -EACCES);
 	CHECK_EQ(meta_client_remove(&acting.call, dir, meta_name("f"), file, 0), -EACCES);
 	CHECK_EQ(meta_client_block_seal(&acting.call, id, 1, 1, 1, 0), -EACCES);
 	CHECK_EQ(meta_client_gc_advance(&acting.call, 1), -EACCES);
@@ -505,7 +511,7 @@ int main(void)
 		TEST_SECURED(an_access_test_names_the_rule),
 		TEST_SECURED(a_node_gets_keys_of_its_clients_towards_itself),
 		TEST_SECURED(a_service_does_its_work_and_no_more),
-		TEST_SECURED(a_cache_node_reads_records_of_blocks_and_no_more),
+		TEST_SECURED(a_cache_node_reads_records_and_listings_and_no_more),
 	};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tests of cache nodes that know the registered jobs: future priorities, need, progress, leases, specs that lie. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cache/control.h"
+#include "cachenode/impl.h"
+#include "cachenode_fixture.h"
+
+#define LEASE_MS 60000u
+#define FILES 4u
+#define FILE_BYTES (4 * BLOCK)
+#define SEGMENTS ((uint32_t)(FILES * FILE_BYTES / SEGMENT))
+
+/* --- jobs --------------------------------------------------------------------------------------- */
+
+static int add_job(struct engine *e, uint64_t id, const char *path, uint64_t lease_ms,
+		   const struct terrane_job *like)
+{
+	struct terrane_job_part part = {.path = path};
+	struct terrane_job job = *like;
+	struct call c;
+	job.id = id;
+	job.parts = &part;
+	job.part_count = 1;
+	job.lease_ms = lease_ms;
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	return engine_job_add(&c, &job);
+}
+
+static const struct terrane_job scan = {
+	.epochs = 1, .order = TERRANE_ORDER_STRICT, .shuffle = TERRANE_SHUFFLE_SCAN};
+
+static void end_job(struct engine *e, uint64_t id)
+{
+	struct call c;
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	CHECK_EQ(engine_job_end(&c, id), 0);
+}
+
+static void report(struct engine *e, uint64_t id, uint64_t sequence, uint64_t percent)
+{
+	struct call c;
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	CHECK_EQ(engine_job_report(&c, id,
+				   &(struct terrane_job_progress){.sequence = sequence,
+								  .position = percent,
+								  .total = 100}),
+		 0);
+}
+
+static struct node_jobs *jobs_of(unsigned i)
+{
+	return &cachers[i].serves->jobs;
+}
+
+/* Waits until the node counts so many jobs. */
+static void wait_jobs(unsigned i, unsigned n)
+{
+	uint64_t end_ns = rt_now_ns() + 120 * NS_PER_S;
+	while (jobs_of(i)->view.jobs_n - jobs_of(i)->view.vacant_n != n) {
+		CHECK(rt_now_ns() < end_ns);
+		CHECK_EQ(rt_sleep_ns(10 * NS_PER_MS), 0);
+	}
+}
+
+static void make_dir(struct engine *e, const char *path)
+{
+	struct call c;
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	CHECK_EQ(engine_mkdir(&c, path, 0), 0);
+}
+
+/* Writes FILES files of a directory. */
+static void write_files(struct engine *e, const char *dir, uint64_t text)
+{
+	make_dir(e, dir);
+	for (unsigned i = 0; i < FILES; i++) {
+		char path[64];
+		snprintf(path, sizeof(path), "%s/f%u", dir, i);
+		write_file(e, path, text + i, FILE_BYTES, 0);
+	}
+}
+
+static void read_files(struct engine *e, uint64_t job, const char *dir, uint64_t text)
+{
+	for (unsigned i = 0; i < FILES; i++) {
+		char path[64];
+		snprintf(path, sizeof(path), "%s/f%u", dir, i);
+		CHECK(read_as(e, job, path, text + i, 0, FILE_BYTES));
+	}
+}
+
+/* Returns what is expected of the segments of a directory: how often they are read, together. */
+static uint64_t need_of(unsigned i, uint16_t bucket)
+{
+	uint64_t need = 0;
+	for (uint32_t at = 0; at < SEGMENTS; at++)
+		need += cache_jobs_outlook(&jobs_of(i)->view, bucket, at).need;
+	return need;
+}
+
+/* Returns the bucket of the first part of a job. */
+static uint16_t bucket_of(unsigned i, uint64_t job)
+{
+	const struct node_job *j = node_jobs_find(jobs_of(i), 1, job);
+	CHECK(j != NULL && j->parts_n > 0);
+	return j->parts[0].bucket;
+}
+
+/* --- tests -------------------------------------------------------------------------------------- */
+
+CLIENT_TEST(future_admits_what_two_registered_jobs_read_from_the_first_read_on, 4, 1)
+{
+	start_cachers(fx, 1, &(struct cacher){.policy = "future", .min_threshold = 1.1});
+	struct engine *e = open_engine(fx, &plain);
+	write_files(e, "/a", 1);
+	write_files(e, "/b", 50);
+	/* Nothing is known of jobs: nothing is admitted, also when it is read again. */
+	read_files(e, 1, "/a", 1);
+	read_files(e, 2, "/a", 1);
+	CHECK_EQ(stats_of(0).fetched_bytes, 0);
+	CHECK_EQ(add_job(e, 1, "/a", LEASE_MS, &scan), 0);
+	CHECK_EQ(add_job(e, 2, "/a", LEASE_MS, &scan), 0);
+	CHECK_EQ(add_job(e, 3, "/b", LEASE_MS, &scan), 0);
+	wait_jobs(0, 3);
+	/* Both must have begun: jobs that read nothing do not count. */
+	CHECK(read_as(e, 1, "/a/f0", 1, 0, 1000));
+	CHECK(read_as(e, 2, "/a/f0", 1, 0, 1000));
+	CHECK(read_as(e, 3, "/b/f0", 50, 0, 1000));
+	CHECK_EQ(rt_sleep_ns(12 * NS_PER_S), 0);
+	CHECK_EQ(cache_jobs_readers(&jobs_of(0)->view, bucket_of(0, 1)), 2);
+	read_files(e, 1, "/a", 1);
+	CHECK_EQ(stats_of(0).fetched_bytes, FILES * FILE_BYTES);
+	read_files(e, 2, "/a", 1);
+	CHECK_EQ(stats_of(0).fetched_bytes, FILES * FILE_BYTES);
+	CHECK(stats_of(0).hits > 0);
+	/* One job alone reads /b. */
+	read_files(e, 3, "/b", 50);
+	CHECK_EQ(stats_of(0).fetched_bytes, FILES * FILE_BYTES);
+	engine_close(e);
+}
+
+CLIENT_TEST(the_need_of_a_segment_falls_with_each_job_that_has_read_it, 4, 1)
+{
+	start_cachers(fx, 1, &(struct cacher){.policy = "terrane"});
+	struct engine *e = open_engine(fx, &plain);
+	write_files(e, "/a", 1);
+	struct terrane_job secret = {.epochs = 1, .shuffle = TERRANE_SHUFFLE_SECRET};
+	CHECK_EQ(add_job(e, 1, "/a", LEASE_MS, &scan), 0);
+	CHECK_EQ(add_job(e, 2, "/a", LEASE_MS, &secret), 0);
+	wait_jobs(0, 2);
+	uint16_t bucket = bucket_of(0, 1);
+	CHECK_EQ(bucket_of(0, 2), bucket);
+	CHECK_EQ(need_of(0, bucket), 2 * SEGMENTS);
+	CHECK(read_as(e, 1, "/a/f0", 1, 0, FILE_BYTES));
+	CHECK_EQ(need_of(0, bucket), 2 * SEGMENTS - SEGMENTS / FILES);
+	/* in an order that the node does not know it remembers what was read */
+	CHECK(read_as(e, 2, "/a/f3", 4, 0, FILE_BYTES));
+	CHECK(read_as(e, 2, "/a/f1", 2, 0, FILE_BYTES));
+	CHECK(read_as(e, 2, "/a/f1", 2, 0, FILE_BYTES));
+	CHECK_EQ(need_of(0, bucket), 2 * SEGMENTS - 3 * SEGMENTS / FILES);
+	CHECK(read_as(e, 2, "/a/f0", 1, 0, FILE_BYTES));
+	CHECK(read_as(e, 2, "/a/f2", 3, 0, FILE_BYTES));
+	for (unsigned i = 1; i < FILES; i++) {
+		char path[16];
+		snprintf(path, sizeof(path), "/a/f%u", i);
+		CHECK(read_as(e, 1, path, 1 + i, 0, FILE_BYTES));
+	}
+	CHECK_EQ(need_of(0, bucket), 0);
+	engine_close(e);
+}
+
+CLIENT_TEST(jobs_count_until_their_lease_ends_also_without_metadata, 4, 1)
+{
+	start_cachers(fx, 1, &(struct cacher){.policy = "future"});
+	struct engine *e = open_engine(fx, &plain);
+	write_files(e, "/a", 1);
+	CHECK_EQ(add_job(e, 1, "/a", 20000, &scan), 0);
+	uint64_t added_ns = rt_now_ns();
+	CHECK_EQ(add_job(e, 2, "/a", LEASE_MS, &scan), 0);
+	wait_jobs(0, 2);
+	CHECK(read_as(e, 1, "/a/f0", 1, 0, 1000));
+	CHECK(read_as(e, 2, "/a/f0", 1, 0, 1000));
+	uint16_t bucket = bucket_of(0, 1);
+	CHECK_EQ(cache_jobs_readers(&jobs_of(0)->view, bucket), 2);
+	/* the end of a job arrives with the next refresh */
+	end_job(e, 2);
+	wait_jobs(0, 1);
+	CHECK(rt_elapsed_ns(added_ns) < 10 * NS_PER_S);
+	CHECK_EQ(cache_jobs_readers(&jobs_of(0)->view, bucket), 1);
+	/* and without metadata the lease ends on the clock of the node */
+	sim_net_cut(fx->sim, fx->meta, cachers[0].node, true);
+	uint64_t until_ns = added_ns + 20 * NS_PER_S;
+	CHECK_EQ(rt_sleep_ns(until_ns - rt_now_ns() - 200 * NS_PER_MS), 0);
+	CHECK_EQ(cache_jobs_readers(&jobs_of(0)->view, bucket), 1);
+	CHECK_EQ(rt_sleep_ns(300 * NS_PER_MS), 0);
+	CHECK_EQ(cache_jobs_readers(&jobs_of(0)->view, bucket), 0);
+	CHECK_EQ(node_jobs_number(jobs_of(0), 1, 1), CACHE_NONE);
+	engine_close(e);
+}
+
+CLIENT_TEST(reports_tell_the_progress_of_a_job_that_reads_elsewhere, 4, 1)
+{
+	start_cachers(fx, 1, &(struct cacher){.policy = "terrane"});
+	struct engine *e = open_engine(fx, &plain);
+	write_files(e, "/a", 1);
+	CHECK_EQ(add_job(e, 1, "/a", LEASE_MS, &scan), 0);
+	wait_jobs(0, 1);
+	uint16_t bucket = bucket_of(0, 1);
+	CHECK_EQ(need_of(0, bucket), SEGMENTS);
+	report(e, 1, 1, 50);
+	uint64_t end_ns = rt_now_ns() + 60 * NS_PER_S;
+	while (need_of(0, bucket) != SEGMENTS / 2) {
+		CHECK(rt_now_ns() < end_ns);
+		CHECK_EQ(rt_sleep_ns(100 * NS_PER_MS), 0);
+	}
+	CHECK_EQ(cache_jobs_readers(&jobs_of(0)->view, bucket), 1);
+	/* a report behind what the reads show changes nothing */
+	CHECK(read_as(e, 1, "/a/f2", 3, 0, FILE_BYTES));
+	CHECK_EQ(need_of(0, bucket), SEGMENTS / 4);
+	report(e, 1, 2, 60);
+	CHECK_EQ(rt_sleep_ns(5 * NS_PER_S), 0);
+	CHECK_EQ(need_of(0, bucket), SEGMENTS / 4);
+	engine_close(e);
+}
+
+CLIENT_TEST(epochs_that_are_left_are_needed_again, 4, 1)
+{
+	struct terrane_job twice = {.epochs = 2, .shuffle = TERRANE_SHUFFLE_SECRET};
+	start_cachers(fx, 1, &(struct cacher){.policy = "terrane"});
+	struct engine *e = open_engine(fx, &plain);
+	write_files(e, "/a", 1);
+	CHECK_EQ(add_job(e, 1, "/a", LEASE_MS, &twice), 0);
+	wait_jobs(0, 1);
+	uint16_t bucket = bucket_of(0, 1);
+	CHECK_EQ(need_of(0, bucket), 2 * SEGMENTS);
+	read_files(e, 1, "/a", 1);
+	CHECK_EQ(need_of(0, bucket), SEGMENTS);
+	read_files(e, 1, "/a", 1);
+	/* the first reads of an epoch are what shows that it has begun */
+	CHECK(need_of(0, bucket) <= 2);
+	engine_close(e);
+}
+
+CLIENT_TEST(specs_and_tags_that_lie_make_no_read_wrong, 4, 1)
+{
+	start_cachers(fx, 2, &(struct cacher){.policy = "hybrid", .min_threshold = 1.1});
+	struct engine *e = open_engine(fx, &plain);
+	write_files(e, "/a", 1);
+	write_files(e, "/b", 50);
+	make_dir(e, "/empty");
+	CHECK_EQ(add_job(e, 1, "/none", LEASE_MS, &scan), -ENOENT);
+	CHECK_EQ(add_job(e, 1, "/a", LEASE_MS, &scan), 0);
+	CHECK_EQ(add_job(e, 1, "/b", LEASE_MS, &scan), -EEXIST);
+	CHECK_EQ(add_job(e, 2, "/empty", LEASE_MS, &scan), 0);
+	CHECK_EQ(add_job(e, 3, "/", LEASE_MS, &scan), 0);
+	struct terrane_job odd = {.epochs = 1000000,
+				  .readers = 1000000,
+				  .shuffle = TERRANE_SHUFFLE_SCAN,
+				  .ranges = &(struct terrane_job_range){0, 1},
+				  .range_count = 1,
+				  .bytes_s = 1ULL << 59};
+	CHECK_EQ(add_job(e, 4, "/a", LEASE_MS, &odd), 0);
+	CHECK_EQ(add_job(e, 5, "/a/f1", LEASE_MS, &scan), 0);
+	wait_jobs(0, 5);
+	wait_jobs(1, 5);
+	/* Each of them reads what it did not register, backwards and twice; 9 is not registered. */
+	for (uint64_t job = 1; job <= 9; job++)
+		for (unsigned i = 0; i < 2 * FILES; i++) {
+			char path[32];
+			unsigned f = FILES - 1 - i % FILES;
+			snprintf(path, sizeof(path), "/%c/f%u", job % 2 == 0 ? 'a' : 'b', f);
+			CHECK(read_as(e, job, path, (job % 2 == 0 ? 1 : 50) + f, job * 1000,
+				      FILE_BYTES - job * 1000));
+		}
+	CHECK(client_stats(e).cache_bytes > 0);
+	/* A file of a spec that is gone, and a directory that has others now. */
+	struct call c;
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	CHECK_EQ(engine_remove(&c, "/a/f1"), 0);
+	write_file(e, "/a/f1", 99, FILE_BYTES, 0);
+	CHECK(read_as(e, 1, "/a/f1", 99, 0, FILE_BYTES));
+	fixture_do(fx, crash_cacher, 0);
+	wait_for(0, true);
+	wait_jobs(0, 5);
+	read_files(e, 3, "/b", 50);
+	engine_close(e);
+}
+
+CLIENT_TEST(a_bucket_is_the_directory_of_the_block_whatever_the_tag_says, 4, 1)
+{
+	start_cachers(fx, 1, &(struct cacher){.policy = "hybrid"});
+	struct engine *e = open_engine(fx, &plain);
+	write_files(e, "/a", 1);
+	CHECK_EQ(add_job(e, 1, "/a", LEASE_MS, &scan), 0);
+	wait_jobs(0, 1);
+	CHECK(read_as(e, 1, "/a/f0", 1, 0, BLOCK));
+	uint64_t buckets = stats_of(0).buckets;
+	struct terrane_options o = {.job_id = 1, .directory_id = 4242};
+	struct call c;
+	struct efile *f;
+	uint8_t byte;
+	uint32_t crc;
+	CHECK_EQ(engine_call(e, &c, &o), 0);
+	CHECK_EQ(engine_file_open(&c, "/a/f0", &f), 0);
+	struct iovec iov = {&byte, 1};
+	CHECK_EQ(engine_preadv(&c, f, &iov, 1, BLOCK, &crc), 1);
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	CHECK_EQ(byte, fixture_byte(1, BLOCK));
+	CHECK_EQ(stats_of(0).buckets, buckets);
+	engine_close(e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			future_admits_what_two_registered_jobs_read_from_the_first_read_on),
+		ON_LOOPS(the_need_of_a_segment_falls_with_each_job_that_has_read_it),
+		cmocka_unit_test(jobs_count_until_their_lease_ends_also_without_metadata),
+		cmocka_unit_test(reports_tell_the_progress_of_a_job_that_reads_elsewhere),
+		cmocka_unit_test(epochs_that_are_left_are_needed_again),
+		ON_LOOPS(specs_and_tags_that_lie_make_no_read_wrong),
+		cmocka_unit_test(a_bucket_is_the_directory_of_the_block_whatever_the_tag_says),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -31,6 +31,9 @@ int cmd_job(int argc, char **argv);
 int cmd_janitor(int argc, char **argv);
 int cmd_meta(int argc, char **argv);
 int cmd_meta_check(int argc, char **argv); /* `terrane meta check`; called by cmd_meta */
+/* Changes the working folder to the folder of a box, because paths in the settings of a box are relative to it. Returns
+ * an exit status. */
+int cli_enter_box(const char *dir);
 int cmd_down(int argc, char **argv);
 int cmd_emu(int argc, char **argv);
 int cmd_fsck(int argc, char **argv);

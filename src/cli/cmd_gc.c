@@ -20,6 +20,7 @@
 static const char usage_text[] =
 	"usage: terrane gc status [options]\n"
 	"       terrane gc now [--wait] [options]\n"
+	"       terrane gc hold REASON | resume [options]\n"
 	"\n"
 	"Deleted files can be read by who has them open for a grace period ([collection] grace of\n"
 	"the janitors), and their chunks are deleted after several. They do not count for the "
@@ -29,6 +30,9 @@ static const char usage_text[] =
 	"  status   print the bytes that were deleted and still take space\n"
 	"  now      until everything that is deleted now is gone, let janitors use the shortest\n"
 	"           grace period that is safe (3 minutes). That takes about half an hour\n"
+	"  hold     delete nothing until resume. REASON is shown by status. What is deleted\n"
+	"           meanwhile waits; repair goes on\n"
+	"  resume   collect again. Whatever waits is kept for a whole grace period more\n"
 	"  --wait   wait for that\n"
 	"  -c, --cluster FILE  the cluster file (default: $TERRANE_CLUSTER, else ./cluster.ini)\n"
 	"  --dir DIR           the cluster in this folder\n"
@@ -37,6 +41,8 @@ static const char usage_text[] =
 struct gc_asked {
 	bool json, wait;
 	uint64_t waiting_bytes;
+	const char *reason; /* of hold; NULL: resume */
+	struct meta_gc_state state;
 };
 
 static int add_waiting(struct admin *a, const struct meta_tenant *listed)
@@ -56,12 +62,13 @@ static int add_waiting(struct admin *a, const struct meta_tenant *listed)
 static int read_state(struct admin *a, uint64_t *epoch, struct meta_note *note, uint64_t *until)
 {
 	struct meta_call c = {.client = a->client};
-	uint64_t partitions;
 	struct arena arena;
 	bool end;
 	*note = (struct meta_note){.name = COLLECT_NOTE};
 	*until = 0;
-	int rc = meta_client_gc_epoch(&c, epoch, &partitions);
+	struct gc_asked *q = a->ctx;
+	int rc = meta_client_gc_state(&c, &q->state);
+	*epoch = q->state.epoch;
 	arena_init(&arena, MIB);
 	struct meta_note found[2];
 	int64_t n =
@@ -83,15 +90,18 @@ static int tell(const struct gc_asked *q, uint64_t epoch, uint64_t until)
 	char size[FS_SIZE_TEXT];
 	uint64_t left = until > epoch ? until - epoch : 0;
 	if (q->json) {
-		AUTO_JSON json_t *o =
-			json_pack("{s:I, s:I, s:I}", "waiting_bytes", (json_int_t)q->waiting_bytes,
-				  "epoch", (json_int_t)epoch, "epochs_left", (json_int_t)left);
+		AUTO_JSON json_t *o = json_pack(
+			"{s:I, s:I, s:I, s:b, s:s}", "waiting_bytes", (json_int_t)q->waiting_bytes,
+			"epoch", (json_int_t)epoch, "epochs_left", (json_int_t)left, "held",
+			(int)q->state.held, "held_why", q->state.why);
 		return json_emit(stdout, o) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 	}
 	printf("%s of deleted files wait to be freed", fs_size(size, (double)q->waiting_bytes));
 	if (left > 0)
 		printf("; %" PRIu64 " short grace periods are left", left);
 	putchar('\n');
+	if (q->state.held)
+		printf("collection is held: %s. terrane gc resume releases it\n", q->state.why);
 	return CLI_OK;
 }
 
@@ -132,6 +142,17 @@ static int ask(struct admin *a)
 	return status == CLI_OK ? show(a) : status;
 }
 
+static int hold(struct admin *a)
+{
+	const struct gc_asked *q = a->ctx;
+	struct meta_call c = {.client = a->client};
+	bool held = q->reason != NULL;
+	int rc = meta_client_gc_hold(&c, held, held ? q->reason : "");
+	return rc < 0 ? cli_fail("cannot %s the collection: %s", held ? "hold" : "resume",
+				 c.error[0] != 0 ? c.error : err_text(rc))
+		      : show(a);
+}
+
 int cmd_gc(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -161,5 +182,11 @@ int cmd_gc(int argc, char **argv)
 		return admin_run(&where, show, &q);
 	if (strcmp(verb, "now") == 0)
 		return admin_run(&where, ask, &q);
-	return cli_usage("gc needs status, or now [--wait]");
+	verb = argc - optind > 0 ? argv[optind] : "";
+	bool holds = strcmp(verb, "hold") == 0;
+	q.reason = holds && argc - optind == 2 ? argv[optind + 1] : NULL;
+	if ((q.reason != NULL && q.reason[0] != 0) ||
+	    (strcmp(verb, "resume") == 0 && argc - optind == 1))
+		return admin_run(&where, hold, &q);
+	return cli_usage("gc needs status, now [--wait], hold REASON, or resume");
 }

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/cmd_meta_backup.h"
 #include "roles/meta_role.h"
 #include "roles/role_reload.h"
 #include "rt/real.h"
@@ -14,6 +15,7 @@
 static const char usage_text[] =
 	"usage: terrane meta [format] --config FILE [--json]\n"
 	"       terrane meta check --config FILE|--dir DIR [--quiet] [--json]\n"
+	"       terrane meta backup DIR | backups DIR | restore DIR ... | verify DIR\n"
 	"\n"
 	"Serves the metadata of a cluster until it gets SIGTERM or SIGINT. With the engine\n"
 	"rados any number of servers may serve one cluster.\n"
@@ -22,6 +24,8 @@ static const char usage_text[] =
 	"                 If the store has a cluster, only print its id\n"
 	"  check          check all metadata in a store whose servers are stopped; see terrane\n"
 	"                 meta check --help\n"
+	"  backup, backups, restore, verify\n"
+	"                 backups of the metadata: each has its own --help\n"
 	"  --config FILE  its settings; \"terrane config show meta\" prints all with their\n"
 	"                 meaning\n"
 	"  --json         print JSON\n"
@@ -97,8 +101,17 @@ static int run(const char *config, bool json, bool only_format)
 int cmd_meta(int argc, char **argv)
 {
 	struct role_args a;
-	if (argc > 1 && strcmp(argv[1], "check") == 0)
-		return cmd_meta_check(argc - 1, argv + 1);
+	static const struct {
+		const char *verb;
+		int (*run)(int argc, char **argv);
+	} verbs[] = {{"check", cmd_meta_check},
+		     {"backup", cmd_meta_backup},
+		     {"backups", cmd_meta_backup},
+		     {"restore", cmd_meta_restore},
+		     {"verify", cmd_meta_restore}};
+	for (size_t i = 0; argc > 1 && i < ARRAY_LEN(verbs); i++)
+		if (strcmp(argv[1], verbs[i].verb) == 0)
+			return verbs[i].run(argc - 1, argv + 1);
 	int status = cli_role_args(argc, argv, usage_text, &a);
 	if (status != CLI_GO_ON)
 		return status;

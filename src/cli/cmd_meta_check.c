@@ -120,9 +120,7 @@ static int check_store(struct check *k)
 	return r->report.errors > 0 ? CLI_FAILED : status;
 }
 
-/* Changes the working folder to the folder of a box, because paths in the settings of a box are relative to that
- * folder. */
-static int enter_box(const char *dir)
+int cli_enter_box(const char *dir)
 {
 	AUTO_STRBUF struct strbuf err;
 	strbuf_init(&err, 4096);
@@ -180,6 +178,6 @@ int cmd_meta_check(int argc, char **argv)
 		return cli_usage("meta check: unexpected argument \"%s\"", argv[optind]);
 	if ((config == NULL) == (dir == NULL))
 		return cli_usage("meta check needs either --config FILE or --dir DIR");
-	int status = dir != NULL ? enter_box(dir) : CLI_OK;
+	int status = dir != NULL ? cli_enter_box(dir) : CLI_OK;
 	return status == CLI_OK ? run(&k, dir != NULL ? "conf/meta.ini" : config) : status;
 }

@@ -25,7 +25,8 @@ static const struct command cluster_commands[] = {
 	{"fsck", "check every file down to its chunks", cmd_fsck, ""},
 	{"tenant", "list, create and remove tenants, set their quotas", cmd_tenant,
 	 "list create quota remove"},
-	{"gc", "show what was deleted and still takes space; free it soon", cmd_gc, "status now"},
+	{"gc", "show what was deleted and still takes space; free it soon", cmd_gc,
+	 "status now hold resume"},
 	{"group", "list and set traffic groups and their quotas", cmd_group,
 	 "list add set remove capacity"},
 	{"user", "list, add and remove users; their credentials and grants", cmd_user,
@@ -42,7 +43,7 @@ static const struct command cluster_commands[] = {
 	{"repair", "show what is left to repair, and how long it will take", cmd_repair, "status"},
 };
 static const struct command server_commands[] = {
-	{"meta", "serve metadata", cmd_meta, "format check"},
+	{"meta", "serve metadata", cmd_meta, "format check backup backups restore verify"},
 	{"janitor", "collect, repair, drain and verify in the background", cmd_janitor, ""},
 	{"cache", "serve a flash cache in front of all disks; show and tune the cache nodes",
 	 cmd_cache, "status set"},

@@ -51,11 +51,15 @@ static int epoch_look(struct janitor *j)
 	struct tenant_call e;
 	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
 	struct meta_call m = tenant_call_meta(j, &e);
+	struct meta_gc_state state = {0};
 	uint64_t epoch;
 	int rc = meta_client_gc_epoch(&m, &epoch, &j->partitions);
+	if (rc == 0)
+		rc = meta_client_gc_state(&m, &state);
 	if (rc < 0)
 		return rc;
-	if (epoch != j->epoch) {
+	j->stats.held = state.held;
+	if (epoch != j->epoch || state.held) {
 		j->epoch = epoch;
 		j->epoch_ns = rt_now_ns();
 		return 0;

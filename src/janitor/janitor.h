@@ -98,6 +98,7 @@ struct janitor_stats {
 	 * advanced
 	 */
 	uint64_t rounds, epochs;
+	bool held; /* collection is held: an operator ordered it, or the metadata was restored */
 	/* number of metadata rows marked as garbage, and of rows deleted */
 	uint64_t marked, collected;
 	uint64_t chunks_deleted; /* number of dead chunks that were deleted */

@@ -252,9 +252,10 @@ static int orphan_seen(struct disk_page *s, struct chunk_id id, const struct met
 		return sighting_add(s, key, put);
 	/*
 	 * Another put number: the chunk that was seen earlier was deleted, and a chunk of the same
-	 * name was put since.
+	 * name was put since. A jump of the epoch: the metadata was restored from a backup, so the
+	 * grace period begins again.
 	 */
-	if (old->put != put)
+	if (old->put != put || s->epoch - old->epoch >= META_GC_JUMP)
 		*old = (struct sighting){.epoch = s->epoch, .put = put};
 	old->last_epoch = s->epoch;
 	if (s->epoch < old->epoch + 2)

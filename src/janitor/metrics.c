@@ -127,6 +127,7 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out)
 	} all[] = {
 		{"collect_rounds_total", "counter", "rounds of collection", s->rounds},
 		{"epoch", "gauge", "epoch of the collection", j->epoch},
+		{"held", "gauge", "1: collection is held until terrane gc resume", s->held},
 		{"rows_marked_total", "counter", "metadata rows marked as garbage", s->marked},
 		{"rows_collected_total", "counter", "metadata rows collected", s->collected},
 		{"chunks_deleted_total", "counter", "dead chunks deleted", s->chunks_deleted},

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 #include "kv/rows.h"
 
@@ -169,6 +170,19 @@ int kv_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next
 int kv_health(const struct kv *kv)
 {
 	return kv->ops->health != NULL ? kv->ops->health(kv) : 0;
+}
+
+int kv_backup(struct kv *kv, const struct kv_backup_request *q, struct kv_backup *out)
+{
+	if (kv->ops->backup == NULL)
+		return -EOPNOTSUPP;
+	if (q->dir[0] != '/' || q->owner[0] == 0 || strlen(q->owner) > KV_BACKUP_OWNER_MAX ||
+	    strchr(q->owner, '\n') != NULL)
+		return -EINVAL;
+	int rc = kv->ops->backup(kv, q, out);
+	assert(rc <= 0);
+	assert(rc != 0 || out->number != 0);
+	return rc;
 }
 
 void kv_close(struct kv *kv)

@@ -188,6 +188,24 @@ struct kv_stats {
 	uint64_t rows_kept;       /* number of keys that the engine's row cache answered */
 };
 
+/* A copy of all partitions, of one instant, in a folder with other such copies. */
+struct kv_backup {
+	uint64_t number; /* in its folder; later backups have higher numbers */
+	uint64_t made_s; /* wall clock */
+	uint64_t bytes;  /* of its files, which it may share with other backups */
+	uint64_t files;
+};
+
+struct kv_backup_request {
+	const char
+		*dir; /* folder of the backups, made if it does not exist; its parent must exist */
+	/* what the store holds, one line; all backups of a folder are of the same owner */
+	const char *owner;
+	unsigned keep; /* number of backups to keep in the folder; older ones are deleted; 0: all */
+};
+
+#define KV_BACKUP_OWNER_MAX 120
+
 struct rt_port;
 
 struct kv {
@@ -227,6 +245,8 @@ struct kv_ops {
 	int (*health)(const struct kv *kv);
 	/* Waits until the engine's own background work has ended, then frees the store. Never fails. */
 	void (*close)(struct kv *kv);
+	/* Makes a backup as kv_backup describes. NULL: the engine cannot. */
+	int (*backup)(struct kv *kv, const struct kv_backup_request *q, struct kv_backup *out);
 	/* get, scan and next_partition may run on any loop of the process. health always may. */
 	bool reads_anywhere;
 };
@@ -263,6 +283,15 @@ int kv_next_partition(struct kv *kv, uint64_t from, uint64_t end, uint64_t *next
  * an error. Does not wait.
  */
 int kv_health(const struct kv *kv);
+
+/*
+ * Makes a backup of all acknowledged transactions, while the store is in use, and waits for it. Files that the folder
+ * has already are not copied again. The result is durable, and its files have their lengths. -EOPNOTSUPP: the engine
+ * makes none; -EINVAL: a wrong owner; -EEXIST: the folder has something else than backups; -EXDEV: its backups are of
+ * another owner; -ENOSPC, -EACCES, -ENOENT, -EIO, -EBADMSG: the backup is not usable, and the older ones are kept. On the
+ * loop of the store.
+ */
+int kv_backup(struct kv *kv, const struct kv_backup_request *q, struct kv_backup *out);
 
 /*
  * Opens the store `of` on the calling loop, too. Promises and results are the same; a transaction that finds the port

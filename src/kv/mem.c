@@ -477,6 +477,45 @@ bool kv_mem_fail_pending(const struct kv_mem *m)
 	return m->fail_at != 0;
 }
 
+/* Deletes all keys. Partitions stay, so that their versions never come again. */
+static void contents_clear(struct kv_mem *m)
+{
+	struct request *r;
+	struct request *after;
+	list_for_each_entry_safe(r, after, &m->late, link)
+		request_free(r);
+	map_for_each(&m->parts, it) {
+		struct part *p = it.value;
+		skip_fini(&p->keys);
+		skip_init(&p->keys, mix_u64(it.key ^ m->options.seed));
+		p->version = ++m->version;
+	}
+}
+
+static int part_copy(struct kv_mem *to, uint64_t number, struct part *from)
+{
+	struct part *p;
+	int rc = part_of(to, number, &p);
+	if (rc == 0)
+		p->version = ++to->version;
+	const struct skip_node *n = rc == 0 ? skip_seek(&from->keys, kv_bytes("", 0), false) : NULL;
+	for (; rc == 0 && n != NULL; n = skip_next(n))
+		rc = skip_put(&p->keys, skip_key(n), skip_value(n));
+	return rc;
+}
+
+int kv_mem_copy(struct kv_mem *to, const struct kv_mem *from)
+{
+	assert(to != from);
+	contents_clear(to);
+	int rc = 0;
+	map_for_each(&from->parts, it)
+		if (rc == 0)
+			rc = part_copy(to, it.key, it.value);
+	assert(rc != 0 || kv_mem_keys(to) == kv_mem_keys(from));
+	return rc;
+}
+
 size_t kv_mem_keys(const struct kv_mem *m)
 {
 	size_t count = 0;

@@ -73,6 +73,12 @@ void kv_mem_outage(struct kv_mem *m, bool on);
  */
 void kv_mem_break(struct kv *kv);
 
+/*
+ * Replaces the contents of `to` by those of `from`, as the restore of a backup does; versions of partitions still change
+ * and grow. Late requests to `to` are dropped. No store may be open on `to`. -ENOMEM: `to` has a part of the contents.
+ */
+int kv_mem_copy(struct kv_mem *to, const struct kv_mem *from);
+
 /* Returns the number of keys in all partitions. */
 size_t kv_mem_keys(const struct kv_mem *m);
 

@@ -80,14 +80,19 @@ static int message_error(const char *m)
 	return -EIO;
 }
 
-int rocks_error(const struct rocks *r, const char *event, char *message)
+int rocks_error_in(const char *dir, const char *event, char *message)
 {
 	assert(message != NULL);
 	int rc = message_error(message);
-	log_error(event, "dir=%s err=%s rocksdb=%s", LOG_QUOTE(r->dir), err_name(rc),
+	log_error(event, "dir=%s err=%s rocksdb=%s", LOG_QUOTE(dir), err_name(rc),
 		  LOG_QUOTE(message));
 	rocksdb_free(message);
 	return rc;
+}
+
+int rocks_error(const struct rocks *r, const char *event, char *message)
+{
+	return rocks_error_in(r->dir, event, message);
 }
 
 /* --- opening: on an offload thread ------------------------------------------------------------ */
@@ -320,6 +325,7 @@ static const struct kv_ops rocks_ops = {
 	.next_partition = rocks_next_partition,
 	.health = rocks_health,
 	.close = rocks_close,
+	.backup = rocks_backup,
 	.reads_anywhere = true,
 };
 

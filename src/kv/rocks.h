@@ -134,6 +134,12 @@ void rocks_key(struct rocks_key *out, uint64_t partition, struct kv_bytes key);
  */
 int rocks_error(const struct rocks *r, const char *event, char *message);
 
+/* As rocks_error, for a folder that need not be that of a store. */
+int rocks_error_in(const char *dir, const char *event, char *message);
+
+/* The backup function of struct kv_ops, in rocks_backup.c. */
+int rocks_backup(struct kv *kv, const struct kv_backup_request *q, struct kv_backup *out);
+
 /* Functions of struct kv_ops that are in rocks_read.c. */
 int rocks_get(struct kv *kv, uint64_t partition, const struct kv_bytes *keys, size_t n,
 	      struct kv_rows *rows);

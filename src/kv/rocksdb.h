@@ -47,4 +47,19 @@ int kv_rocksdb_open(struct kv **out, const struct kv_rocksdb_options *options);
  */
 int kv_rocksdb_verify(struct kv *kv, uint64_t *keys);
 
+/* --- backups ----------------------------------------------------------------------------------- */
+
+/*
+ * Lists the last max backups of a folder, the oldest first, and sets owner, of KV_BACKUP_OWNER_MAX + 1 bytes. Returns their
+ * number. -ENOENT: the folder does not exist, or has no backups of this program; -EBADMSG, -EIO, -EACCES.
+ */
+int64_t kv_rocksdb_backups(const char *dir, char *owner, struct kv_backup *out, size_t max);
+
+/*
+ * Copies a backup to the folder `to`, which must not exist, and compares each file with the checksum of the time of the
+ * backup. number 0: the last backup. -ENOENT: there is no such backup; -EEXIST: `to` exists; -EBADMSG: the backup is
+ * damaged; -ENOSPC, -EIO. After an error `to` may have a part of the files.
+ */
+int kv_rocksdb_restore(const char *dir, uint64_t number, const char *to);
+
 #endif

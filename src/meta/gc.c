@@ -14,53 +14,6 @@
 
 #define PAGE_ROWS 128
 
-/* --- the epoch -------------------------------------------------------------------------------- */
-
-static int epoch_read(struct meta *m, struct arena *a, struct kv_bytes *raw, uint64_t *epoch)
-{
-	struct schema_key key = key_text(KEY_GC_EPOCH, "");
-	struct reads r;
-	rec_gc_epoch *e;
-	int rc = meta_read(m, schema_partition_at(META_LAYER_SYSTEM, 0), &key, 1, a, &r);
-	*raw = r.value[0];
-	*epoch = 1;
-	if (rc != 0 || raw->data == NULL)
-		return rc;
-	rc = rec_read_gc_epoch(a, *raw, &e);
-	if (rc == 0 && e->epoch == 0)
-		rc = -EBADMSG; /* the first epoch is 1, and marks with 0 would mean "not marked" */
-	if (rc == 0)
-		*epoch = e->epoch;
-	return rc;
-}
-
-int meta_gc_epoch(struct meta *m, uint64_t *epoch)
-{
-	AUTO_ARENA struct arena a;
-	arena_init(&a, MIB);
-	struct kv_bytes raw;
-	return epoch_read(m, &a, &raw, epoch);
-}
-
-int meta_gc_advance(struct meta *m, uint64_t epoch)
-{
-	AUTO_ARENA struct arena a;
-	arena_init(&a, MIB);
-	struct kv_bytes raw;
-	uint64_t now;
-	int rc = epoch_read(m, &a, &raw, &now);
-	if (rc != 0 || now != epoch)
-		return rc;
-	rec_gc_epoch e = TERRANE__REC__GC_EPOCH__INIT;
-	e.epoch = epoch + 1;
-	struct txn t;
-	txn_init(&t, &a);
-	txn_same(&t, key_text(KEY_GC_EPOCH, ""), raw);
-	txn_put(&t, key_text(KEY_GC_EPOCH, ""), &e.base);
-	rc = txn_run(m, &t, schema_partition_at(META_LAYER_SYSTEM, 0), NULL);
-	return rc == -ESTALE ? 0 : rc;
-}
-
 /* --- walks ------------------------------------------------------------------------------------ */
 
 uint64_t meta_gc_partitions(const struct meta *m)
@@ -161,7 +114,10 @@ int gc_page(struct gc *g, const char *key_kinds, struct meta_gc_cursor *at, gc_r
 	int rc = kv_scan(g->m->kv, g->partition, &range, &rows);
 	/* The epoch is read after the rows: a mark with an older epoch would shorten the grace period. */
 	if (rc == 0 && rows.count > 0) {
-		rc = meta_gc_epoch(g->m, &g->now);
+		struct meta_gc_state state;
+		rc = meta_gc_state(g->m, &state);
+		g->now = state.epoch;
+		g->restored = state.restored;
 		g->epoch = min_u64(g->epoch, g->now);
 		assert(rc != 0 || g->now != 0);
 	}

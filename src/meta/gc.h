@@ -46,8 +46,15 @@ struct meta_ctx;
 /* --- epochs ----------------------------------------------------------------------------------- */
 
 int meta_gc_epoch(struct meta *m, uint64_t *epoch);
-/* Advances the epoch from this value by one. Returns 0 also if the epoch is not equal to this value any more. */
+int meta_gc_state(struct meta *m, struct meta_gc_state *out);
+/* Advances the epoch from this value by one. Returns 0 also if the epoch is not equal to this value any more, or is
+ * held. */
 int meta_gc_advance(struct meta *m, uint64_t epoch);
+/* Holds the epoch, so that nothing is collected until it is released. why: for operators. -EINVAL: why is too long;
+ * -EAGAIN: too many concurrent changes; errors of the store. */
+int meta_gc_hold(struct meta *m, bool held, const char *why);
+/* Called once on a store that was restored from a backup, before it is served: raises the epoch and holds it. */
+int meta_gc_restored(struct meta *m, const char *why);
 
 /* --- collection ------------------------------------------------------------------------------- */
 

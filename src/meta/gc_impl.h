@@ -16,6 +16,7 @@ struct gc {
 	/* epoch that decides which grace periods are over: the caller's epoch, or `now` if that is lower */
 	uint64_t epoch;
 	uint64_t now; /* epoch that new marks get: read from the store after the page of rows */
+	uint64_t restored; /* epoch in which the store was restored from a backup; 0: never */
 	struct meta_gc_counts *counts;
 	struct arena *a;      /* memory for the current row */
 	struct arena scratch; /* emptied after each row */
@@ -38,7 +39,7 @@ bool gc_unreadable(uint64_t partition, const struct kv_row *row, int rc);
 static inline bool gc_grace_over(const struct gc *g, uint64_t mark)
 {
 	assert(g->epoch <= g->now);
-	return mark != 0 && g->epoch >= mark + 2;
+	return mark != 0 && g->epoch >= max_u64(mark, g->restored) + 2;
 }
 
 /* Returns a copy of a stored key. */

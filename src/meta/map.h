@@ -57,6 +57,14 @@ int meta_map_format(struct kv *kv, struct cluster_id id, enum place_kind network
  * the number of racks is wrong; errors of kv_get and kv_scan; -ENOMEM, -EAGAIN.
  */
 int meta_map_open(struct meta_map **out, struct kv *kv, const struct meta_map_options *o);
+/*
+ * Called once on a store that was restored from a backup, before it is served: raises the version of the map and of each
+ * record by META_MAP_JUMP, so that processes that have a later version of before take all records again. -ENOENT: the
+ * store has no map; -EBADMSG, -EOVERFLOW; errors of kv_txn.
+ */
+#define META_MAP_JUMP ((uint64_t)1 << 32)
+int meta_map_restored(struct kv *kv, uint64_t *version);
+
 /* Closes the map. No fiber may be in a call. m may be NULL. */
 void meta_map_close(struct meta_map *m);
 

@@ -9,6 +9,7 @@
 #include "meta/jobs.h"
 #include "meta/note.h"
 #include "meta/schema.h"
+#include "meta_api/gc.h"
 #include "placement/outcome.h"
 #include "rpc/body.h"
 
@@ -198,7 +199,8 @@ static bool refund_ok(const rec_refund *r)
 
 static bool gc_epoch_ok(const rec_gc_epoch *e)
 {
-	return e != NULL;
+	/* The first epoch is 1: marks with 0 would mean "not marked". */
+	return e->epoch != 0 && e->restored <= e->epoch && strlen(e->why) <= META_GC_WHY_MAX;
 }
 
 #define READER(name)                                                              \

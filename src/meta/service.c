@@ -342,6 +342,8 @@ int meta_service_metrics(struct meta_service *s, struct strbuf *out)
 		rc = print_methods(t, out);
 	if (rc == 0)
 		rc = print_numbers(s, t, out);
+	if (rc == 0)
+		rc = ms_backup_metrics(&s->all->parts[0], out);
 	return rc < 0 ? rc : print_loops(s->all, out);
 }
 
@@ -431,6 +433,8 @@ int ms_await_end(struct meta_service *s)
 		rc = rt_group_spawn(&g, "meta-store", watch_store, s);
 	if (rc == 0)
 		rc = rt_group_spawn(&g, "meta-share", ms_share_watch, s);
+	if (rc == 0)
+		rc = rt_group_spawn(&g, "meta-backup", ms_backup_make, s);
 	if (rc == 0 && s->usage_ns != 0)
 		rc = rt_group_spawn(&g, "meta-usage", ms_count_usage, s);
 	while (rc == 0 && !s->ending)
@@ -456,6 +460,8 @@ static int all_open(struct service_all *all, struct kv *kv)
 	if (rc == 0)
 		rc = ms_place_open(first);
 	if (rc == 0)
+		rc = ms_backup_open(first);
+	if (rc == 0)
 		rc = meta_open(&first->meta, kv, &o->meta);
 	return rc < 0 ? rc : meta_map_open(&first->map, kv, &o->map);
 }
@@ -465,6 +471,7 @@ static void all_fini(struct service_all *all)
 	meta_map_close(all->parts[0].map);
 	ms_share_close(&all->parts[0]);
 	ms_place_close(&all->parts[0]);
+	ms_backup_close(&all->parts[0]);
 	sched_close(all->sched);
 	meta_close(all->parts[0].meta);
 	admit_fini(&all->admit);

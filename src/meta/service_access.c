@@ -140,6 +140,8 @@ static const struct rule rules[METHOD_COUNT] = {
 	[METHOD_du] = ON_DIR(OP_STAT, Du, .path = 0),
 	[METHOD_gc_epoch] = CLUSTER(OP_CLUSTER_READ),
 	[METHOD_gc_advance] = CLUSTER(OP_RECORD_WRITE),
+	[METHOD_gc_hold] = CLUSTER(OP_CLUSTER_WRITE),
+	[METHOD_backup] = CLUSTER(OP_CLUSTER_WRITE),
 	[METHOD_gc_step] = CLUSTER(OP_RECORD_WRITE),
 	[METHOD_gc_chunks] = CLUSTER(OP_RECORD_WRITE),
 	[METHOD_gc_chunks_done] = CLUSTER(OP_RECORD_WRITE),

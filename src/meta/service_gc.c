@@ -98,7 +98,27 @@ int ms_handle_gc_epoch(struct rpc_request *r)
 	if (rc < 0)
 		return rc;
 	p->partitions = meta_gc_partitions(ms_meta(r));
-	return ms_end(r, meta_gc_epoch(ms_meta(r), &p->epoch));
+	struct meta_gc_state state;
+	rc = meta_gc_state(ms_meta(r), &state);
+	p->epoch = state.epoch;
+	p->restored = state.restored;
+	p->held = state.held;
+	if (rc == 0 && state.why[0] != 0) {
+		p->why = rpc_alloc(r, sizeof(state.why));
+		if (p->why == NULL)
+			return -ENOMEM;
+		memcpy(p->why, state.why, sizeof(state.why));
+	}
+	return ms_end(r, rc);
+}
+
+int ms_handle_gc_hold(struct rpc_request *r)
+{
+	const Terrane__Meta__GcHoldRequest *q = rpc_body(r);
+	int rc = ms_system(r);
+	if (rc == 0 && strlen(q->why) > META_GC_WHY_MAX)
+		rc = rpc_fail(r, -EINVAL, "a reason has up to %d bytes", META_GC_WHY_MAX);
+	return rc < 0 ? rc : ms_end(r, meta_gc_hold(ms_meta(r), q->held, q->why));
 }
 
 int ms_handle_gc_advance(struct rpc_request *r)

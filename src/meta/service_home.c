@@ -56,6 +56,7 @@ static const struct {
 	[METHOD_token_keys] = {HOME_FIRST, 0},
 	[METHOD_traffic] = {HOME_FIRST, 0},
 	[METHOD_place] = {HOME_FIRST, 0},
+	[METHOD_backup] = {HOME_FIRST, 0},
 	[METHOD_file_used] = AT(HOME_FILE, FileUsed, file),
 	[METHOD_placement] = {HOME_FIRST, 0},
 };

@@ -48,6 +48,8 @@ struct meta_service {
 	struct meta_map *map; /* of the first part; NULL in the others */
 	/* admission to flash, of the first part; NULL in the others */
 	struct service_place *place;
+	/* backups, of the first part; NULL in the others */
+	struct service_backup *backup;
 	/* traffic groups, of the first part; NULL in the others */
 	struct service_share *share;
 	struct map tenants; /* hash of the name -> struct service_tenant */
@@ -251,6 +253,14 @@ void ms_share_close(struct meta_service *s);
 int ms_share_load(struct meta_service *s);
 /* Fiber that keeps the groups up to date. */
 void ms_share_watch(void *service);
+
+/* Backups of the store (service_backup.c). -ENOMEM. */
+int ms_backup_open(struct meta_service *s);
+void ms_backup_close(struct meta_service *s);
+/* Fiber that makes the backups that requests ask for. */
+void ms_backup_make(void *service);
+/* Appends the metrics of the last backup. Errors of strbuf. */
+int ms_backup_metrics(const struct meta_service *s, struct strbuf *out);
 
 /* Admission to flash (service_place.c). -ENOMEM. */
 int ms_place_open(struct meta_service *s);

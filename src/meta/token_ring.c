@@ -145,3 +145,17 @@ int token_ring_replace(struct meta *m, uint64_t now_ms)
 		rc = token_ring_step(m, now_ms, true);
 	return rc < 0 ? rc : 0;
 }
+
+int token_ring_restored(struct meta *m, uint64_t now_ms)
+{
+	struct token_ring r;
+	int rc = token_ring_read(m, &r);
+	if (rc < 0)
+		return rc;
+	uint32_t last = r.other > r.issuing ? r.other : r.issuing;
+	if (last > UINT32_MAX - TOKEN_RESTORE_JUMP)
+		return -EOVERFLOW;
+	r = (struct token_ring){
+		.issuing = last + TOKEN_RESTORE_JUMP, .changed_ms = now_ms, .turn = r.turn};
+	return ring_write(m, &r);
+}

@@ -54,4 +54,9 @@ int token_ring_step(struct meta *m, uint64_t now_ms, bool force);
 /* Replaces all generations by the next one at once. Errors of token_ring_stage. */
 int token_ring_replace(struct meta *m, uint64_t now_ms);
 
+/* Called once on a store that was restored from a backup: issues with a generation that no server used before, because
+ * generations of after the backup may have been retired as leaked. Errors of token_ring_stage. */
+#define TOKEN_RESTORE_JUMP 4096
+int token_ring_restored(struct meta *m, uint64_t now_ms);
+
 #endif

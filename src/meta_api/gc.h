@@ -22,6 +22,17 @@ enum meta_gc_kind {
 	META_GC_KINDS,
 };
 
+#define META_GC_WHY_MAX 300
+/* What a restore from a backup adds to the epoch: more than a store advances in its life. */
+#define META_GC_JUMP ((uint64_t)1 << 32)
+
+struct meta_gc_state {
+	uint64_t epoch;
+	uint64_t restored; /* epoch in which the store was restored from a backup; 0: never */
+	bool held;         /* the epoch does not advance, so nothing is collected */
+	char why[META_GC_WHY_MAX + 1]; /* why it is held */
+};
+
 /* Position of a walk over the rows of a partition; zeroed at its start. */
 struct meta_gc_cursor {
 	bool end;

@@ -67,6 +67,8 @@ struct arena;
 	X(0x349, lease, META_WIRE_SMALL, META_WIRE_SMALL)             \
 	X(0x34a, note_put, META_WIRE_PATH, META_WIRE_SMALL)           \
 	X(0x34b, note_list, META_WIRE_SMALL, META_WIRE_LARGE)         \
+	X(0x34c, gc_hold, META_WIRE_PATH, META_WIRE_SMALL)            \
+	X(0x34d, backup, META_WIRE_PATH, META_WIRE_SMALL)             \
 	X(0x350, map_get, META_WIRE_SMALL, META_WIRE_LARGE)           \
 	X(0x351, node_register, META_WIRE_LARGE, META_WIRE_SMALL)     \
 	X(0x352, node_beat, META_WIRE_LARGE, META_WIRE_SMALL)         \

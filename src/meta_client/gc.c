@@ -48,6 +48,56 @@ int meta_client_gc_epoch(struct meta_call *c, uint64_t *epoch, uint64_t *partiti
 	return p->epoch == 0 || p->partitions == 0 ? mc_response_error(c, -EINVAL) : 0;
 }
 
+int meta_client_gc_state(struct meta_call *c, struct meta_gc_state *out)
+{
+	Terrane__Meta__GcEpochRequest q = TERRANE__META__GC_EPOCH_REQUEST__INIT;
+	AUTO_REPLY struct rpc_reply reply;
+	*out = (struct meta_gc_state){0};
+	int rc = mc_call(c, &meta_type_gc_epoch, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__GcEpochResponse *p = reply.message;
+	if (p->epoch == 0 || p->restored > p->epoch || strlen(p->why) > META_GC_WHY_MAX)
+		return mc_response_error(c, -EINVAL);
+	out->epoch = p->epoch;
+	out->restored = p->restored;
+	out->held = p->held;
+	memcpy(out->why, p->why, strlen(p->why) + 1);
+	return 0;
+}
+
+int meta_client_gc_hold(struct meta_call *c, bool held, const char *why)
+{
+	Terrane__Meta__GcHoldRequest q = TERRANE__META__GC_HOLD_REQUEST__INIT;
+	q.held = held;
+	q.why = (char *)why;
+	return mc_call_status(c, &meta_type_gc_hold, &q.base);
+}
+
+int meta_client_backup(struct meta_call *c, const struct meta_backup_request *want,
+		       struct meta_backup *out)
+{
+	Terrane__Meta__BackupRequest q = TERRANE__META__BACKUP_REQUEST__INIT;
+	AUTO_REPLY struct rpc_reply reply;
+	assert(want->id != 0);
+	q.id = want->id;
+	q.dir = (char *)want->dir;
+	q.keep = want->keep;
+	int rc = mc_call(c, &meta_type_backup, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__BackupResponse *p = reply.message;
+	if (p->error > 0)
+		return mc_response_error(c, -EINVAL);
+	*out = (struct meta_backup){.running = p->running,
+				    .rc = p->error,
+				    .number = p->number,
+				    .made_s = p->made_s,
+				    .bytes = p->bytes,
+				    .files = p->files};
+	return 0;
+}
+
 int meta_client_gc_advance(struct meta_call *c, uint64_t epoch)
 {
 	Terrane__Meta__GcAdvanceRequest q = TERRANE__META__GC_ADVANCE_REQUEST__INIT;

@@ -330,6 +330,25 @@ struct meta_walk {
 };
 
 int meta_client_gc_epoch(struct meta_call *c, uint64_t *epoch, uint64_t *partitions);
+int meta_client_gc_state(struct meta_call *c, struct meta_gc_state *out);
+/* Holds or releases the epoch of the collection. why: up to META_GC_WHY_MAX bytes. */
+int meta_client_gc_hold(struct meta_call *c, bool held, const char *why);
+
+struct meta_backup_request {
+	uint64_t id;     /* random, not 0 */
+	const char *dir; /* on the machine of the server */
+	unsigned keep;   /* backups to keep in the folder; 0: all */
+};
+
+struct meta_backup {
+	bool running;
+	int rc; /* result of a backup that has ended: errors of kv_backup */
+	uint64_t number, made_s, bytes, files;
+};
+
+/* Starts a backup on the server, or tells the state of the backup of this id. -EBUSY: another backup runs. */
+int meta_client_backup(struct meta_call *c, const struct meta_backup_request *want,
+		       struct meta_backup *out);
 int meta_client_gc_advance(struct meta_call *c, uint64_t epoch);
 /* These functions are like those of gc.h, but each call covers as many partitions as the server handles in one
  * request. */

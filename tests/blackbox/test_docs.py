@@ -41,6 +41,7 @@ REFUSED = {
     "disk drain": "the lines before may have removed it",
     "disk replace": "no drive failed, and no member of the pool is out",
     "disk give-up": "the same",
+    "meta restore": "the server of the examples serves the store",
     "train --mlperf": "the data set of the examples is smaller than a batch of the rules",
     "cache set": "the cluster of the examples has no such cache node",
     "status": "1 is its answer while a disk is drained or failed",
@@ -199,7 +200,7 @@ class Cluster:
                 "NODE": "2", "N": "2", "RACK": "rack-3", "NAME": "speech" if command.startswith("tenant create") else "vision", "SIZE": "10TiB", "PATH": "/data",
                 "DIR": str(box.folder), "/tmp/box": str(box.folder), "FILE": config, "METHOD": "r_all",
                 "ENCODING": "mlec:4+2/4+1", "SOME-FOLDER": "my-data-set", "S": "c/d",
-                "/etc/ceph/ceph.conf": "node.ini"}
+                "/etc/ceph/ceph.conf": "node.ini", "BACKUPS": str(self.folder / "backups")}
 
     def up(self, words):
         """Runs an `up` of the documents in a folder of its own, and stops that box."""

@@ -52,7 +52,10 @@ static void meta_main(void *arg)
 	struct meta_options mo;
 	meta_options_init(&mo);
 	struct cluster_id id = {.high = 1, .low = 2};
-	int rc = meta_format(kv, &mo, &id, PLACE_DECLUSTERED, "default");
+	int rc = fx->restored ? meta_restored(kv, &mo, "restored", &fx->report) : 0;
+	fx->restored = false;
+	if (rc == 0)
+		rc = meta_format(kv, &mo, &id, PLACE_DECLUSTERED, "default");
 	if (rc == 0)
 		rc = meta_serve(kv, &(struct meta_serve_options){.listen = META_ADDR, .meta = mo});
 	if (rc < 0 && rc != -ECANCELED)
@@ -275,6 +278,8 @@ static void run(const struct cluster_plan *plan, void (*body)(struct client_fixt
 	sim_close(fx->sim);
 	if (fx->kv != NULL)
 		kv_mem_free(fx->kv);
+	if (fx->backup != NULL)
+		kv_mem_free(fx->backup);
 	free(fx);
 }
 
@@ -447,6 +452,29 @@ void fixture_kill_node(struct client_fixture *fx, uint64_t disk)
 void fixture_start_node(struct client_fixture *fx, uint64_t disk)
 {
 	sim_node_start(node_of(fx, disk)->node, node_main, node_of(fx, disk));
+}
+
+void fixture_backup(struct client_fixture *fx, uint64_t unused)
+{
+	(void)unused;
+	if (fx->backup == NULL)
+		fx->backup = kv_mem_new(&(struct kv_mem_options){.seed = 8});
+	CHECK(fx->backup != NULL && kv_mem_copy(fx->backup, fx->kv) == 0);
+}
+
+void fixture_stop_meta(struct client_fixture *fx, uint64_t unused)
+{
+	(void)unused;
+	sim_node_stop(fx->meta);
+}
+
+void fixture_restore(struct client_fixture *fx, uint64_t unused)
+{
+	(void)unused;
+	CHECK(fx->backup != NULL);
+	CHECK_EQ(kv_mem_copy(fx->kv, fx->backup), 0);
+	fx->restored = true;
+	sim_node_start(fx->meta, meta_main, fx);
 }
 
 void fixture_add_node(struct client_fixture *fx, uint64_t unused)

@@ -12,6 +12,7 @@
 #include "client/block_write.h"
 #include "client/engine.h"
 #include "cluster/cluster.h"
+#include "meta/restored.h"
 #include "node/service.h"
 #include "rt/sim.h"
 
@@ -49,7 +50,10 @@ struct client_fixture {
 	uint64_t sick; /* id of a disk whose node reports the state below; 0: none */
 	enum cluster_state sick_health;
 	struct kv_mem *kv;
-	struct kv *store; /* store of the metadata server */
+	struct kv *store;      /* store of the metadata server */
+	struct kv_mem *backup; /* copy of the metadata; NULL: none */
+	bool restored;         /* the server prepares a restored store before it serves */
+	struct meta_restored_report report; /* of that */
 	void (*body)(struct client_fixture *fx);
 	bool done;
 	/*
@@ -162,6 +166,11 @@ void fixture_new_drives(struct client_fixture *fx, uint64_t disk);
 /* cuts the node off the network until the network is healed */
 void fixture_cut_node(struct client_fixture *fx, uint64_t disk);
 void fixture_heal(struct client_fixture *fx, uint64_t unused);
+
+/* Copies the metadata; stops its server; goes back to the copy, and starts the server as after a restore. */
+void fixture_backup(struct client_fixture *fx, uint64_t unused);
+void fixture_stop_meta(struct client_fixture *fx, uint64_t unused);
+void fixture_restore(struct client_fixture *fx, uint64_t unused);
 
 /* Flips a bit of a chunk on its disk. */
 void fixture_flip(struct client_fixture *fx, uint64_t disk, struct chunk_id id, uint64_t at);

@@ -41,8 +41,8 @@ static int do_mkdir(struct load *l, uint64_t dir, const char *name, uint64_t id)
 {
 	struct meta_call c = {.client = l->client};
 	struct meta_ctx ctx = ctx_of(l);
-	return l->meta != NULL ? meta_mkdir(l->meta, &ctx, dir, meta_name(name), id)
-			       : meta_client_mkdir(&c, dir, meta_name(name), id);
+	return l->meta != NULL ? meta_mkdir(l->meta, &ctx, dir, meta_name(name), id, NULL)
+			       : meta_client_mkdir(&c, dir, meta_name(name), id, NULL);
 }
 
 static int do_create(struct load *l, uint64_t dir, const struct meta_create *files, size_t n)

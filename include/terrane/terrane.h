@@ -73,6 +73,7 @@ struct terrane_op;    /* an asynchronous call */
 struct terrane_queue; /* a queue of completed calls */
 struct terrane_model; /* a placement model */
 struct terrane_feature;
+struct terrane_attributes;
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
@@ -162,8 +163,11 @@ struct terrane_options {
 	 * one is trained with (`terrane placement trace`). -EINVAL: a name or text is invalid. */
 	const struct terrane_feature *features;
 	uint64_t feature_count;
+	/* Attributes of the file or directory that the call makes; NULL: none. Not for terrane_pack,
+	 * whose files have their own. */
+	const struct terrane_attributes *attributes;
 
-	uint64_t reserved[2];
+	uint64_t reserved[1];
 
 	/* Media of new blocks, for calls that create, write or seal; applies to the same
 	 * blocks as `encoding`. */
@@ -284,8 +288,11 @@ struct terrane_stat {
 	/* media of the file's first block, or of its next blocks if it is open for writing;
 	 * TERRANE_MEDIA_DEFAULT while the file has no block */
 	enum terrane_media media;
-	uint32_t reserved_32;
-	uint64_t reserved[3];
+	/* Set by terrane_stat, not by terrane_stat_id and terrane_file_stat: */
+	uint32_t has; /* TERRANE_HAS_: which of the next three fields have a value */
+	uint32_t mode, uid, gid;
+	uint32_t user_attributes; /* number of user attributes */
+	uint64_t reserved[1];
 };
 
 int terrane_stat(struct terrane *t, const char *path, struct terrane_stat *out,
@@ -336,9 +343,11 @@ struct terrane_entry {
 	uint64_t id;
 	enum terrane_kind kind;
 	bool sealed;
+	uint16_t has;  /* TERRANE_HAS_: which of mode, uid and gid have a value */
 	uint64_t size; /* length in bytes; exact for sealed files, may be stale for logs */
 	uint64_t mtime_ns;
-	uint64_t reserved[2];
+	uint32_t mode, uid, gid;
+	uint32_t user_attributes; /* number of user attributes */
 };
 
 /* Position in the listing of a directory. Zeroed: the beginning. */
@@ -353,6 +362,54 @@ int64_t terrane_list(struct terrane *t, const char *path, struct terrane_cursor 
 		     struct terrane_entry *out, size_t max, const struct terrane_options *o);
 int64_t terrane_list_id(struct terrane *t, uint64_t dir_id, struct terrane_cursor *at,
 			struct terrane_entry *out, size_t max, const struct terrane_options *o);
+
+/* --- attributes ------------------------------------------------------------------------------- */
+
+/*
+ * Files and directories have attributes: permission bits, owner, time of the last change, and user attributes, which are
+ * bytes under names of the user. They are kept and shown; access is decided by identities and grants. A rename, a move and
+ * a copy keep them, the replacement of a file does not. The root has none.
+ */
+enum terrane_has {
+	TERRANE_HAS_MODE = 1,
+	TERRANE_HAS_UID = 2,
+	TERRANE_HAS_GID = 4,
+	TERRANE_HAS_MTIME = 8,
+};
+
+#define TERRANE_ATTRIBUTES_MAX 64 /* user attributes of one object */
+#define TERRANE_ATTRIBUTE_NAME_MAX \
+	127 /* bytes of a name, which is UTF-8 without control characters */
+#define TERRANE_ATTRIBUTE_BYTES_MAX 4096 /* bytes of all names and values of one object */
+#define TERRANE_ATTRIBUTES_BYTES 8192 /* a buffer that is large enough for terrane_attributes_get */
+
+struct terrane_attribute {
+	const char *name;
+	const void *value; /* any bytes; NULL in a change: the attribute is removed */
+	size_t len;
+};
+
+struct terrane_attributes {
+	uint32_t set;  /* TERRANE_HAS_: which of the next fields have a value */
+	uint32_t mode; /* 0 to 07777 */
+	uint32_t uid, gid;
+	uint64_t mtime_ns;
+	const struct terrane_attribute *user; /* in any order, each name once */
+	uint64_t user_count;
+	uint64_t reserved[4];
+};
+
+/* Reads all attributes of a path. out->user, its names and its values are in buf. Names are sorted. -EINVAL: the root;
+ * -ERANGE: buf is too small. */
+int terrane_attributes_get(struct terrane *t, const char *path, struct terrane_attributes *out,
+			   void *buf, size_t size, const struct terrane_options *o);
+
+/* Changes what change->set names, sets or removes the user attributes of change->user, and leaves all others: everything
+ * or nothing. -EFBIG: too many user attributes, or too many bytes; -ENAMETOOLONG, -EILSEQ, -EINVAL: a name or value is
+ * invalid, or the path is the root; -EROFS: its directory is sealed; -ESTALE: another object got the name during the call. */
+int terrane_attributes_set(struct terrane *t, const char *path,
+			   const struct terrane_attributes *change,
+			   const struct terrane_options *o);
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
@@ -410,7 +467,8 @@ struct terrane_small {
 	const uint32_t *crc32c; /* CRC-32C taken by the application; NULL: none */
 	int result;             /* result of this file: 0 or an error */
 	uint64_t id;            /* id of the new file, when result is 0 */
-	uint64_t reserved[2];
+	const struct terrane_attributes *attributes; /* NULL: none */
+	uint64_t reserved[1];
 };
 
 /* Writes many small files in one call, in dir and in any directories below it, which must exist.
@@ -691,6 +749,12 @@ int terrane_stat_start(struct terrane *t, const char *path, struct terrane_stat 
 		       const struct terrane_options *o, struct terrane_op *op);
 int terrane_stat_id_start(struct terrane *t, uint64_t id, struct terrane_stat *out,
 			  const struct terrane_options *o, struct terrane_op *op);
+int terrane_attributes_get_start(struct terrane *t, const char *path,
+				 struct terrane_attributes *out, void *buf, size_t size,
+				 const struct terrane_options *o, struct terrane_op *op);
+int terrane_attributes_set_start(struct terrane *t, const char *path,
+				 const struct terrane_attributes *change,
+				 const struct terrane_options *o, struct terrane_op *op);
 int terrane_mkdir_start(struct terrane *t, const char *path, unsigned flags,
 			const struct terrane_options *o, struct terrane_op *op);
 int terrane_rename_start(struct terrane *t, const char *from, const char *to,

@@ -363,6 +363,7 @@ int engine_call(struct engine *e, struct call *c, const struct terrane_options *
 		c->extra_disks = o->extra_disks;
 		c->hedge = o->hedge;
 		c->media = o->media;
+		c->attributes = o->attributes;
 		c->hedge_ns = o->hedge_ms * NS_PER_MS;
 		if (o->timeout_ms != 0)
 			timeout_ns = o->timeout_ms * NS_PER_MS;

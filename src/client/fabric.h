@@ -179,6 +179,8 @@ struct call {
 	uint16_t quorum, extra_disks, hedge;
 	uint64_t hedge_ns;
 	enum terrane_media media;
+	/* of the file or directory that the call makes; NULL: none */
+	const struct terrane_attributes *attributes;
 	/* META_PLACEMENT_: category of the files that are created; set by call_placement() */
 	uint32_t placement;
 	/* rewrites of existing blocks: accept more chunks in one rack than the code tolerates */

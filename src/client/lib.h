@@ -94,6 +94,7 @@ struct args {
 	struct terrane_entry *entries;
 	struct terrane_small *small;
 	struct terrane_range *ranges;
+	struct terrane_attributes *attributes;
 	size_t count;
 	struct terrane_batch *batch;
 };

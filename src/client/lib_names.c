@@ -2,6 +2,7 @@
 /* Public calls on names: each makes a request, and runs or starts it. */
 #include <errno.h>
 
+#include "client/attrs.h"
 #include "client/lib.h"
 
 /* Returns the path, or "" for NULL, which the engine refuses like other invalid paths. */
@@ -50,6 +51,60 @@ int terrane_stat_id_start(struct terrane *t, uint64_t id, struct terrane_stat *o
 			  const struct terrane_options *o, struct terrane_op *op)
 {
 	struct request r = {.run = run_stat_id, .a = {.id = id, .out = out}};
+	return lib_request_start(t, &r, o, op);
+}
+
+static int64_t run_attributes_get(struct call *c, struct request *r)
+{
+	return engine_attributes_get(c, r->a.path, r->a.attributes, r->a.out, r->a.count);
+}
+
+static struct request req_attributes_get(const char *path, struct terrane_attributes *out,
+					 void *buf, size_t size)
+{
+	return (struct request){
+		.run = run_attributes_get,
+		.a = {.path = path_or_empty(path), .attributes = out, .out = buf, .count = size}};
+}
+
+int terrane_attributes_get(struct terrane *t, const char *path, struct terrane_attributes *out,
+			   void *buf, size_t size, const struct terrane_options *o)
+{
+	struct request r = req_attributes_get(path, out, buf, size);
+	return (int)lib_request_block(t, &r, o);
+}
+
+int terrane_attributes_get_start(struct terrane *t, const char *path,
+				 struct terrane_attributes *out, void *buf, size_t size,
+				 const struct terrane_options *o, struct terrane_op *op)
+{
+	struct request r = req_attributes_get(path, out, buf, size);
+	return lib_request_start(t, &r, o, op);
+}
+
+static int64_t run_attributes_set(struct call *c, struct request *r)
+{
+	return engine_attributes_set(c, r->a.path, r->a.data);
+}
+
+static struct request req_attributes_set(const char *path, const struct terrane_attributes *change)
+{
+	return (struct request){.run = run_attributes_set,
+				.a = {.path = path_or_empty(path), .data = change}};
+}
+
+int terrane_attributes_set(struct terrane *t, const char *path,
+			   const struct terrane_attributes *change, const struct terrane_options *o)
+{
+	struct request r = req_attributes_set(path, change);
+	return (int)lib_request_block(t, &r, o);
+}
+
+int terrane_attributes_set_start(struct terrane *t, const char *path,
+				 const struct terrane_attributes *change,
+				 const struct terrane_options *o, struct terrane_op *op)
+{
+	struct request r = req_attributes_set(path, change);
 	return lib_request_start(t, &r, o, op);
 }
 

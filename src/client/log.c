@@ -37,6 +37,7 @@
 #include "base/bug.h"
 #include "base/crc.h"
 #include "base/err.h"
+#include "client/attrs.h"
 #include "client/engine_impl.h"
 #include "cluster/choose.h"
 
@@ -819,6 +820,7 @@ static int log_new(struct call *c, const struct terrane_options *o, struct log *
 	assert(l->quorum > 0 && l->quorum <= l->shape.n);
 	l->call = *c;
 	l->call.encoding = NULL;
+	l->call.attributes = NULL;
 	l->token = meta_id();
 	rt_mutex_init(&l->turn);
 	rt_cond_init(&l->change);
@@ -844,8 +846,17 @@ int elog_create(struct call *c, const struct dir_slot *at, unsigned flags,
 		return rc;
 	l->base = (struct efile){
 		.ops = &log_ops, .engine = call_engine(c), .id = meta_id(), .dir = at->dir};
-	struct meta_create file = {
-		.name = at->name, .id = l->base.id, .token = l->token, .mtime_ns = rt_wall_ns()};
+	AUTO_FREE struct meta_attrs *attrs = NULL;
+	rc = attrs_copy_new(c, c->attributes, &attrs);
+	if (rc < 0) {
+		log_free(l);
+		return rc;
+	}
+	struct meta_create file = {.name = at->name,
+				   .id = l->base.id,
+				   .token = l->token,
+				   .attrs = attrs,
+				   .mtime_ns = attrs_time_ns(attrs)};
 	int result = 0;
 	struct meta_call m = call_meta(c);
 	rc = meta_client_create(&m, at->dir, &file, 1,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "client/attrs.h"
 #include "client/engine_impl.h"
 
 #define MKDIR_TRIES 4
@@ -116,6 +117,16 @@ int dir_slot_find_free(struct call *c, const char *path, struct dir_slot *out)
 
 /* --- stat and list ---------------------------------------------------------------------------- */
 
+static void stat_attrs(const struct meta_entry *e, struct terrane_stat *out)
+{
+	out->mtime_ns = e->mtime_ns;
+	out->has = e->attrs.set;
+	out->mode = e->attrs.mode;
+	out->uid = e->attrs.uid;
+	out->gid = e->attrs.gid;
+	out->user_attributes = (uint32_t)e->attrs.user_count;
+}
+
 static void stat_of_entry(const struct meta_entry *e, struct terrane_stat *out)
 {
 	*out = (struct terrane_stat){
@@ -125,6 +136,7 @@ static void stat_of_entry(const struct meta_entry *e, struct terrane_stat *out)
 		.size = e->size,
 		.mtime_ns = e->mtime_ns,
 	};
+	stat_attrs(e, out);
 }
 
 int engine_stat(struct call *c, const char *path, struct terrane_stat *out)
@@ -135,8 +147,12 @@ int engine_stat(struct call *c, const char *path, struct terrane_stat *out)
 		return rc;
 	stat_of_entry(&e, out);
 	/* The directory entry of an open file has a stale size, and that of a directory does not say whether it is sealed. */
-	if (e.kind == META_FILE && !e.sealed)
-		return engine_stat_id(c, e.id, out);
+	if (e.kind == META_FILE && !e.sealed) {
+		rc = engine_stat_id(c, e.id, out);
+		if (rc == 0)
+			stat_attrs(&e, out);
+		return rc;
+	}
 	if (e.kind != META_DIR)
 		return 0;
 	struct meta_call m = call_meta(c);
@@ -184,6 +200,11 @@ static void entry_out(const struct meta_entry *from, struct terrane_entry *to)
 		.sealed = from->sealed,
 		.size = from->size,
 		.mtime_ns = from->mtime_ns,
+		.has = (uint16_t)from->attrs.set,
+		.mode = from->attrs.mode,
+		.uid = from->attrs.uid,
+		.gid = from->attrs.gid,
+		.user_attributes = (uint32_t)from->attrs.user_count,
 	};
 	memcpy(to->name, from->name.text, from->name.len);
 	to->name[from->name.len] = '\0';
@@ -253,16 +274,17 @@ int64_t engine_list_id(struct call *c, uint64_t dir, struct terrane_cursor *at,
 
 /* --- changes ---------------------------------------------------------------------------------- */
 
-static int mkdir_one(struct call *c, uint64_t dir, struct meta_name name, const char *path)
+static int mkdir_one(struct call *c, uint64_t dir, struct meta_name name, const char *path,
+		     const struct meta_attrs *attrs)
 {
 	assert(name.len > 0);
 	struct meta_call m = call_meta(c);
-	int rc = meta_client_mkdir(&m, dir, name, meta_id());
+	int rc = meta_client_mkdir(&m, dir, name, meta_id(), attrs);
 	return call_meta_fail(c, &m, rc, path);
 }
 
-/* Makes the missing directories of a path, from the root down. */
-static int mkdir_all(struct call *c, const char *path)
+/* Makes the missing directories of a path, from the root down. The attributes are for the last one. */
+static int mkdir_all(struct call *c, const char *path, const struct meta_attrs *attrs)
 {
 	uint64_t dir = META_ROOT;
 	const char *p = path;
@@ -277,7 +299,8 @@ static int mkdir_all(struct call *c, const char *path)
 		struct meta_call m = call_meta(c);
 		int rc = meta_client_lookup(&m, dir, name, &e);
 		if (rc == -ENOENT && tries++ < META_DEPTH_MAX + MKDIR_TRIES) {
-			rc = mkdir_one(c, dir, name, path);
+			bool last = p[len + strspn(p + len, "/")] == 0;
+			rc = mkdir_one(c, dir, name, path, last ? attrs : NULL);
 			if (rc == 0 || rc == -EEXIST)
 				/* look the directory up: another client may have made it */
 				continue;
@@ -297,11 +320,14 @@ int engine_mkdir(struct call *c, const char *path, unsigned flags)
 {
 	if ((flags & ~(unsigned)TERRANE_PARENTS) != 0)
 		return call_fail(c, -EINVAL, "unknown flags");
-	if ((flags & TERRANE_PARENTS) != 0)
-		return mkdir_all(c, path);
-	struct dir_slot at;
-	int rc = dir_slot_find(c, path, &at);
-	return rc < 0 ? rc : mkdir_one(c, at.dir, at.name, path);
+	struct dir_slot at = {0};
+	AUTO_FREE struct meta_attrs *attrs = NULL;
+	int rc = attrs_copy_new(c, c->attributes, &attrs);
+	if (rc == 0 && (flags & TERRANE_PARENTS) != 0)
+		return mkdir_all(c, path, attrs);
+	if (rc == 0)
+		rc = dir_slot_find(c, path, &at);
+	return rc < 0 ? rc : mkdir_one(c, at.dir, at.name, path, attrs);
 }
 
 int engine_rename(struct call *c, const char *from, const char *to)

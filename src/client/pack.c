@@ -31,9 +31,12 @@
 
 #include "base/crc.h"
 #include "base/hash.h"
+#include "client/attrs.h"
 #include "client/engine_impl.h"
 
 #define GROUPS_AT_ONCE 4
+/* limit of the user attributes of the files of a group, so that a request stays below META_WIRE_LARGE */
+#define GROUP_ATTR_BYTES ((size_t)256 * KIB)
 #define TARGETS_AT_ONCE 16 /* requests that a group sends at the same time, one per target */
 
 struct target {
@@ -47,7 +50,8 @@ struct item {
 	struct target *target;
 	struct meta_name name; /* name in its target directory */
 	uint64_t id;
-	uint64_t offset; /* offset in the block */
+	uint64_t offset;          /* offset in the block */
+	struct meta_attrs *attrs; /* NULL: none */
 };
 
 struct packing {
@@ -70,6 +74,7 @@ struct group {
 	struct item **items;
 	size_t n;
 	uint64_t bytes;
+	size_t attr_bytes; /* of user attributes, which share the requests that create the files */
 	uint64_t block;
 };
 
@@ -232,13 +237,17 @@ static void group_gather(struct packing *p, struct group *g)
 {
 	g->n = 0;
 	g->bytes = 0;
+	g->attr_bytes = 0;
 	for (; p->next < p->count && g->n < META_BATCH_MAX; p->next++) {
 		struct item *it = &p->items[p->next];
 		assert(it->target != NULL);
 		if (it->target->rc < 0)
 			continue;
-		if (g->n > 0 && g->bytes + it->file->len > p->block_bytes)
+		size_t attr_bytes = attrs_bytes(it->attrs);
+		if (g->n > 0 && (g->bytes + it->file->len > p->block_bytes ||
+				 g->attr_bytes + attr_bytes > GROUP_ATTR_BYTES))
 			break;
+		g->attr_bytes += attr_bytes;
 		it->offset = g->bytes;
 		g->bytes += it->file->len;
 		g->items[g->n++] = it;
@@ -390,7 +399,8 @@ static int group_name(struct packing *p, struct group *g)
 						  .id = it->id,
 						  .extents = &extents[i],
 						  .extent_count = it->file->len > 0 ? 1 : 0,
-						  .mtime_ns = rt_wall_ns()};
+						  .mtime_ns = attrs_time_ns(it->attrs),
+						  .attrs = it->attrs};
 		names.target_count += i == 0 || it->target->id != g->items[i - 1]->target->id;
 	}
 	run_some(name_fiber, &names, min_u64(names.target_count, TARGETS_AT_ONCE));
@@ -458,16 +468,25 @@ static void results_fill(const struct packing *p)
 	}
 }
 
-static int pack_run(struct packing *p, const char *dir, struct terrane_small *files)
+/* Copies and checks the attributes of all files, before anything is written. */
+static int items_attrs(struct packing *p, struct terrane_small *files)
 {
-	AUTO_FREE struct item *items = calloc(p->count, sizeof(*items));
-	AUTO_FREE struct target *targets = calloc(p->count + 1, sizeof(*targets));
-	if (items == NULL || targets == NULL)
-		return -ENOMEM;
-	p->items = items;
-	p->targets = targets;
+	int rc = 0;
+	for (size_t i = 0; rc == 0 && i < p->count; i++) {
+		rc = attrs_copy_new(p->call, files[i].attributes, &p->items[i].attrs);
+		if (rc < 0)
+			files[i].result = rc;
+	}
+	return rc;
+}
+
+static int pack_items(struct packing *p, const char *dir, struct terrane_small *files)
+{
+	struct target *targets = p->targets;
 	p->target_count = p->next_target = 1;
-	int rc = dir_resolve(p->call, dir, &targets[0]);
+	int rc = items_attrs(p, files);
+	if (rc == 0)
+		rc = dir_resolve(p->call, dir, &targets[0]);
 	if (rc == 0)
 		rc = items_make(p, files);
 	if (rc < 0)
@@ -477,6 +496,20 @@ static int pack_run(struct packing *p, const char *dir, struct terrane_small *fi
 	run_some(pack_fiber, p, min_u64(p->count, GROUPS_AT_ONCE));
 	results_fill(p);
 	return p->rc < 0 ? call_fail(p->call, p->rc, "%s", p->why) : 0;
+}
+
+static int pack_run(struct packing *p, const char *dir, struct terrane_small *files)
+{
+	AUTO_FREE struct item *items = calloc(p->count, sizeof(*items));
+	AUTO_FREE struct target *targets = calloc(p->count + 1, sizeof(*targets));
+	if (items == NULL || targets == NULL)
+		return -ENOMEM;
+	p->items = items;
+	p->targets = targets;
+	int rc = pack_items(p, dir, files);
+	for (size_t i = 0; i < p->count; i++)
+		free(items[i].attrs);
+	return rc;
 }
 
 int engine_pack(struct call *c, const char *dir, struct terrane_small *files, size_t n,

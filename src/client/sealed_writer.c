@@ -22,6 +22,7 @@
 
 #include "base/crc.h"
 #include "base/err.h"
+#include "client/attrs.h"
 #include "client/engine_impl.h"
 #include "client/sink.h"
 #include "cluster/choose.h"
@@ -49,7 +50,8 @@ struct sealed_writer {
 	/* path of a file whose slot was guessed; NULL: the metadata service has confirmed the slot */
 	char *guessed;
 	unsigned flags;
-	struct shape shape; /* shape of the blocks of appends that name no encoding */
+	struct meta_attrs *attrs; /* attributes of the file; NULL: none */
+	struct shape shape;       /* shape of the blocks of appends that name no encoding */
 	uint64_t block_bytes;
 	unsigned in_flight_max;
 	uint64_t token;
@@ -503,7 +505,8 @@ static int publish_small(struct call *c, struct sealed_writer *w, const struct m
 		.id = w->base.id,
 		.extents = extents,
 		.extent_count = w->count,
-		.mtime_ns = rt_wall_ns(),
+		.mtime_ns = attrs_time_ns(w->attrs),
+		.attrs = w->attrs,
 		.block = block,
 	};
 	struct meta_call m = call_meta(c);
@@ -564,7 +567,8 @@ static int publish_large(struct call *c, struct sealed_writer *w)
 			      &(struct meta_naming){.file = w->base.id,
 						    .token = w->token,
 						    .seal = true,
-						    .mtime_ns = rt_wall_ns(),
+						    .mtime_ns = attrs_time_ns(w->attrs),
+						    .attrs = w->attrs,
 						    .flags = meta_flags(w)});
 	return call_meta_fail(c, &m, rc, w->name_text);
 }
@@ -589,6 +593,7 @@ static void sealed_writer_discard(struct efile *f)
 	fill_free(w);
 	context_unref(w->context);
 	free(w->guessed);
+	free(w->attrs);
 	free(w->pieces);
 	free(w);
 }
@@ -654,7 +659,9 @@ int sealed_writer_create(struct call *c, const char *path, const struct dir_slot
 	}
 	memcpy(w->name_text, at->name.text, at->name.len);
 	w->name = (struct meta_name){.text = w->name_text, .len = at->name.len};
-	int rc = engine_shape(c, o, &w->shape);
+	int rc = attrs_copy_new(c, c->attributes, &w->attrs);
+	if (rc == 0)
+		rc = engine_shape(c, o, &w->shape);
 	if (rc == 0)
 		rc = engine_block_bytes(c, o, &w->block_bytes);
 	if (rc == 0)
@@ -666,6 +673,7 @@ int sealed_writer_create(struct call *c, const char *path, const struct dir_slot
 		rc = context_of_dir(&w->context, rt_context(), at->dir);
 	if (rc < 0) {
 		free(w->guessed);
+		free(w->attrs);
 		free(w);
 		return rc;
 	}
@@ -675,6 +683,7 @@ int sealed_writer_create(struct call *c, const char *path, const struct dir_slot
 				 .dir = at->dir};
 	w->call = *c;
 	w->call.encoding = NULL;
+	w->call.attributes = NULL;
 	w->next = w->shape;
 	w->flags = flags;
 	w->in_flight_max =

@@ -8,8 +8,10 @@
 
 #include "base/arena.h"
 #include "base/hash.h"
+#include "meta/attr.h"
 #include "meta/file.h"
 #include "meta/gc_impl.h"
+#include "meta_api/attr.h"
 #include "rt/rt.h"
 
 /* Returns whether the record has this name. */
@@ -72,6 +74,8 @@ static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	struct kv_bytes raw;
 	rec_file *f;
 	int rc = schema_name_check(name);
+	if (rc == 0 && as->attrs != NULL)
+		rc = meta_attrs_check(as->attrs);
 	if (rc == 0)
 		rc = file_read_as_writer(m, ctx->tenant, as->file, as->token, &a, &raw, &f);
 	if (rc == 0 && f->dir != dir)
@@ -87,6 +91,10 @@ static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	e.size = f->size;
 	e.sealed = f->sealed;
 	e.mtime_ns = as->mtime_ns;
+	rec_attrs room;
+	rc = attr_to_record(&a, as->attrs, &room, &e);
+	if (rc != 0)
+		return rc;
 	if (rt_now_ns() - began_ns > META_NAMING_NS)
 		return -ETIMEDOUT;
 	/* If storing the name fails, the record keeps the name: a copy of this request may still store it in the

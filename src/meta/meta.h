@@ -157,10 +157,23 @@ int meta_list(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 	      const struct meta_cursor *from, size_t max, struct arena *arena,
 	      struct meta_page *out);
 
-/* Creates a directory with the id that the caller drew. A repeated request with the same id returns 0. -EEXIST,
- * -ENOENT, -EROFS: dir is sealed. */
+/* Creates a directory with the id that the caller drew, and with attributes (NULL: none). A repeated request with the same
+ * id returns 0. -EEXIST, -ENOENT, -EROFS: dir is sealed; errors of meta_attrs_check. */
 int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
-	       uint64_t id);
+	       uint64_t id, const struct meta_attrs *attrs);
+
+/* Looks an entry up with the values of its user attributes, which are in the arena. -ENOENT; errors of invalid names. */
+int meta_attr_get(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
+		  struct arena *arena, struct meta_entry *out);
+
+/*
+ * Changes attributes of the object with the name: sets the fields of c->set, sets its user attributes, removes those of
+ * c->remove (a missing one is no error), and leaves the others. All or nothing. A repeated request returns 0 and changes
+ * nothing. -ENOENT; -ESTALE: the name leads to another object; -EROFS: dir is sealed; -EFBIG: the object would have too
+ * many user attributes, or too many bytes in them; -EINVAL and errors of meta_attrs_check.
+ */
+int meta_attr_set(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
+		  const struct meta_attr_change *c);
 
 /*
  * Creates n files (1 to META_BATCH_MAX) with their names in one directory. Returns 0 if the request was carried out,

@@ -405,8 +405,9 @@ int meta_copy(struct meta *m, const struct meta_ctx *ctx, const struct meta_move
 	e.kind = META_FILE;
 	e.id = copy->new_id;
 	e.size = f->size;
-	e.mtime_ns = f->mtime_ns;
+	e.mtime_ns = from.entry->mtime_ns;
 	e.sealed = true;
+	e.attrs = from.entry->attrs;
 	return row_create(
 		m, &(struct row){.tenant = ctx->tenant, .dir = copy->to_dir, .name = copy->to}, &e,
 		copy->flags, &a);

@@ -18,7 +18,9 @@
 #include <errno.h>
 
 #include "base/arena.h"
+#include "meta/attr.h"
 #include "meta/impl.h"
+#include "meta_api/attr.h"
 #include "rt/rt.h"
 
 static void entry_from_record(const rec_entry *e, struct meta_name name, struct meta_entry *out)
@@ -29,6 +31,7 @@ static void entry_from_record(const rec_entry *e, struct meta_name name, struct 
 				   .size = e->size,
 				   .mtime_ns = e->mtime_ns,
 				   .sealed = e->sealed != 0};
+	attr_brief(e, &out->attrs);
 }
 
 /* --- lookup ----------------------------------------------------------------------------------- */
@@ -191,11 +194,13 @@ static int dir_make(struct meta *m, uint32_t tenant, uint64_t id, uint64_t paren
 }
 
 int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,
-	       uint64_t id)
+	       uint64_t id, const struct meta_attrs *attrs)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
 	int rc = schema_name_check(name);
+	if (rc == 0 && attrs != NULL)
+		rc = meta_attrs_check(attrs);
 	if (rc != 0 || id <= META_ROOT)
 		return rc != 0 ? rc : -EINVAL;
 	struct meta_entry there;
@@ -210,7 +215,12 @@ int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 	rec_entry e = TERRANE__REC__ENTRY__INIT;
 	e.kind = META_DIR;
 	e.id = id;
-	e.mtime_ns = rt_wall_ns();
+	bool dated = attrs != NULL && (attrs->set & META_HAS_MTIME) != 0;
+	e.mtime_ns = dated ? attrs->mtime_ns : rt_wall_ns();
+	rec_attrs room;
+	rc = attr_to_record(&a, attrs, &room, &e);
+	if (rc != 0)
+		return rc;
 	/* If storing the name fails, the Dir stays for the collector: a copy of this request may still store the
 	 * name of this directory. */
 	return row_create(m, &(struct row){.tenant = ctx->tenant, .dir = dir, .name = name}, &e, 0,

@@ -6,7 +6,9 @@
 
 #include "base/arena.h"
 #include "base/hash.h"
+#include "meta/attr.h"
 #include "meta/name_create.h"
+#include "meta_api/attr.h"
 #include "rt/rt.h"
 
 /* --- checks of the request -------------------------------------------------------------------- */
@@ -14,6 +16,8 @@
 static int file_check(const struct meta_create *f, uint64_t *size)
 {
 	int rc = schema_name_check(f->name);
+	if (rc == 0 && f->attrs != NULL)
+		rc = meta_attrs_check(f->attrs);
 	if (rc != 0)
 		return rc;
 	if (f->id <= META_ROOT || f->extent_count > META_INLINE_EXTENTS ||
@@ -54,6 +58,12 @@ static int entry_make(struct create_op *k, size_t i, uint64_t size)
 	e->sealed = f->token == 0;
 	e->token = f->token;
 	e->stamp = rt_random_u64();
+	rec_attrs *room = f->attrs != NULL ? arena_alloc(k->a, sizeof(*room)) : NULL;
+	int rc = f->attrs == NULL ? 0
+		 : room == NULL   ? -ENOMEM
+				  : attr_to_record(k->a, f->attrs, room, e);
+	if (rc != 0)
+		return rc;
 	rec_file r = TERRANE__REC__FILE__INIT;
 	r.dir = k->dir;
 	r.size = size;

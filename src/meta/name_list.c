@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "base/arena.h"
+#include "meta/attr.h"
 #include "meta/impl.h"
 
 /* number of slices that one call reads, most of them empty, before it returns a short page */
@@ -75,6 +76,7 @@ static int add_row(struct meta *m, const struct row *at, const struct kv_row *ro
 				 .size = r.entry->size,
 				 .mtime_ns = r.entry->mtime_ns,
 				 .sealed = r.entry->sealed != 0};
+	attr_brief(r.entry, &e->attrs);
 	page->count++;
 	return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "jobs/wire.h"
+#include "meta/attr.h"
 #include "meta/jobs.h"
 #include "meta/note.h"
 #include "meta/schema.h"
@@ -59,6 +60,8 @@ static bool entry_ok(const rec_entry *e)
 	if (e->kind != META_FILE && e->kind != META_DIR)
 		return false;
 	if (e->id == 0 || e->size > META_FILE_MAX)
+		return false;
+	if (e->attrs != NULL && !attr_record_ok(e->attrs))
 		return false;
 	/* The entry that an arriving entry replaces belongs to no transfer, so entries are nested at most once. */
 	if (e->replaced != NULL &&

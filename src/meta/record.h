@@ -15,6 +15,7 @@ struct arena;
 
 typedef Terrane__Rec__Extent rec_extent;
 typedef Terrane__Rec__Format rec_format;
+typedef Terrane__Rec__Attrs rec_attrs;
 typedef Terrane__Rec__Entry rec_entry;
 typedef Terrane__Rec__Dir rec_dir;
 typedef Terrane__Rec__SliceState rec_slice_state;

@@ -95,6 +95,9 @@ static const struct rule rules[METHOD_COUNT] = {
 	[METHOD_dir_get] = ON_DIR(OP_STAT, DirGet, .path = 0),
 	[METHOD_list] = ON_DIR(OP_LIST, List, .path = 0),
 	[METHOD_mkdir] = ON_DIR(OP_WRITE, Mkdir, .name = AT(Mkdir, name)),
+	[METHOD_attr_get] =
+		ON_DIR(OP_STAT, AttrGet, .path = AT(AttrGet, path), .name = AT(AttrGet, name)),
+	[METHOD_attr_set] = ON_DIR(OP_WRITE, AttrSet, .name = AT(AttrSet, name)),
 	[METHOD_create] = ON_DIR(OP_WRITE, Create, .path = 0),
 	[METHOD_link] = ON_DIR(OP_WRITE, Link, .name = AT(Link, name), .file = AT(Link, file)),
 	[METHOD_remove] = ON_DIR(OP_DELETE, Remove, .name = AT(Remove, name)),

@@ -27,6 +27,7 @@ static const struct {
 	size_t id; /* offset of the id in the message */
 } homes[METHOD_COUNT] = {
 	[METHOD_mkdir] = AT(HOME_DIR, Mkdir, dir),
+	[METHOD_attr_set] = AT(HOME_DIR, AttrSet, dir),
 	[METHOD_create] = AT(HOME_DIR, Create, dir),
 	[METHOD_link] = AT(HOME_DIR, Link, dir),
 	[METHOD_remove] = AT(HOME_DIR, Remove, dir),

@@ -6,6 +6,7 @@
 
 #include "meta/gc.h"
 #include "meta/service_impl.h"
+#include "meta_api/attr.h"
 #include "rt/rt.h"
 
 /* --- tenants ---------------------------------------------------------------------------------- */
@@ -230,9 +231,12 @@ int ms_handle_mkdir(struct rpc_request *r)
 {
 	const Terrane__Meta__MkdirRequest *q = rpc_body(r);
 	struct meta_ctx ctx;
-	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	struct meta_attrs attrs;
+	int rc = meta_wire_attrs_get(&r->arena, q->attrs, &attrs);
 	if (rc == 0)
-		rc = meta_mkdir(ms_meta(r), &ctx, q->dir, meta_name(q->name), q->id);
+		rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	if (rc == 0)
+		rc = meta_mkdir(ms_meta(r), &ctx, q->dir, meta_name(q->name), q->id, &attrs);
 	return ms_end(r, rc);
 }
 
@@ -242,6 +246,13 @@ static int new_block(struct rpc_request *r, const meta_msg_block *m, struct meta
 	int rc = b == NULL ? -ENOMEM : meta_wire_block_get(&r->arena, m, b);
 	file->block = b;
 	return rc;
+}
+
+static int new_attrs(struct rpc_request *r, const meta_msg_attrs *m, struct meta_create *file)
+{
+	struct meta_attrs *attrs = rpc_alloc(r, sizeof(*attrs));
+	file->attrs = attrs;
+	return attrs == NULL ? -ENOMEM : meta_wire_attrs_get(&r->arena, m, attrs);
 }
 
 static int new_files(struct rpc_request *r, const Terrane__Meta__CreateRequest *q,
@@ -265,6 +276,8 @@ static int new_files(struct rpc_request *r, const Terrane__Meta__CreateRequest *
 			.mtime_ns = m->mtime_ns,
 		};
 		rc = m->block != NULL ? new_block(r, m->block, &files[i]) : 0;
+		if (rc == 0 && m->attrs != NULL)
+			rc = new_attrs(r, m->attrs, &files[i]);
 		if (rc < 0)
 			return rc;
 	}
@@ -333,14 +346,18 @@ int ms_handle_link(struct rpc_request *r)
 {
 	const Terrane__Meta__LinkRequest *q = rpc_body(r);
 	struct meta_ctx ctx;
-	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	struct meta_attrs attrs;
+	int rc = meta_wire_attrs_get(&r->arena, q->attrs, &attrs);
+	if (rc == 0)
+		rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
 	if (rc == 0)
 		rc = meta_link(ms_meta(r), &ctx, q->dir, meta_name(q->name),
 			       &(struct meta_naming){.file = q->file,
 						     .token = q->token,
 						     .seal = q->seal,
 						     .mtime_ns = q->mtime_ns,
-						     .flags = q->flags});
+						     .flags = q->flags,
+						     .attrs = &attrs});
 	return ms_end(r, rc);
 }
 

@@ -74,6 +74,36 @@ static inline struct meta_name meta_name(const char *text)
 
 enum meta_kind { META_FILE = 1, META_DIR = 2 };
 
+/* Limits of the attributes of a file or directory. */
+#define META_ATTRS_MAX 64        /* largest number of user attributes */
+#define META_ATTR_NAME_MAX 127   /* bytes of the name of a user attribute */
+#define META_ATTR_BYTES_MAX 4096 /* bytes of the names and values of all user attributes */
+#define META_MODE_MAX 07777u
+
+enum meta_has {
+	META_HAS_MODE = 1 << 0,
+	META_HAS_UID = 1 << 1,
+	META_HAS_GID = 1 << 2,
+	META_HAS_MTIME = 1 << 3, /* in requests only: entries always have a time */
+	META_HAS_ALL = META_HAS_MODE | META_HAS_UID | META_HAS_GID | META_HAS_MTIME,
+};
+
+/* A user attribute. The name has no terminator. */
+struct meta_attr {
+	struct meta_name name;
+	const uint8_t *value;
+	size_t len;
+};
+
+struct meta_attrs {
+	unsigned set; /* enum meta_has: the fields that have a value */
+	uint32_t mode, uid, gid;
+	uint64_t mtime_ns;
+	/* NULL: the values were not asked for, and only their number is known */
+	const struct meta_attr *user;
+	size_t user_count;
+};
+
 /*
  * A name in a directory, with the fields that a listing shows. For a file that is not sealed, size is the size
  * when the file got its name or was last closed; meta_file_get returns the current size.
@@ -85,6 +115,8 @@ struct meta_entry {
 	uint64_t size;
 	uint64_t mtime_ns; /* wall clock of the client that created or closed it */
 	bool sealed;       /* files only: its contents cannot change */
+	struct meta_attrs
+		attrs; /* without the values of user attributes, except of meta_attr_get */
 };
 
 struct meta_dir {
@@ -155,6 +187,7 @@ struct meta_create {
 	/* NULL, or the one pending block of these extents: the call commits this block first, with this file as
 	 * its only owner. */
 	const struct meta_block *block;
+	const struct meta_attrs *attrs; /* NULL: none. Their mtime_ns is not used */
 };
 
 enum meta_flags {
@@ -171,6 +204,17 @@ struct meta_naming {
 	uint64_t mtime_ns;
 	unsigned flags;
 	bool seal;
+	const struct meta_attrs *attrs; /* NULL: none. Their mtime_ns is not used */
+};
+
+/* A change of the attributes of an object; see meta_attr_set. */
+struct meta_attr_change {
+	struct meta_name name;
+	uint64_t id;                    /* object that must have the name */
+	uint64_t request;               /* number of the request, drawn by the caller, not 0 */
+	struct meta_attrs set;          /* fields and user attributes that get these values */
+	const struct meta_name *remove; /* user attributes to remove, at most META_ATTRS_MAX */
+	size_t remove_count;
 };
 
 /* A rename or move; see meta_move. */

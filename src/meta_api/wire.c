@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "meta_api/attr.h"
 
 #define META_TYPE_DEFINE(number, lower, in, out)                            \
 	const struct rpc_type meta_type_##lower = {                         \
@@ -59,8 +60,9 @@ int meta_wire_entry_set(struct arena *a, meta_msg_entry *m, const struct meta_en
 	m->size = e->size;
 	m->mtime_ns = e->mtime_ns;
 	m->sealed = e->sealed;
-	if (e->name.len == 0)
-		return 0;
+	int rc = meta_wire_attrs_set(a, &e->attrs, &m->attrs);
+	if (rc < 0 || e->name.len == 0)
+		return rc;
 	m->name = meta_wire_name(a, e->name);
 	return m->name == NULL ? -ENOMEM : 0;
 }
@@ -185,6 +187,12 @@ int meta_wire_entry_get(const meta_msg_entry *m, struct meta_entry *e)
 		.mtime_ns = m->mtime_ns,
 		.sealed = m->sealed,
 	};
+	if (m->attrs != NULL)
+		e->attrs = (struct meta_attrs){.set = m->attrs->set,
+					       .mode = m->attrs->mode,
+					       .uid = m->attrs->uid,
+					       .gid = m->attrs->gid,
+					       .user_count = m->attrs->user_count};
 	return 0;
 }
 

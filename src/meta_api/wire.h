@@ -24,9 +24,9 @@ struct arena;
 	X(0x311, resolve, META_WIRE_PATH, META_WIRE_SMALL)            \
 	X(0x312, dir_get, META_WIRE_SMALL, META_WIRE_SMALL)           \
 	X(0x313, list, META_WIRE_SMALL, META_WIRE_LARGE)              \
-	X(0x314, mkdir, META_WIRE_SMALL, META_WIRE_SMALL)             \
+	X(0x314, mkdir, META_WIRE_PATH, META_WIRE_SMALL)              \
 	X(0x315, create, META_WIRE_LARGE, META_WIRE_PATH)             \
-	X(0x316, link, META_WIRE_SMALL, META_WIRE_SMALL)              \
+	X(0x316, link, META_WIRE_PATH, META_WIRE_SMALL)               \
 	X(0x317, remove, META_WIRE_SMALL, META_WIRE_SMALL)            \
 	X(0x318, rename, META_WIRE_SMALL, META_WIRE_SMALL)            \
 	X(0x319, move, META_WIRE_SMALL, META_WIRE_SMALL)              \
@@ -44,6 +44,8 @@ struct arena;
 	X(0x325, file_seal, META_WIRE_SMALL, META_WIRE_SMALL)         \
 	X(0x326, file_remap, META_WIRE_SMALL, META_WIRE_SMALL)        \
 	X(0x327, file_open, META_WIRE_SMALL, META_WIRE_LARGE)         \
+	X(0x32c, attr_get, META_WIRE_PATH, META_WIRE_PATH)            \
+	X(0x32d, attr_set, META_WIRE_ATTRS, META_WIRE_SMALL)          \
 	X(0x330, block_allocate, META_WIRE_BLOCK, META_WIRE_SMALL)    \
 	X(0x331, block_commit, META_WIRE_LARGE, META_WIRE_SMALL)      \
 	X(0x332, block_own, META_WIRE_LARGE, META_WIRE_SMALL)         \
@@ -90,8 +92,9 @@ struct arena;
 	X(0x382, job_get, META_WIRE_SMALL, META_WIRE_JOB * 2)         \
 	X(0x383, job_list, META_WIRE_SMALL, META_WIRE_LARGE)
 
-#define META_WIRE_SMALL 2048 /* limit in bytes of a message with a few numbers and two names */
-#define META_WIRE_PATH 8192  /* limit in bytes of a message with a path */
+#define META_WIRE_SMALL 2048  /* limit in bytes of a message with a few numbers and two names */
+#define META_WIRE_PATH 8192   /* limit in bytes of a message with a path */
+#define META_WIRE_ATTRS 16384 /* limit in bytes of a message with attributes to set and to remove */
 #define META_WIRE_BLOCK \
 	49152 /* limit in bytes of a message with a block, all its chunks and their tokens */
 #define META_WIRE_JOB 65536 /* limit in bytes of a message with the spec of a job */
@@ -127,6 +130,7 @@ char *meta_wire_name(struct arena *a, struct meta_name name);
 
 /* Each of these functions reads an object from a message. m is NULL if the peer left the message out: -EINVAL,
  * except for a cursor, which is then at the start. */
+/* Without the values of user attributes. */
 int meta_wire_entry_get(const meta_msg_entry *m, struct meta_entry *e);
 int meta_wire_extent_get(const meta_msg_extent *m, struct meta_extent *e);
 int meta_wire_file_get(const meta_msg_file *m, struct meta_file *f);

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "cluster/load.h"
+#include "meta_api/attr.h"
 #include "meta_api/wire.h"
 #include "meta_client/meta_client.h"
 #include "rt/sync.h"
@@ -99,5 +100,8 @@ struct meta_cache *mc_cache(const struct meta_call *c);
 /* Copies a name into a request. -ENAMETOOLONG: the name is longer than max; -EINVAL: the name has a null byte; -EILSEQ:
  * the name is not UTF-8; -ENOMEM. Sets c->error. */
 int mc_name(struct meta_call *c, struct arena *a, struct meta_name name, size_t max, char **out);
+/* Checks attributes and converts them to a message. */
+int mc_attrs(struct meta_call *c, struct arena *a, const struct meta_attrs *from,
+	     meta_msg_attrs **out);
 
 #endif

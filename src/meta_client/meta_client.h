@@ -184,7 +184,14 @@ int meta_client_resolve(struct meta_call *c, uint64_t dir, struct meta_name path
 int meta_client_dir_get(struct meta_call *c, uint64_t dir, struct meta_dir *out);
 int meta_client_list(struct meta_call *c, uint64_t dir, const struct meta_cursor *from, size_t max,
 		     struct arena *arena, struct meta_page *out);
-int meta_client_mkdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id);
+int meta_client_mkdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id,
+		      const struct meta_attrs *attrs);
+/* Looks up the name in the directory at the end of path, with the values of its user attributes, which are in the arena.
+ * Sets *in to the id of the directory. */
+int meta_client_attr_get(struct meta_call *c, uint64_t dir, struct meta_name path,
+			 struct meta_name name, struct arena *arena, uint64_t *in,
+			 struct meta_entry *out);
+int meta_client_attr_set(struct meta_call *c, uint64_t dir, const struct meta_attr_change *change);
 int meta_client_create(struct meta_call *c, uint64_t dir, const struct meta_create *files, size_t n,
 		       unsigned flags, int *results);
 /* Does meta_create if the path from the root leads to dir. -ESTALE: it leads to another directory or to none, and

@@ -240,7 +240,8 @@ int meta_client_list(struct meta_call *c, uint64_t dir, const struct meta_cursor
 
 /* --- creation ----------------------------------------------------------------------------------- */
 
-int meta_client_mkdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id)
+int meta_client_mkdir(struct meta_call *c, uint64_t dir, struct meta_name name, uint64_t id,
+		      const struct meta_attrs *attrs)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, SCRATCH_BYTES);
@@ -248,17 +249,21 @@ int meta_client_mkdir(struct meta_call *c, uint64_t dir, struct meta_name name, 
 	q.dir = dir;
 	q.id = id;
 	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
+	if (rc == 0 && attrs != NULL)
+		rc = mc_attrs(c, &a, attrs, &q.attrs);
 	return rc < 0 ? rc : mc_call_status(c, &meta_type_mkdir, &q.base);
 }
 
-/* Puts a file to be created into the request. If its name is invalid, sets *result of this file only: the request
+/* Puts a file to be created into the request. If its name or an attribute is invalid, sets *result of this file only: the request
  * then has an empty name, which the service refuses. */
 static int new_file_to_wire(struct arena *a, const struct meta_create *f, Terrane__Meta__NewFile *m,
 			    int *result)
 {
 	struct meta_call unused; /* mc_name sets the error of this call, which is not used */
 	terrane__meta__new_file__init(m);
-	int rc = mc_name(&unused, a, f->name, META_NAME_MAX, &m->name);
+	int rc = f->attrs != NULL ? mc_attrs(&unused, a, f->attrs, &m->attrs) : 0;
+	if (rc == 0)
+		rc = mc_name(&unused, a, f->name, META_NAME_MAX, &m->name);
 	if (rc == -ENOMEM)
 		return rc;
 	*result = rc;
@@ -354,6 +359,8 @@ int meta_client_link(struct meta_call *c, uint64_t dir, struct meta_name name,
 	q.mtime_ns = as->mtime_ns;
 	q.flags = as->flags;
 	int rc = mc_name(c, &a, name, META_NAME_MAX, &q.name);
+	if (rc == 0 && as->attrs != NULL)
+		rc = mc_attrs(c, &a, as->attrs, &q.attrs);
 	return rc < 0 ? rc : mc_call_status(c, &meta_type_link, &q.base);
 }
 

@@ -222,8 +222,8 @@ static void contest_prepare(struct shared_worker *s)
 	struct meta_call c = {.client = s->meta};
 	bool ready = true;
 	for (unsigned i = 0; i < CONTEST_DIRS && !s->world->contest->ready; i++)
-		ready = ready &&
-			meta_client_mkdir(&c, META_ROOT, meta_name(names[i]), CONTEST_DIR + i) == 0;
+		ready = ready && meta_client_mkdir(&c, META_ROOT, meta_name(names[i]),
+						   CONTEST_DIR + i, NULL) == 0;
 	s->world->contest->ready = ready;
 }
 

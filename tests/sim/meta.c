@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Three metadata servers on one store that loses and delays requests, and two client processes whose workers
- * create, rename, move, look up and remove files under all faults. A worker owns its names, so it knows the file of
- * each name. It notes each request before it sends it, and repeats the request, with the same ids, until the
+ * create, rename, move, look up and remove files, and change their attributes, under all faults. A worker owns its names,
+ * so it knows the file of each name and its attributes. It notes each request before it sends it, and repeats the request, with the same ids, until the
  * outcome is known: the same process, with the same or another server, or the process after its restart. At the end
  * the directories must hold the names that the workers know, and the layers of the metadata must agree.
  */
@@ -36,7 +36,7 @@
 #define PORT 7000u
 #define LOOPS_MAX 4 /* largest number of loops of one server */
 
-enum ask { ASK_NOTHING, ASK_CREATE, ASK_REMOVE, ASK_RENAME, ASK_MOVE };
+enum ask { ASK_NOTHING, ASK_CREATE, ASK_REMOVE, ASK_RENAME, ASK_MOVE, ASK_ATTRIBUTES };
 
 /*
  * The file of each name of a worker in each directory, 0 for none. Files return to earlier names, because a delayed
@@ -44,10 +44,13 @@ enum ask { ASK_NOTHING, ASK_CREATE, ASK_REMOVE, ASK_RENAME, ASK_MOVE };
  */
 struct worker_state {
 	uint64_t id[DIRS][NAMES];
+	/* Owner of each file, which is also the value of its user attribute; renames and moves keep it. 0: it has none. */
+	uint32_t owner[DIRS][NAMES];
 	/* The request that was sent last, while its answer is missing: */
 	enum ask ask;
 	unsigned dir, to_dir, name, to_name;
 	uint64_t file, request;
+	uint32_t new_owner; /* of a create or a change of attributes */
 };
 
 struct world {
@@ -199,6 +202,47 @@ static bool definite(int rc)
 	}
 }
 
+/* The attributes of a file with an owner. */
+struct owned {
+	char text[16];
+	struct meta_attr user;
+	struct meta_attrs all;
+};
+
+static void owned_make(struct owned *o, uint32_t owner)
+{
+	snprintf(o->text, sizeof(o->text), "%u", owner);
+	o->user = (struct meta_attr){.name = meta_name("owner"),
+				     .value = (const uint8_t *)o->text,
+				     .len = strlen(o->text)};
+	o->all = (struct meta_attrs){
+		.set = META_HAS_UID, .uid = owner, .user = &o->user, .user_count = 1};
+}
+
+static int send_create(struct meta_call *c, const struct worker_state *s, uint64_t dir,
+		       const char *name)
+{
+	int result = 0;
+	struct owned o = {0};
+	owned_make(&o, s->new_owner);
+	struct meta_create f = {
+		.name = meta_name(name), .id = s->file, .attrs = s->new_owner != 0 ? &o.all : NULL};
+	int rc = meta_client_create(c, dir, &f, 1, 0, &result);
+	return rc < 0 ? rc : result;
+}
+
+static int send_attributes(struct meta_call *c, const struct worker_state *s, uint64_t dir,
+			   const char *name)
+{
+	struct owned o = {0};
+	owned_make(&o, s->new_owner);
+	return meta_client_attr_set(c, dir,
+				    &(struct meta_attr_change){.name = meta_name(name),
+							       .id = s->file,
+							       .request = s->request,
+							       .set = o.all});
+}
+
 static int send_asked(struct worker *k)
 {
 	struct worker_state *s = k->state;
@@ -208,12 +252,10 @@ static int send_asked(struct worker *k)
 	name_of(k, s->name, name);
 	name_of(k, s->to_name, to);
 	switch (s->ask) {
-	case ASK_CREATE: {
-		int result = 0;
-		struct meta_create f = {.name = meta_name(name), .id = s->file};
-		int rc = meta_client_create(&c, dirs[s->dir], &f, 1, 0, &result);
-		return rc < 0 ? rc : result;
-	}
+	case ASK_CREATE:
+		return send_create(&c, s, dirs[s->dir], name);
+	case ASK_ATTRIBUTES:
+		return send_attributes(&c, s, dirs[s->dir], name);
 	case ASK_REMOVE:
 		return meta_client_remove(&c, dirs[s->dir], meta_name(name), s->file, 0);
 	case ASK_RENAME:
@@ -234,26 +276,34 @@ static void apply(struct worker_state *s)
 {
 	assert(s->ask != ASK_NOTHING && s->dir < DIRS && s->name < NAMES && s->to_name < NAMES);
 	uint64_t *from = &s->id[s->dir][s->name];
+	uint32_t *owner = &s->owner[s->dir][s->name];
 	assert((*from == 0) == (s->ask == ASK_CREATE));
 	switch (s->ask) {
 	case ASK_CREATE:
 		*from = s->file;
+		*owner = s->new_owner;
+		break;
+	case ASK_ATTRIBUTES:
+		*owner = s->new_owner;
 		break;
 	case ASK_REMOVE:
 		*from = 0;
 		break;
 	case ASK_RENAME:
 		s->id[s->dir][s->to_name] = *from;
+		s->owner[s->dir][s->to_name] = *owner;
 		*from = 0;
 		break;
 	default:
 		s->id[s->to_dir][s->to_name] = s->file;
+		s->owner[s->to_dir][s->to_name] = *owner;
 		*from = 0;
 		break;
 	}
 }
 
-static const char *const ask_names[] = {"nothing", "create", "remove", "rename", "move"};
+static const char *const ask_names[] = {"nothing", "create", "remove",
+					"rename",  "move",   "change of attributes"};
 
 /* Repeats the noted request until its outcome is known. Returns 0, or -ECANCELED when the process ends. */
 static int settle(struct worker *k)
@@ -281,6 +331,23 @@ static int settle(struct worker *k)
 	return 0;
 }
 
+/* Checks the attributes of a file; e has the values of user attributes if they were asked for. */
+static void check_owner(struct worker *k, unsigned dir, unsigned name, const struct meta_entry *e)
+{
+	uint32_t want = k->state->owner[dir][name];
+	char value[16];
+	size_t len = (size_t)snprintf(value, sizeof(value), "%u", want);
+	bool kept = e->attrs.uid == want && e->attrs.user_count == (want != 0 ? 1 : 0) &&
+		    e->attrs.set == (want != 0 ? META_HAS_UID : 0);
+	if (kept && e->attrs.user != NULL)
+		kept = e->attrs.user[0].len == len &&
+		       memcmp(e->attrs.user[0].value, value, len) == 0;
+	if (!kept)
+		violation(k->client->world,
+			  "c%u-w%u: n%u in d%u has owner %u, but the worker set %u",
+			  k->client->index, k->number, name, dir, e->attrs.uid, want);
+}
+
 static void check_name(struct worker *k, unsigned dir, unsigned name)
 {
 	struct world *w = k->client->world;
@@ -288,13 +355,21 @@ static void check_name(struct worker *k, unsigned dir, unsigned name)
 	struct meta_entry e = {0};
 	char text[48];
 	name_of(k, name, text);
-	int rc = meta_client_lookup(&c, w->dirs[dir], meta_name(text), &e);
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	uint64_t in = 0;
+	bool values = rt_random_u64() % 2 == 0;
+	int rc = values ? meta_client_attr_get(&c, w->dirs[dir], meta_name(""), meta_name(text), &a,
+					       &in, &e)
+			: meta_client_lookup(&c, w->dirs[dir], meta_name(text), &e);
 	if (!definite(rc) || w->lost[k->client->index])
 		return;
 	uint64_t want = k->state->id[dir][name];
 	if (rc != (want != 0 ? 0 : -ENOENT) || (rc == 0 && e.id != want))
 		violation(w, "lookup of %s in d%u: %s, file %016lx, but the worker stored %016lx",
 			  text, dir, err_name(rc), e.id, want);
+	else if (rc == 0)
+		check_owner(k, dir, name, &e);
 	w->operations++;
 }
 
@@ -312,10 +387,14 @@ static void choose(struct worker_state *s)
 	s->file = s->id[dir][name];
 	s->request = rt_random_u64() | 2;
 	uint64_t fresh = rt_random_u64() | 2;
-	unsigned what = (unsigned)(rt_random_u64() % 3);
+	unsigned what = (unsigned)(rt_random_u64() % 4);
+	s->new_owner = (uint32_t)(rt_random_u64() % 1000);
 	if (s->file == 0) {
 		s->file = fresh;
 		s->ask = ASK_CREATE;
+	} else if (what == 3) {
+		s->new_owner++; /* a change takes no attribute away */
+		s->ask = ASK_ATTRIBUTES;
 	} else if (what == 0 || (what == 1 && s->id[dir][to] != 0) ||
 		   (what == 2 && s->id[other][to] != 0)) {
 		s->ask = ASK_REMOVE;
@@ -352,8 +431,8 @@ static int make_dirs(struct client *c)
 		char name[8];
 		snprintf(name, sizeof(name), "d%u", i);
 		do
-			rc = meta_client_mkdir(&call, META_ROOT, meta_name(name),
-					       c->world->dirs[i]);
+			rc = meta_client_mkdir(&call, META_ROOT, meta_name(name), c->world->dirs[i],
+					       NULL);
 		while (!definite(rc) && rt_sleep_ns(100 * NS_PER_MS) == 0);
 		if (rc < 0)
 			return rc;
@@ -590,7 +669,8 @@ static const enum bug bugs_found[] = {BUG_REPLY_MISMATCH, BUG_NONE};
 
 const struct scenario scenario_meta = {
 	.name = "meta",
-	.doc = "metadata servers on one store, clients that create, rename, move and remove",
+	.doc = "metadata servers on one store, clients that create, rename, move, remove and set "
+	       "attributes",
 	.run = run,
 	.bugs = bugs_found,
 };

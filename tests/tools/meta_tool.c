@@ -50,7 +50,7 @@ static int find_dir(struct tool *t, const char *name)
 {
 	struct meta_call c = {.client = t->client};
 	struct meta_entry e = {.id = draw_id()};
-	int rc = meta_client_mkdir(&c, META_ROOT, meta_name(name), e.id);
+	int rc = meta_client_mkdir(&c, META_ROOT, meta_name(name), e.id, NULL);
 	if (rc == -EEXIST)
 		rc = meta_client_lookup(&c, META_ROOT, meta_name(name), &e);
 	t->dir = e.id;

@@ -171,7 +171,7 @@ static inline struct meta_block small_block(uint64_t id, struct meta_chunk *chun
 static inline uint64_t must_mkdir(struct meta_fixture *fx, uint64_t dir, const char *name)
 {
 	uint64_t id = meta_id();
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, dir, meta_name(name), id), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, dir, meta_name(name), id, NULL), 0);
 	return id;
 }
 

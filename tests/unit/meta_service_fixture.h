@@ -255,7 +255,7 @@ static inline void fixture_run(void **state)
 static inline uint64_t make_dir(struct meta_call *c, uint64_t dir, const char *name)
 {
 	uint64_t id = meta_id();
-	CHECK_EQ(meta_client_mkdir(c, dir, meta_name(name), id), 0);
+	CHECK_EQ(meta_client_mkdir(c, dir, meta_name(name), id, NULL), 0);
 	return id;
 }
 

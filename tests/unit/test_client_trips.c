@@ -215,6 +215,52 @@ static void a_stat_takes_one_trip(void **state)
 	fixture_run_steady(6, stat_body);
 }
 
+/* With attributes a small file, a directory and a page of a listing take as many trips as without. */
+static void attributes_body(struct client_fixture *fx)
+{
+	struct engine *e = open_warm(fx);
+	struct call c;
+	const struct terrane_attribute label = {.name = "label", .value = "cat", .len = 3};
+	const struct terrane_attributes all = {.set = TERRANE_HAS_MODE | TERRANE_HAS_UID,
+					       .mode = 0640,
+					       .uid = 7,
+					       .user = &label,
+					       .user_count = 1};
+	const struct terrane_options o = {.attributes = &all};
+	CHECK_EQ(engine_call(e, &c, &o), 0);
+	uint64_t start_ns = rt_now_ns();
+	struct efile *f;
+	uint8_t bytes[100] = {0};
+	CHECK_EQ(engine_create(&c, "/d/labelled", 0, &o, &f), 0);
+	struct iovec iov = {bytes, sizeof(bytes)};
+	CHECK_EQ(engine_append(&c, f, &iov, 1, NULL), 0);
+	CHECK_EQ(engine_file_close(&c, f), 0);
+	CHECK_EQ(trips_since(start_ns), 2);
+	start_ns = rt_now_ns();
+	CHECK_EQ(engine_mkdir(&c, "/sub", 0), 0);
+	CHECK_EQ(trips_since(start_ns), 1);
+	struct terrane_stat st;
+	start_ns = rt_now_ns();
+	CHECK_EQ(engine_stat(&c, "/d/labelled", &st), 0);
+	CHECK_EQ(trips_since(start_ns), 1);
+	CHECK(st.mode == 0640 && st.uid == 7 && st.user_attributes == 1);
+	CHECK_EQ(st.has, TERRANE_HAS_MODE | TERRANE_HAS_UID);
+	struct terrane_cursor at = {0};
+	struct terrane_entry page[8];
+	start_ns = rt_now_ns();
+	int64_t n = engine_list(&c, "/", &at, page, 8);
+	CHECK_EQ(trips_since(start_ns), 2); /* the path, and the page */
+	CHECK_EQ(n, 2);
+	CHECK(strcmp(page[1].name, "sub") == 0 && page[1].mode == 0640 && page[1].has == st.has);
+	engine_close(e);
+}
+
+static void attributes_take_no_trip_of_their_own(void **state)
+{
+	(void)state;
+	fixture_run_steady(6, attributes_body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -224,6 +270,7 @@ int main(void)
 		cmocka_unit_test(a_batch_of_cold_small_files_is_read_in_two_trips),
 		cmocka_unit_test(an_empty_file_is_created_in_one_trip),
 		cmocka_unit_test(a_stat_takes_one_trip),
+		cmocka_unit_test(attributes_take_no_trip_of_their_own),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static void whatever_no_grant_allows_is_refused(struct fixture *fx)
 	make_dir(&fx->call, META_ROOT, "a");
 	user_add(fx, &u, "alice", NULL, NULL);
 	CHECK_EQ(meta_client_resolve(&u.call, META_ROOT, meta_name("/a"), &e), -EACCES);
-	CHECK_EQ(meta_client_mkdir(&u.call, META_ROOT, meta_name("b"), meta_id()), -EACCES);
+	CHECK_EQ(meta_client_mkdir(&u.call, META_ROOT, meta_name("b"), meta_id(), NULL), -EACCES);
 	CHECK_EQ(change_grant(&fx->root, "alice", IDENTITY_GRANT, grant_of(2, "read-write", "/")),
 		 0);
 	CHECK_EQ(meta_client_resolve(&u.call, META_ROOT, meta_name("/a"), &e), 0);
@@ -80,7 +80,7 @@ static void read_only_changes_nothing(struct fixture *fx)
 	uint64_t file = make_file(&fx->call, dir, "f");
 	user_add(fx, &u, "alice", "read-only", "/");
 	CHECK_EQ(meta_client_resolve(&u.call, META_ROOT, meta_name("/a/f"), &e), 0);
-	CHECK_EQ(meta_client_mkdir(&u.call, dir, meta_name("b"), meta_id()), -EACCES);
+	CHECK_EQ(meta_client_mkdir(&u.call, dir, meta_name("b"), meta_id(), NULL), -EACCES);
 	CHECK_EQ(meta_client_remove(&u.call, dir, meta_name("f"), file, 0), -EACCES);
 	CHECK_EQ(meta_client_rename(&u.call, dir, meta_name("f"), meta_name("g"), meta_id(), 0),
 		 -EACCES);
@@ -120,8 +120,8 @@ static void a_grant_ends_at_its_prefix(struct fixture *fx)
 		 -EACCES);
 	CHECK_EQ(meta_client_list(&u.call, b, &(struct meta_cursor){0}, 10, &fx->arena, &page),
 		 -EACCES);
-	CHECK_EQ(meta_client_mkdir(&u.call, ab, meta_name("x"), meta_id()), -EACCES);
-	CHECK_EQ(meta_client_mkdir(&u.call, meta_id(), meta_name("x"), meta_id()), -EACCES);
+	CHECK_EQ(meta_client_mkdir(&u.call, ab, meta_name("x"), meta_id(), NULL), -EACCES);
+	CHECK_EQ(meta_client_mkdir(&u.call, meta_id(), meta_name("x"), meta_id(), NULL), -EACCES);
 	/* an id opens nothing */
 	CHECK_EQ(meta_client_file_get(&u.call, theirs, NULL, &fx->arena, &f), -EACCES);
 	CHECK_EQ(meta_client_file_get(&u.call, meta_id(), NULL, &fx->arena, &f), -EACCES);
@@ -160,7 +160,7 @@ static void a_grant_ends_at_its_prefix(struct fixture *fx)
 				 .new_id = meta_id(),
 				 .request = meta_id()};
 	CHECK_EQ(meta_client_move(&fx->call, &away), 0);
-	CHECK_EQ(meta_client_mkdir(&u.call, deep, meta_name("x"), meta_id()), -EACCES);
+	CHECK_EQ(meta_client_mkdir(&u.call, deep, meta_name("x"), meta_id(), NULL), -EACCES);
 	user_close(&u);
 }
 
@@ -457,7 +457,7 @@ static void a_service_does_its_work_and_no_more(struct fixture *fx)
 	/* records of files and blocks in any tenant, but no names */
 	CHECK_EQ(meta_client_file_get(&acting.call, file, NULL, &fx->arena, &f), 0);
 	CHECK_EQ(meta_client_dir_get(&acting.call, dir, &(struct meta_dir){0}), 0);
-	CHECK_EQ(meta_client_mkdir(&acting.call, dir, meta_name("x"), meta_id()), -EACCES);
+	CHECK_EQ(meta_client_mkdir(&acting.call, dir, meta_name("x"), meta_id(), NULL), -EACCES);
 	CHECK_EQ(meta_client_remove(&acting.call, dir, meta_name("f"), file, 0), -EACCES);
 	CHECK_EQ(meta_client_open_path(&acting.call, META_ROOT, meta_name("/a/f"), 1, &fx->arena,
 				       &(struct meta_opened){0}),
@@ -486,7 +486,7 @@ static void a_cache_node_reads_records_and_listings_and_no_more(struct fixture *
 	CHECK_EQ(page.count, 1);
 	CHECK_EQ(meta_client_file_get(&acting.call, file, NULL, &fx->arena, &f), 0);
 	CHECK_EQ(meta_client_dir_get(&acting.call, dir, &(struct meta_dir){0}), -EACCES);
-	CHECK_EQ(meta_client_mkdir(&acting.call, dir, meta_name("x"), meta_id()), -EACCES);
+	CHECK_EQ(meta_client_mkdir(&acting.call, dir, meta_name("x"), meta_id(), NULL), -EACCES);
 	CHECK_EQ(meta_client_remove(&acting.call, dir, meta_name("f"), file, 0), -EACCES);
 	CHECK_EQ(meta_client_block_seal(&acting.call, id, 1, 1, 1, 0), -EACCES);
 	CHECK_EQ(meta_client_gc_advance(&acting.call, 1), -EACCES);

@@ -178,7 +178,7 @@ static int rename_root(struct meta_fixture *fx, const char *from, const char *to
 
 static int mkdir_op(struct meta_fixture *fx)
 {
-	return meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("n"), FID);
+	return meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("n"), FID, NULL);
 }
 
 static int create_op(struct meta_fixture *fx)
@@ -222,7 +222,7 @@ static void twin_body(struct meta_fixture *fx)
 	unsigned which = (unsigned)fx->seed % 5;
 	unsigned at = (unsigned)fx->seed / 5 / 3;
 	block_make(fx);
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR, NULL), 0);
 	if (which == 3)
 		CHECK_EQ(meta_file_new(fx->m, &fx->ctx, META_ROOT, FID, TOKEN), 0);
 	if (which == 4)
@@ -308,7 +308,7 @@ static int twin_makes_and_seals(struct meta_fixture *fx)
 
 META_TEST(a_create_that_another_server_carried_out_meanwhile_stays)
 {
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR, NULL), 0);
 	CHECK_EQ(try_create(fx, DIR, "n", FID + 1, 0, 0), 0);
 	struct twin t = {.base.ops = &twin_ops,
 			 .fx = fx,
@@ -338,7 +338,7 @@ META_TEST(a_create_that_another_server_carried_out_meanwhile_stays)
 
 META_TEST(a_removal_sent_again_does_not_succeed_for_a_renamed_directory)
 {
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR, NULL), 0);
 	CHECK_EQ(rename_root(fx, "d", "e", REQUEST), 0);
 	CHECK_EQ(meta_rmdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR), -ENOENT);
 	CHECK_EQ(id_at(fx, META_ROOT, "e"), DIR);
@@ -377,7 +377,7 @@ META_TEST(a_file_created_right_before_collection_keeps_its_block)
 
 META_TEST(a_move_sent_again_does_not_move_a_new_file_of_the_name)
 {
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR, NULL), 0);
 	must_create(fx, META_ROOT, "f");
 	CHECK_EQ(move_op(fx), 0);
 	CHECK_EQ(meta_rename(fx->m, &fx->ctx, DIR, meta_name("n"), meta_name("z"), meta_id(), 0),
@@ -412,7 +412,7 @@ static int twin_overwrites(struct meta_fixture *fx)
 /* Between the copy and the transfer of a move the source is replaced by another file. */
 static void replaced_body(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("d"), DIR, NULL), 0);
 	CHECK_EQ(try_create(fx, META_ROOT, "f", FID, 0, 0), 0);
 	struct twin t = {.base.ops = &twin_ops, .fx = fx, .op = twin_overwrites};
 	CHECK_EQ(kv_mem_open(&t.below, fx->mem), 0);

@@ -106,7 +106,7 @@ static void body(void *arg)
 	CHECK_EQ(kv_rocksdb_open(&kv, &(struct kv_rocksdb_options){.dir = p->dir}), 0);
 	CHECK_EQ(meta_open(&m, kv, &o), 0);
 	CHECK_EQ(meta_tenant_create(m, &(struct meta_tenant){.id = TENANT, .name = "seven"}), 0);
-	CHECK_EQ(meta_mkdir(m, &ctx, META_ROOT, meta_name("big"), dir), 0);
+	CHECK_EQ(meta_mkdir(m, &ctx, META_ROOT, meta_name("big"), dir, NULL), 0);
 	make(m, &ctx, dir, n);
 	list(m, &ctx, dir, n);
 	look_up(m, &ctx, dir, n);

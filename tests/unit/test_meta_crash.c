@@ -34,8 +34,8 @@ struct scenario {
 
 static void dirs(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), DIR_A), 0);
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("b"), DIR_B), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), DIR_A, NULL), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("b"), DIR_B, NULL), 0);
 }
 
 static struct meta_block block_of(struct meta_chunk chunks[2], enum meta_block_state state,
@@ -166,7 +166,7 @@ static int written_op(struct meta_fixture *fx)
 
 static int mkdir_op(struct meta_fixture *fx)
 {
-	return meta_mkdir(fx->m, &fx->ctx, DIR_A, meta_name("n"), FILE_NEW);
+	return meta_mkdir(fx->m, &fx->ctx, DIR_A, meta_name("n"), FILE_NEW, NULL);
 }
 
 /* --- remove, rename, move --------------------------------------------------------------------- */
@@ -230,7 +230,7 @@ static int move_file_state(struct meta_fixture *fx)
 static void move_dir_setup(struct meta_fixture *fx)
 {
 	dirs(fx);
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, DIR_A, meta_name("c"), DIR_C), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, DIR_A, meta_name("c"), DIR_C, NULL), 0);
 	CHECK_EQ(try_create(fx, DIR_C, "f", FILE_OLD, 0, 0), 0);
 }
 

@@ -520,8 +520,8 @@ META_TEST(bad_input_has_its_error_and_no_effect)
 	CHECK_EQ(try_create(fx, 1, "a/b", meta_id(), 0, 0), -EINVAL);
 	CHECK_EQ(try_create(fx, 1, "\xff", meta_id(), 0, 0), -EILSEQ);
 	CHECK_EQ(try_create(fx, 1, "f", 0, 0, 0), -EINVAL);
-	CHECK_EQ(meta_mkdir(fx->m, ctx, 1, meta_name("."), meta_id()), -EINVAL);
-	CHECK_EQ(meta_mkdir(fx->m, ctx, 1, meta_name("a"), META_ROOT), -EINVAL);
+	CHECK_EQ(meta_mkdir(fx->m, ctx, 1, meta_name("."), meta_id(), NULL), -EINVAL);
+	CHECK_EQ(meta_mkdir(fx->m, ctx, 1, meta_name("a"), META_ROOT, NULL), -EINVAL);
 	CHECK_EQ(meta_rename(fx->m, ctx, 1, meta_name("a"), meta_name(""), 5, 0), -EINVAL);
 	CHECK_EQ(meta_rename(fx->m, ctx, 1, meta_name("a"), meta_name("b"), 0, 0), -EINVAL);
 	struct meta_extent x = {.block = 5, .offset = META_BLOCK_MAX, .length = 1};

@@ -220,7 +220,7 @@ META_TEST(an_object_that_got_a_name_gets_a_new_grace_period)
 	cut_end(&slow);
 	c = (struct cut){.layer = META_LAYER_NAME, .left = 1, .other = suspect_all};
 	slow = cut_open(&c, fx);
-	CHECK_EQ(meta_mkdir(slow.m, &fx->ctx, META_ROOT, meta_name("d"), FID + 1), 0);
+	CHECK_EQ(meta_mkdir(slow.m, &fx->ctx, META_ROOT, meta_name("d"), FID + 1, NULL), 0);
 	CHECK(c.met);
 	cut_end(&slow);
 	CHECK(suspicions(fx) > 0);

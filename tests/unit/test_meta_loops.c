@@ -119,7 +119,7 @@ static void sealed_dir_make(struct stage *s)
 	char names[NAMES][8];
 	int results[NAMES];
 	s->dir = meta_id();
-	CHECK_EQ(meta_mkdir(s->fx.m, &s->fx.ctx, META_ROOT, meta_name("d"), s->dir), 0);
+	CHECK_EQ(meta_mkdir(s->fx.m, &s->fx.ctx, META_ROOT, meta_name("d"), s->dir, NULL), 0);
 	for (unsigned i = 0; i < NAMES; i++) {
 		snprintf(names[i], sizeof(names[i]), "f%u", i);
 		files[i] = (struct meta_create){.name = meta_name(names[i]), .id = 1000 + i};

@@ -42,9 +42,9 @@ META_TEST(exclusive_creates_do_not_replace_and_may_be_sent_again)
 	must_mkdir(fx, META_ROOT, "d");
 	CHECK_EQ(try_create(fx, META_ROOT, "d", meta_id(), 0, 0), -EEXIST);
 	CHECK_EQ(try_create(fx, META_ROOT, "d", meta_id(), 0, META_OVERWRITE), -EISDIR);
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), meta_id()), -EEXIST);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), meta_id(), NULL), -EEXIST);
 	CHECK_EQ(try_create(fx, 12345, "a", meta_id(), 0, 0), -ENOENT);
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, 12345, meta_name("a"), meta_id()), -ENOENT);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, 12345, meta_name("a"), meta_id(), NULL), -ENOENT);
 }
 
 META_TEST(overwriting_creates_replace)
@@ -411,7 +411,7 @@ static void seal_body(struct meta_fixture *fx)
 		CHECK_EQ(try_create(fx, dir, name, meta_id(), 0, 0), -EROFS);
 	}
 	CHECK_EQ(try_create(fx, dir, "x1", meta_id(), 0, META_OVERWRITE), -EROFS);
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, dir, meta_name("z"), meta_id()), -EROFS);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, dir, meta_name("z"), meta_id(), NULL), -EROFS);
 	CHECK_EQ(ren(fx, dir, "x1", "z", meta_id(), 0), -EROFS);
 	CHECK_EQ(mv(fx, dir, "x1", META_ROOT, "z"), -EROFS);
 	CHECK_EQ(mv(fx, META_ROOT, "out", dir, "z"), -EROFS);
@@ -471,16 +471,16 @@ static void tenant_body(struct meta_fixture *fx)
 	struct meta_ctx ctx = {9};
 	CHECK_EQ(meta_tenant_remove(fx->m, 9), -ENOENT);
 	CHECK_EQ(meta_tenant_create(fx->m, &t), 0);
-	CHECK_EQ(meta_mkdir(fx->m, &ctx, META_ROOT, meta_name("d"), 77), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &ctx, META_ROOT, meta_name("d"), 77, NULL), 0);
 	CHECK_EQ(meta_tenant_remove(fx->m, 9), -ENOTEMPTY);
-	CHECK_EQ(meta_mkdir(fx->m, &ctx, META_ROOT, meta_name("e"), 78),
+	CHECK_EQ(meta_mkdir(fx->m, &ctx, META_ROOT, meta_name("e"), 78, NULL),
 		 0); /* nothing was changed */
 	CHECK_EQ(meta_rmdir(fx->m, &ctx, META_ROOT, meta_name("d"), 0), 0);
 	CHECK_EQ(meta_rmdir(fx->m, &ctx, META_ROOT, meta_name("e"), 0), 0);
 	CHECK_EQ(meta_tenant_remove(fx->m, 9), 0);
 	CHECK_EQ(meta_tenant_remove(fx->m, 9), 0);
 	CHECK_EQ(meta_tenant_find(fx->m, "nine", &got), -ENOENT);
-	CHECK_EQ(meta_mkdir(fx->m, &ctx, META_ROOT, meta_name("f"), 79), -EROFS);
+	CHECK_EQ(meta_mkdir(fx->m, &ctx, META_ROOT, meta_name("f"), 79, NULL), -EROFS);
 	CHECK_EQ(meta_tenant_create(fx->m, &again), -EEXIST);
 	CHECK_EQ(meta_tenant_get(fx->m, 9, &got), 0);
 	CHECK(got.removed);

@@ -102,8 +102,8 @@ static void move_a_into_b(struct meta_fixture *fx)
 
 static void cycle_body(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("b"), B), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A, NULL), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("b"), B, NULL), 0);
 	/* The seed chooses the transaction at which the first move is stopped. */
 	bool transfer = fx->seed > 6;
 	gate_run(fx, transfer ? META_LAYER_TRANSFER : META_LAYER_NAME,
@@ -144,8 +144,8 @@ static void move_in_doubt(struct meta_fixture *fx)
 static void decision_body(struct meta_fixture *fx)
 {
 	bool done = fx->seed == 2;
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("b"), B), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A, NULL), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("b"), B, NULL), 0);
 	gate_run_fate(fx, META_LAYER_TRANSFER, 1, done ? GATE_UNANSWERED : GATE_NEVER_ARRIVES,
 		      rename_a_to_c, move_in_doubt);
 	CHECK_EQ(id_at(fx, B, "a"), done ? A : 0);
@@ -178,7 +178,7 @@ static void rmdir_a(struct meta_fixture *fx)
 
 static void rmdir_body(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A, NULL), 0);
 	bool transfer = fx->seed > 4;
 	gate_run(fx, transfer ? META_LAYER_TRANSFER : META_LAYER_NAME,
 		 (unsigned)(transfer ? fx->seed - 5 : fx->seed - 1), create_in_a, rmdir_a);
@@ -230,7 +230,7 @@ static void meet(struct meta_fixture *fx)
 static void meeting_body(struct meta_fixture *fx)
 {
 	struct meeting *t = meeting_of(fx);
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A, NULL), 0);
 	CHECK_EQ(try_create(fx, A, "f", FID, 0, 0), 0);
 	char name[16];
 	for (unsigned i = 0; i < 30; i++) {
@@ -305,14 +305,14 @@ static void spread_a(struct meta_fixture *fx)
 
 static void mkdir_in_a(struct meta_fixture *fx)
 {
-	int rc = meta_mkdir(fx->m, &fx->ctx, A, meta_name("sub"), SUB);
+	int rc = meta_mkdir(fx->m, &fx->ctx, A, meta_name("sub"), SUB, NULL);
 	CHECK_EQ(rc, fx->seed == 1 ? -EROFS : fx->seed == 2 ? -ENOENT : -EEXIST);
 }
 
 static void shut_body(struct meta_fixture *fx)
 {
 	static void (*const others[])(struct meta_fixture *) = {seal_a, remove_a, spread_a};
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A, NULL), 0);
 	/* The first transaction writes the directory, the second its name. */
 	gate_run(fx, META_LAYER_NAME, 1, others[fx->seed - 1], mkdir_in_a);
 	CHECK_EQ(id_at(fx, A, "sub"), fx->seed == 3 ? FID : 0);
@@ -341,7 +341,7 @@ static int late_make(struct meta_fixture *fx, unsigned kind)
 	case 1:
 		return try_create(fx, META_ROOT, "n", FID, TOKEN, META_OVERWRITE);
 	case 2:
-		return meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("n"), FID);
+		return meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("n"), FID, NULL);
 	default:
 		rc = meta_file_new(fx->m, &fx->ctx, META_ROOT, FID, TOKEN);
 		return rc != 0 ? rc
@@ -683,8 +683,8 @@ static void move_y(struct meta_fixture *fx)
 
 static void sealing_body(struct meta_fixture *fx)
 {
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A), 0);
-	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("b"), B), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("a"), A, NULL), 0);
+	CHECK_EQ(meta_mkdir(fx->m, &fx->ctx, META_ROOT, meta_name("b"), B, NULL), 0);
 	CHECK_EQ(try_create(fx, fx->seed % 2 == 0 ? B : A, "y", FID, 0, 0), 0);
 	/*
 	 * The seal is stopped before each of its transactions on names, then before the one on the

@@ -528,7 +528,7 @@ static void tree_before(struct meta_fixture *fx)
 		uint64_t parent = i < 3 ? META_ROOT : 100 + i / 3;
 		int rc;
 		do {
-			rc = meta_mkdir(fx->m, &fx->ctx, parent, meta_name(name), 100 + i);
+			rc = meta_mkdir(fx->m, &fx->ctx, parent, meta_name(name), 100 + i, NULL);
 		} while (rc != 0 && rc != -EEXIST);
 		must_do(rc);
 	}
@@ -562,7 +562,7 @@ static void tree_mkdir_rmdir(struct meta_fixture *fx, struct rng *rng)
 	uint64_t id = 0;
 	if (look(fx, dir, name, &id) == -ENOENT) {
 		id = meta_id();
-		if (meta_mkdir(fx->m, &fx->ctx, dir, meta_name(name), id) != 0)
+		if (meta_mkdir(fx->m, &fx->ctx, dir, meta_name(name), id, NULL) != 0)
 			return;
 	}
 	if (id == 0)

@@ -73,7 +73,7 @@ static void a_server_whose_store_failed_ends_and_clients_use_another(struct fixt
 		(void)make_file(c, META_ROOT,
 				name); /* must not be -EROFS, which kv returns for a failed store */
 		CHECK_EQ(meta_client_mkdir(&(struct meta_call){.client = fixture->client},
-					   META_ROOT, meta_name("d"), 5000),
+					   META_ROOT, meta_name("d"), 5000, NULL),
 			 0);
 		/* All clients may have changed to the other server already. */
 		struct meta_client *own = NULL;
@@ -87,7 +87,7 @@ static void a_server_whose_store_failed_ends_and_clients_use_another(struct fixt
 							       .timeout_ns = 50 * NS_PER_MS}),
 			 0);
 		struct meta_call one = {.client = own};
-		int rc = meta_client_mkdir(&one, META_ROOT, meta_name("own"), meta_id());
+		int rc = meta_client_mkdir(&one, META_ROOT, meta_name("own"), meta_id(), NULL);
 		CHECK(rc < 0 && rc != -EROFS && rc != -EEXIST);
 		meta_client_close(own);
 	}

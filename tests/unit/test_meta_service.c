@@ -41,8 +41,8 @@ static void names_are_created_found_listed_moved_and_removed(struct fixture *fix
 	CHECK(d.parent == a && !d.sealed);
 	CHECK_EQ(c->error[0], 0);
 	/* A copy of a request returns the same result. */
-	CHECK_EQ(meta_client_mkdir(c, a, meta_name("b"), b), 0);
-	CHECK_EQ(meta_client_mkdir(c, a, meta_name("b"), meta_id()), -EEXIST);
+	CHECK_EQ(meta_client_mkdir(c, a, meta_name("b"), b, NULL), 0);
+	CHECK_EQ(meta_client_mkdir(c, a, meta_name("b"), meta_id(), NULL), -EEXIST);
 	CHECK_EQ(meta_client_rename(c, b, meta_name("f"), meta_name("g"), meta_id(), 0), 0);
 	CHECK_EQ(meta_client_lookup(c, b, meta_name("f"), &e), -ENOENT);
 	/* A copy of an executed request succeeds without effect; a late copy changes no other object. */
@@ -100,9 +100,9 @@ static void names_are_created_found_listed_moved_and_removed(struct fixture *fix
 	CHECK_EQ(meta_client_remove(c, a, meta_name("h"), 0, 0), 0);
 	CHECK_EQ(meta_client_remove(c, a, meta_name("h"), 0, 0), -ENOENT);
 	CHECK_EQ(meta_client_dir_seal(c, a), 0);
-	CHECK_EQ(meta_client_mkdir(c, a, meta_name("z"), meta_id()), -EROFS);
+	CHECK_EQ(meta_client_mkdir(c, a, meta_name("z"), meta_id(), NULL), -EROFS);
 	CHECK_EQ(meta_client_dir_unseal(c, a), 0);
-	CHECK_EQ(meta_client_mkdir(c, a, meta_name("z"), meta_id()), 0);
+	CHECK_EQ(meta_client_mkdir(c, a, meta_name("z"), meta_id(), NULL), 0);
 }
 
 static void many_files_are_created_in_one_request_and_listed_in_pages(struct fixture *fixture)
@@ -187,7 +187,8 @@ static void invalid_names_are_refused_with_a_text_and_change_nothing(struct fixt
 		{{long_name, 5000}, -ENAMETOOLONG},
 	};
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		CHECK_EQ(meta_client_mkdir(c, META_ROOT, bad[i].name, meta_id()), bad[i].want);
+		CHECK_EQ(meta_client_mkdir(c, META_ROOT, bad[i].name, meta_id(), NULL),
+			 bad[i].want);
 		CHECK(c->error[0] != 0);
 	}
 	struct meta_entry e;

@@ -80,10 +80,11 @@ static const struct fs_option options[] = {
 	     "rm: do not fail on a name that does not exist; seal: also the root"),
 	FLAG('F', "replace", replace, "replace files that exist"),
 	FLAG('u', "resume", resume,
-	     "skip files that exist with the same size and are not older; with --verify: with "
-	     "the same bytes"),
+	     "skip files that exist with the same size and time, or with the same bytes; with "
+	     "--verify all are compared"),
 	FLAG('v', "verify", verify, "read everything back and compare it"),
 	FLAG('q', "quiet", quiet, "show no progress"),
+	FLAG('B', "no-attributes", bare, "leave out modes, owners, times and user attributes"),
 	FLAG('k', "packed", packed, "write or read many files in one call"),
 	FLAG('U', "unseal", unseal, "remove from sealed directories, too, after unsealing them"),
 	VALUE('e', "encoding", "CODE", OPTION_TEXT, encoding,
@@ -283,11 +284,12 @@ static const struct {
 	const struct fs_command *commands;
 	const size_t *count;
 } tables[] = {
-	{fs_copy_commands, &fs_copy_count},   {fs_list_commands, &fs_list_count},
-	{fs_find_commands, &fs_find_count},   {fs_names_commands, &fs_names_count},
-	{fs_pipe_commands, &fs_pipe_count},   {fs_remove_commands, &fs_remove_count},
-	{fs_seal_commands, &fs_seal_count},   {fs_read_commands, &fs_read_count},
-	{fs_write_commands, &fs_write_count}, {fs_bench_commands, &fs_bench_count},
+	{fs_attr_commands, &fs_attr_count},     {fs_copy_commands, &fs_copy_count},
+	{fs_list_commands, &fs_list_count},     {fs_find_commands, &fs_find_count},
+	{fs_names_commands, &fs_names_count},   {fs_pipe_commands, &fs_pipe_count},
+	{fs_remove_commands, &fs_remove_count}, {fs_seal_commands, &fs_seal_count},
+	{fs_read_commands, &fs_read_count},     {fs_write_commands, &fs_write_count},
+	{fs_bench_commands, &fs_bench_count},
 };
 
 const struct fs_command *fs_at(size_t i)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "base/json.h"
 #include "base/strbuf.h"
 #include <terrane/terrane.h>
 
@@ -29,7 +30,7 @@ struct fs_flags {
 	uint64_t block_bytes, size_bytes;
 	int64_t jobs, count, depth, threads;
 	bool json, details, recursive, parents, force, replace, resume, verify, quiet, packed,
-		unseal;
+		unseal, bare;
 	bool human, by_time, by_size, keep, remove, accepted;
 };
 
@@ -62,11 +63,12 @@ struct fs_command {
 	enum fs_remote remote;
 };
 
-extern const struct fs_command fs_names_commands[], fs_copy_commands[], fs_list_commands[],
-	fs_find_commands[], fs_pipe_commands[], fs_remove_commands[], fs_seal_commands[],
-	fs_read_commands[], fs_write_commands[], fs_bench_commands[];
-extern const size_t fs_names_count, fs_copy_count, fs_list_count, fs_find_count, fs_pipe_count,
-	fs_remove_count, fs_seal_count, fs_read_count, fs_write_count, fs_bench_count;
+extern const struct fs_command fs_attr_commands[], fs_names_commands[], fs_copy_commands[],
+	fs_list_commands[], fs_find_commands[], fs_pipe_commands[], fs_remove_commands[],
+	fs_seal_commands[], fs_read_commands[], fs_write_commands[], fs_bench_commands[];
+extern const size_t fs_attr_count, fs_names_count, fs_copy_count, fs_list_count, fs_find_count,
+	fs_pipe_count, fs_remove_count, fs_seal_count, fs_read_count, fs_write_count,
+	fs_bench_count;
 
 /* Runs the command that argv[0] names; returns its exit status. */
 int cmd_fs(int argc, char **argv);
@@ -142,6 +144,14 @@ int fs_put_pipe(struct fs *fs, const char *target);
 
 /* Returns "file" or "directory". */
 const char *fs_kind(enum terrane_kind kind);
+#define FS_MODE_TEXT 11
+/* Returns the kind and mode of an entry as `ls -l` shows them, with ? for a mode that is not known. */
+const char *fs_mode(char out[FS_MODE_TEXT], bool directory, bool known, uint32_t mode);
+#define FS_OWNER_TEXT 12
+/* Returns a uid or gid as text, "?" if it is not known. */
+const char *fs_owner(char out[FS_OWNER_TEXT], bool known, uint32_t id);
+/* Adds mode, uid and gid to an object, as far as they are known. */
+void fs_owner_json(json_t *to, uint32_t has, uint32_t mode, uint32_t uid, uint32_t gid);
 /* Returns a time since 1970 as text in UTC. */
 const char *fs_time(char out[32], uint64_t ns);
 /* Returns the wall clock in ns since 1970. */

@@ -148,9 +148,14 @@ static int part_replace(struct part *p, const char *local)
 	return rename(p->name, local) < 0 ? -errno : 0;
 }
 
-/* Gives the file its name, or removes it if rc is an error. Closes it in both cases. */
-static int part_close(struct part *p, const char *local, bool replace, int rc)
+/* Gives the file its attributes and its name, or removes it if rc is an error. Closes it in both cases. */
+static int part_close(struct transfer *x, struct part *p, const struct transfer_file *file, int rc,
+		      const struct terrane_options *o)
 {
+	const char *local = file->local;
+	bool replace = x->fs->flags.replace;
+	if (rc == 0)
+		rc = transfer_give(x, p->fd, &file->wish, file->user ? file->remote : NULL, o);
 	if (rc == 0) {
 		rc = part_link(p, local);
 		if (rc == -EEXIST && replace)
@@ -163,10 +168,59 @@ static int part_close(struct part *p, const char *local, bool replace, int rc)
 	return rc;
 }
 
+/* --resume: returns whether a local file is as it should be, because it has these bytes. If it has others, reports it as
+ * failed unless --replace is given, and returns whether it did. */
+static bool kept(struct transfer *x, const struct transfer_file *file, int64_t len, uint32_t crc,
+		 const struct terrane_options *o)
+{
+	uint64_t have = 0;
+	uint32_t have_crc = 0;
+	int rc = transfer_local_crc(file->local, &have, &have_crc);
+	bool same = rc == 0 && have == (uint64_t)len && have_crc == crc;
+	if (!same && rc == 0 && x->fs->flags.replace)
+		return false;
+	if (!same && rc == 0) {
+		transfer_refuse(x, "cannot get", file->local,
+				"it exists with other bytes; --replace replaces it");
+		return true;
+	}
+	int fd = same ? open(file->local, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd >= 0) {
+		/* With the stored time the next --resume need not compare. */
+		(void)transfer_give(x, fd, &file->wish, file->user ? file->remote : NULL, o);
+		close(fd);
+	}
+	if (rc < 0)
+		transfer_fail(x, NULL, rc, "cannot read", file->local);
+	else
+		atomic_fetch_add(&x->left_alone, 1);
+	progress_add(&x->progress, file->size, 1);
+	return true;
+}
+
+/* --resume: reads a large file to compare it with the local one. Returns whether nothing is left to do. */
+static bool kept_large(struct transfer *x, const struct transfer_file *file,
+		       const struct terrane_options *o)
+{
+	struct terrane_file *f = NULL;
+	uint64_t len = 0;
+	uint32_t crc = 0;
+	int rc = terrane_file_open_id(x->fs->t, file->id, &f, o);
+	if (rc == 0)
+		rc = transfer_remote_crc(f, &len, &crc, o);
+	if (f != NULL)
+		terrane_file_close(f, NULL);
+	if (rc < 0)
+		transfer_fail(x, o->error, rc, "cannot get", file->local);
+	return rc < 0 || kept(x, file, (int64_t)len, crc, o);
+}
+
 static void get_large(struct transfer *x, const struct transfer_file *file)
 {
 	struct terrane_error error = {0};
 	struct terrane_options o = fs_options(x->fs, &error);
+	if (file->compare && kept_large(x, file, &o))
+		return;
 	struct part part = {.fd = -1};
 	struct terrane_file *f = NULL;
 	const char *what = "cannot write";
@@ -181,7 +235,7 @@ static void get_large(struct transfer *x, const struct transfer_file *file)
 			rc = (int)bytes;
 		if (f != NULL)
 			terrane_file_close(f, NULL);
-		rc = part_close(&part, file->local, x->fs->flags.replace, rc);
+		rc = part_close(x, &part, file, rc, &o);
 	}
 	if (rc < 0) {
 		transfer_fail_file(x, &error, rc, what, file->local);
@@ -192,16 +246,18 @@ static void get_large(struct transfer *x, const struct transfer_file *file)
 }
 
 static void get_one_of_many(struct transfer *x, const struct transfer_file *file,
-			    const struct terrane_range *r, const struct terrane_error *error)
+			    const struct terrane_range *r, const struct terrane_options *o)
 {
 	struct part part = {.fd = -1};
+	if (file->compare && r->result >= 0 && kept(x, file, r->result, r->crc32c, o))
+		return;
 	int rc = r->result < 0 ? (int)r->result : part_open(file->local, &part);
 	if (rc == 0) {
 		rc = write_all(part.fd, r->buf, (size_t)r->result);
-		rc = part_close(&part, file->local, x->fs->flags.replace, rc);
+		rc = part_close(x, &part, file, rc, o);
 	}
 	if (rc < 0) {
-		transfer_fail_file(x, error, rc, "cannot get", file->local);
+		transfer_fail_file(x, o->error, rc, "cannot get", file->local);
 		return;
 	}
 	transfer_done(x, (uint64_t)r->result);
@@ -229,7 +285,7 @@ static void get_small(struct transfer *x, const struct transfer_job *job)
 	}
 	(void)terrane_read_batch(x->fs->t, ranges, n, &o);
 	for (size_t i = 0; i < n; i++)
-		get_one_of_many(x, ranges[i].user, &ranges[i], &error);
+		get_one_of_many(x, ranges[i].user, &ranges[i], &o);
 	free(ranges);
 	free(bytes);
 }
@@ -249,59 +305,128 @@ static void get_job(void *ctx, void *item)
 
 /* --- the walk --------------------------------------------------------------------------------- */
 
-static void get_dir(struct transfer *x, uint64_t id, struct fs_path *local);
+/* What the walk knows of a remote file or directory. */
+struct found {
+	const char *remote;
+	struct terrane_entry e; /* without its name */
+};
 
-/* Returns whether --resume skips a file, because the local file has the size of the remote file and is not older. */
-static bool is_there(struct transfer *x, const char *local, uint64_t size, uint64_t mtime_ns)
+static void get_dir(struct transfer *x, const struct found *dir, struct fs_path *remote,
+		    struct fs_path *local);
+
+static struct local_wish wish_of(const struct terrane_entry *e)
 {
-	struct stat st;
-	return x->fs->flags.resume && stat(local, &st) == 0 && S_ISREG(st.st_mode) &&
-	       (uint64_t)st.st_size == size && st.st_mtim.tv_sec >= 0 &&
-	       (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec >= mtime_ns;
+	return (struct local_wish){.has = e->has,
+				   .mode = e->mode,
+				   .uid = e->uid,
+				   .gid = e->gid,
+				   .mtime_ns = e->mtime_ns};
 }
 
-static void get_file(struct transfer *x, const char *local, uint64_t id, uint64_t size,
-		     uint64_t mtime_ns, bool sealed)
+/*
+ * Looks at the local target of a file. Returns whether the file is to be fetched; sets *compare if that is to find out
+ * whether it is the same: with --resume a local file of the same size and time counts as the same, and one of the same
+ * size is compared.
+ */
+static bool is_wanted(struct transfer *x, const char *local, const struct terrane_entry *e,
+		      bool *compare)
 {
-	if (is_there(x, local, size, mtime_ns)) {
-		atomic_fetch_add(&x->left_alone, 1);
-		return;
+	struct stat st;
+	struct terrane_attributes a;
+	const struct fs_flags *flags = &x->fs->flags;
+	if (lstat(local, &st) < 0)
+		return true;
+	if (S_ISDIR(st.st_mode)) {
+		transfer_refuse(x, "cannot get", local, "it is a directory here");
+		return false;
 	}
-	atomic_fetch_add(&x->progress.total_bytes, size);
+	local_attrs_of(&st, &a);
+	bool file = S_ISREG(st.st_mode) && flags->resume && e->sealed;
+	bool same_size = file && (uint64_t)st.st_size == e->size;
+	if (same_size && (a.set & TERRANE_HAS_MTIME) != 0 && a.mtime_ns == e->mtime_ns) {
+		atomic_fetch_add(&x->left_alone, 1);
+		return false;
+	}
+	*compare = same_size;
+	if (same_size || flags->replace)
+		return true;
+	if (file)
+		transfer_refuse(x, "cannot get", local,
+				"it exists with another size; --replace replaces it");
+	else
+		transfer_fail_file(x, NULL, -EEXIST, "cannot get", local);
+	return false;
+}
+
+static void get_file(struct transfer *x, const struct found *f, const char *local)
+{
+	bool compare = false;
+	const struct terrane_entry *e = &f->e;
+	if (!is_wanted(x, local, e, &compare))
+		return;
+	atomic_fetch_add(&x->progress.total_bytes, e->size);
 	/* The size of an unsealed log may change until it is read: treat it as large. */
-	int rc = transfer_add(x, local, "", id, sealed ? size : UINT64_MAX);
+	int rc = transfer_add(x, &(struct transfer_file){.local = (char *)local,
+							 .remote = (char *)f->remote,
+							 .id = e->id,
+							 .size = e->sealed ? e->size : UINT64_MAX,
+							 .wish = wish_of(e),
+							 .user = e->user_attributes > 0,
+							 .compare = compare});
 	if (rc < 0)
 		transfer_fail(x, NULL, rc, "cannot get", local);
 }
 
-static void get_entry(struct transfer *x, const struct terrane_entry *e, struct fs_path *local)
+static void get_entry(struct transfer *x, const struct terrane_entry *e, struct fs_path *remote,
+		      struct fs_path *local)
 {
 	size_t before = fs_path_push(local, e->name);
-	if (before == SIZE_MAX) {
+	size_t there = before != SIZE_MAX ? fs_path_push(remote, e->name) : SIZE_MAX;
+	const struct found f = {.remote = remote->text, .e = *e};
+	if (there == SIZE_MAX)
 		transfer_fail(x, NULL, -ENAMETOOLONG, "cannot get", local->text);
-		return;
-	}
-	if (e->kind == TERRANE_DIRECTORY)
-		get_dir(x, e->id, local);
+	else if (e->kind == TERRANE_DIRECTORY)
+		get_dir(x, &f, remote, local);
 	else
-		get_file(x, local->text, e->id, e->size, e->mtime_ns, e->sealed);
-	fs_path_pop(local, before);
+		get_file(x, &f, local->text);
+	if (there != SIZE_MAX)
+		fs_path_pop(remote, there);
+	if (before != SIZE_MAX)
+		fs_path_pop(local, before);
 }
 
-static void get_dir(struct transfer *x, uint64_t id, struct fs_path *local)
+/* Makes a local directory. One that exists keeps its attributes. */
+static int make_local(struct transfer *x, const struct found *dir, const char *local)
+{
+	bool bare = x->fs->flags.bare, mode = (dir->e.has & TERRANE_HAS_MODE) != 0;
+	if (mkdir(local, mode && !bare ? 0700 : 0755) < 0)
+		return errno == EEXIST ? 0 : -errno;
+	/* The root has a time and nothing else. */
+	if (bare || fs_is_root(dir->remote))
+		return 0;
+	return transfer_add_dir(x, &(struct transfer_dir){.local = (char *)local,
+							  .remote = (char *)dir->remote,
+							  .wish = wish_of(&dir->e),
+							  .user = dir->e.user_attributes > 0});
+}
+
+static void get_dir(struct transfer *x, const struct found *dir, struct fs_path *remote,
+		    struct fs_path *local)
 {
 	struct terrane_entry *page = calloc(PAGE, sizeof(*page));
-	if (page == NULL || (mkdir(local->text, 0755) < 0 && errno != EEXIST)) {
-		transfer_fail(x, NULL, page == NULL ? -ENOMEM : -errno, "cannot make", local->text);
+	int rc = page == NULL ? -ENOMEM : make_local(x, dir, local->text);
+	if (rc < 0) {
+		transfer_fail(x, NULL, rc, "cannot make", local->text);
 		free(page);
 		return;
 	}
+	uint64_t id = dir->e.id;
 	struct terrane_cursor at = {0};
 	int64_t n = 0;
 	while (!transfer_ended(x) &&
 	       (n = terrane_list_id(x->fs->t, id, &at, page, PAGE, &x->fs->o)) > 0) {
 		for (int64_t i = 0; i < n && !transfer_ended(x); i++)
-			get_entry(x, &page[i], local);
+			get_entry(x, &page[i], remote, local);
 	}
 	if (n < 0)
 		transfer_fail(x, &x->fs->error, n, "cannot list", local->text);
@@ -317,33 +442,34 @@ struct get_target {
 };
 
 static void get_source(struct transfer *x, const struct get_target *to, const char *source,
-		       const struct terrane_stat *st)
+		       const struct terrane_entry *e)
 {
-	struct fs_path local;
+	struct fs_path local, remote;
+	const struct found f = {.remote = source, .e = *e};
 	char last[FS_PATH_MAX];
 	/* A tree becomes TARGET, whether or not TARGET exists; a file goes into TARGET if that is a directory. */
-	bool tree = st->kind == TERRANE_DIRECTORY;
+	bool tree = e->kind == TERRANE_DIRECTORY;
 	bool into = to->several || fs_means_dir(to->path) || (to->dir && !tree);
 	if (into && !to->dir && mkdir(to->path, 0755) < 0 && errno != EEXIST)
 		transfer_fail(x, NULL, -errno, "cannot make", to->path);
-	else if (!fs_path_set(&local, to->path) ||
+	else if (!fs_path_set(&local, to->path) || !fs_path_set(&remote, source) ||
 		 (into && fs_path_push(&local, fs_base(last, source)) == SIZE_MAX))
 		transfer_fail(x, NULL, -ENAMETOOLONG, "cannot get", source);
 	else if (tree)
-		get_dir(x, st->id, &local);
+		get_dir(x, &f, &remote, &local);
 	else
-		get_file(x, local.text, st->id, st->size, st->mtime_ns, st->sealed);
+		get_file(x, &f, local.text);
 }
 
-/* Stats the sources; st[i].kind is 0 for a source that could not be read. Returns the number of these sources. */
-static int look_at(struct fs *fs, int n, char **sources, struct terrane_stat *st, bool *is_file)
+/* Looks the sources up; st[i].kind is 0 for a source that could not be read. Returns the number of these sources. */
+static int look_at(struct fs *fs, int n, char **sources, struct terrane_entry *st, bool *is_file)
 {
 	int failed = 0;
 	for (int i = 0; i < n; i++) {
-		int rc = terrane_stat(fs->t, sources[i], &st[i], &fs->o);
+		int rc = fs_entry(fs, sources[i], &st[i]);
 		is_file[i] = rc == 0 && st[i].kind == TERRANE_FILE;
 		if (rc < 0) {
-			st[i] = (struct terrane_stat){0};
+			st[i] = (struct terrane_entry){0};
 			fs_fail(&fs->error, rc, "cannot get", sources[i]);
 			failed++;
 		}
@@ -352,7 +478,7 @@ static int look_at(struct fs *fs, int n, char **sources, struct terrane_stat *st
 }
 
 static int get_sources(struct fs *fs, const struct get_target *to, int n, char **sources,
-		       struct terrane_stat *st, bool *is_file)
+		       struct terrane_entry *st, bool *is_file)
 {
 	struct transfer x;
 	int failed = look_at(fs, n, sources, st, is_file);
@@ -397,7 +523,7 @@ static int run_get(struct fs *fs, int n, char **operands)
 	if (to.several && !to.dir && !fs_means_dir(to.path))
 		return cli_fail("cannot get several sources to %s: it is not a directory%s",
 				to.path, there ? "" : "; end it with \"/\" to make one");
-	struct terrane_stat *found = calloc((size_t)sources, sizeof(*found));
+	struct terrane_entry *found = calloc((size_t)sources, sizeof(*found));
 	bool *is_file = calloc((size_t)sources, sizeof(*is_file));
 	int status = found != NULL && is_file != NULL
 			     ? get_sources(fs, &to, sources, operands, found, is_file)
@@ -413,8 +539,11 @@ const struct fs_command fs_read_commands[] = {
 	 "if it does not exist), if there are several sources, or if TARGET is a directory and\n"
 	 "SOURCE a file. Else TARGET is the new name. Without TARGET sources go into the current\n"
 	 "directory. A file gets its name when it is complete. The TARGET \"-\" is standard "
-	 "output.",
-	 "gFuqJTi", 1, 100000, run_get, FS_REMOTE_SOURCES},
+	 "output.\n"
+	 "Local files and new directories get the modes, times and user attributes that are\n"
+	 "stored, and from root also the owners. Files that exist are left, and counted;\n"
+	 "--resume skips those with the same size and time or the same bytes.",
+	 "gFuqJTiB", 1, 100000, run_get, FS_REMOTE_SOURCES},
 	{"cat", "print files", "PATH...", "Writes the bytes of files to standard output.", "gTi", 1,
 	 1000, run_cat, FS_REMOTE_ALL},
 };

@@ -35,15 +35,22 @@ static int print_entry(const struct fs *fs, const char *name, const struct terra
 			"{s:o, s:s, s:s, s:I, s:I, s:b}", "name", json_text(name, strlen(name)),
 			"kind", fs_kind(e->kind), "id", id, "size", (json_int_t)e->size, "mtime_ns",
 			(json_int_t)e->mtime_ns, "sealed", (int)e->sealed);
+		fs_owner_json(line, e->has, e->mode, e->uid, e->gid);
 		if (line == NULL || json_dumpf(line, stdout, JSON_COMPACT) < 0)
 			return -EIO;
 		putchar('\n');
 		return 0;
 	}
-	if (fs->flags.details)
-		printf("%c%c %14s  %s  %016lx  ", e->kind == TERRANE_DIRECTORY ? 'd' : '-',
-		       e->sealed ? 's' : '-', entry_size(fs, size, e), fs_time(when, e->mtime_ns),
-		       e->id);
+	if (fs->flags.details) {
+		char mode[FS_MODE_TEXT], uid[FS_OWNER_TEXT], gid[FS_OWNER_TEXT];
+		printf("%s%c%c %5s %5s %14s  %s  %016lx  ",
+		       fs_mode(mode, e->kind == TERRANE_DIRECTORY, e->has & TERRANE_HAS_MODE,
+			       e->mode),
+		       e->sealed ? 's' : '-', e->user_attributes > 0 ? '+' : '-',
+		       fs_owner(uid, e->has & TERRANE_HAS_UID, e->uid),
+		       fs_owner(gid, e->has & TERRANE_HAS_GID, e->gid), entry_size(fs, size, e),
+		       fs_time(when, e->mtime_ns), e->id);
+	}
 	printf("%s%s\n", fs_show(shown, name), e->kind == TERRANE_DIRECTORY ? "/" : "");
 	return 0;
 }
@@ -264,8 +271,9 @@ const struct fs_command fs_list_commands[] = {
 	 1000, run_du, FS_REMOTE_ALL},
 	{"ls", "list a directory", "[PATH...]",
 	 "Lists directories (default: the root). Names of directories end in \"/\". -l shows kind\n"
-	 "(d: directory), sealed (s), size, time of the last change, and id. --json prints one\n"
-	 "object per line. -t sorts by time, so a tenant is given as --tenant.",
+	 "(d: directory) and mode, sealed (s), user attributes (+), uid, gid, size, time of the\n"
+	 "last change, and id; ? is not known. --json prints one object per line. -t sorts by\n"
+	 "time, so a tenant is given as --tenant.",
 	 "lRhawS1", 0, 1000, run_ls, FS_REMOTE_ALL},
 	{"tree", "print a tree", "[PATH...]",
 	 "Prints all names below each path (default: the root), indented by their depth.", "", 0,

@@ -81,9 +81,19 @@ static const char *media_name(const struct terrane_stat *st)
 static void print_stat(const char *path, const struct terrane_stat *st)
 {
 	char shown[FS_PATH_MAX], when[32];
+	char mode[FS_MODE_TEXT], uid[FS_OWNER_TEXT], gid[FS_OWNER_TEXT];
 	printf("%s\n  kind      %s%s\n  size      %lu\n  id        %016lx\n  modified  %s\n",
 	       fs_show(shown, path), fs_kind(st->kind), st->sealed ? ", sealed" : "", st->size,
 	       st->id, fs_time(when, st->mtime_ns));
+	if (st->has != 0)
+		printf("  mode      %s, uid %s, gid %s\n",
+		       fs_mode(mode, st->kind == TERRANE_DIRECTORY, st->has & TERRANE_HAS_MODE,
+			       st->mode),
+		       fs_owner(uid, st->has & TERRANE_HAS_UID, st->uid),
+		       fs_owner(gid, st->has & TERRANE_HAS_GID, st->gid));
+	if (st->user_attributes > 0)
+		printf("  own       %u attributes; \"terrane attr list\" shows them\n",
+		       st->user_attributes);
 	if (st->kind == TERRANE_FILE)
 		printf("  encoding  %s\n  media     %s\n",
 		       st->encoding[0] != 0 ? st->encoding : "none, the file is empty",
@@ -94,11 +104,14 @@ static json_t *json_of_stat(const char *path, const struct terrane_stat *st)
 {
 	char id[20];
 	snprintf(id, sizeof(id), "%016lx", st->id);
-	return json_pack("{s:o, s:s, s:s, s:I, s:I, s:b, s:s, s:s}", "path",
-			 json_text(path, strlen(path)), "kind", fs_kind(st->kind), "id", id, "size",
-			 (json_int_t)st->size, "mtime_ns", (json_int_t)st->mtime_ns, "sealed",
-			 (int)st->sealed, "encoding", st->encoding, "media",
-			 st->encoding[0] != 0 ? media_name(st) : "");
+	json_t *out = json_pack("{s:o, s:s, s:s, s:I, s:I, s:b, s:s, s:s, s:I}", "path",
+				json_text(path, strlen(path)), "kind", fs_kind(st->kind), "id", id,
+				"size", (json_int_t)st->size, "mtime_ns", (json_int_t)st->mtime_ns,
+				"sealed", (int)st->sealed, "encoding", st->encoding, "media",
+				st->encoding[0] != 0 ? media_name(st) : "", "user_attributes",
+				(json_int_t)st->user_attributes);
+	fs_owner_json(out, st->has, st->mode, st->uid, st->gid);
+	return out;
 }
 
 /* Stats a path. The encoding of a file is in its Block records, so this opens the file to read the encoding. */
@@ -148,7 +161,7 @@ const struct fs_command fs_names_commands[] = {
 	 "file replaces a file of the new name. -n leaves a source whose new name exists.",
 	 "N", 2, 1000, run_mv, FS_REMOTE_ALL},
 	{"stat", "show the attributes of a name", "PATH...",
-	 "Shows kind, size, id, time of the last change, encoding and media.", "", 1, 1000,
-	 run_stat, FS_REMOTE_ALL},
+	 "Shows kind, size, id, time of the last change, mode, owner, encoding and media.", "", 1,
+	 1000, run_stat, FS_REMOTE_ALL},
 };
 const size_t fs_names_count = ARRAY_LEN(fs_names_commands);

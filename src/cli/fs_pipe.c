@@ -62,17 +62,25 @@ int fs_put_pipe(struct fs *fs, const char *target)
 	return rc < 0 ? fs_fail(&fs->error, rc, "cannot put standard input to", target) : CLI_OK;
 }
 
+static int touch_time(struct fs *fs, const char *path)
+{
+	const struct terrane_attributes now = {.set = TERRANE_HAS_MTIME, .mtime_ns = fs_wall_ns()};
+	return terrane_attributes_set(fs->t, path, &now, &fs->o);
+}
+
 static int touch_one(struct fs *fs, const char *path)
 {
 	struct terrane_stat st;
 	struct terrane_file *f = NULL;
 	int rc = terrane_stat(fs->t, path, &st, &fs->o);
-	if (rc == -ENOENT)
+	if (rc == 0)
+		rc = touch_time(fs, path);
+	else if (rc == -ENOENT)
 		rc = terrane_create(fs->t, path, 0, &f, &fs->o);
 	if (rc == 0 && f != NULL)
 		rc = terrane_file_close(f, &fs->o);
 	/* Another command may have made it meanwhile. */
-	return rc < 0 && rc != -EEXIST ? fs_fail(&fs->error, rc, "cannot make", path) : CLI_OK;
+	return rc < 0 && rc != -EEXIST ? fs_fail(&fs->error, rc, "cannot touch", path) : CLI_OK;
 }
 
 static int run_touch(struct fs *fs, int n, char **paths)
@@ -85,9 +93,9 @@ static int run_touch(struct fs *fs, int n, char **paths)
 }
 
 const struct fs_command fs_pipe_commands[] = {
-	{"touch", "make empty files that do not exist", "PATH...",
-	 "Makes an empty, sealed file of each name that does not exist. Other files stay as they\n"
-	 "are, also their times.",
+	{"touch", "make empty files, or set times to now", "PATH...",
+	 "Makes an empty, sealed file of each name that does not exist, and sets the time of the\n"
+	 "last change of each file or directory that exists to now.",
 	 "", 1, 1000, run_touch, FS_REMOTE_ALL},
 };
 const size_t fs_pipe_count = ARRAY_LEN(fs_pipe_commands);

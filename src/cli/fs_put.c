@@ -33,8 +33,11 @@ static void put_entry(struct transfer *x, const struct fs_path *local, struct fs
 	uint64_t size = (uint64_t)st->st_size;
 	atomic_fetch_add(&x->progress.total_bytes, size);
 	size_t before = fs_path_push(remote, name);
-	int rc = before == SIZE_MAX ? -ENAMETOOLONG
-				    : transfer_add(x, local->text, remote->text, 0, size);
+	int rc = before == SIZE_MAX
+			 ? -ENAMETOOLONG
+			 : transfer_add(x, &(struct transfer_file){.local = (char *)local->text,
+								   .remote = remote->text,
+								   .size = size});
 	if (before != SIZE_MAX)
 		fs_path_pop(remote, before);
 	if (rc < 0)
@@ -89,7 +92,7 @@ static void put_subdirs(struct transfer *x, struct fs_path *local, struct fs_pat
 {
 	bool made[TRANSFER_DIRS_AT_ONCE];
 	for (size_t at = 0, n = 1; at < subdirs->len && n > 0 && !transfer_ended(x);) {
-		n = transfer_mkdirs(x, remote, subdirs->text + at, subdirs->len - at, made);
+		n = transfer_mkdirs(x, local, remote, subdirs->text + at, subdirs->len - at, made);
 		for (size_t i = 0; i < n; i++) {
 			const char *name = subdirs->text + at;
 			at += strlen(name) + 1;
@@ -166,7 +169,14 @@ static void put_dir(struct transfer *x, struct fs_path *local, struct fs_path *r
 {
 	if (transfer_ended(x))
 		return;
-	int rc = terrane_mkdir(x->fs->t, remote->text, TERRANE_PARENTS, &x->fs->o);
+	struct terrane_options o = x->fs->o;
+	struct local_attrs attrs;
+	struct stat st;
+	if (!x->fs->flags.bare && stat(local->text, &st) == 0) {
+		local_attrs_read(local->text, &st, &attrs);
+		o.attributes = &attrs.all;
+	}
+	int rc = terrane_mkdir(x->fs->t, remote->text, TERRANE_PARENTS, &o);
 	if (rc < 0)
 		transfer_fail(x, &x->fs->error, rc, "cannot make", remote->text);
 	else
@@ -284,15 +294,17 @@ const struct fs_command fs_write_commands[] = {
 	 "and SOURCE a file. Else TARGET is the new name. The contents of \".\" and \"..\" go "
 	 "into\n"
 	 "TARGET. The SOURCE \"-\" is standard input.\n"
+	 "Modes, owners, times and extended attributes (user.NAME) are stored with the files.\n"
 	 "A file becomes visible when it is complete and durable. After an interruption run put\n"
-	 "again with --resume: complete files are skipped, incomplete files start again. A file\n"
-	 "that changed since it was stored is an error unless --replace is given.\n"
+	 "again with --resume: files with the same size and time or the same bytes are skipped,\n"
+	 "incomplete files start again. A file that differs is an error unless --replace is "
+	 "given.\n"
 	 "Links to files are followed. Links to directories count as failed. Special files are\n"
 	 "skipped. put stops when the cluster is full, when a quota is used up, or when too few\n"
 	 "disks accept data.\n"
 	 "With --model the category of the files, and with it the media, is what the model says\n"
 	 "of a job with these features; --feature alone notes them for a later trace. Small\n"
 	 "files that share a block have a category and no trace.",
-	 "eMbgFuvqJTmxi", 2, 100000, run_put, FS_REMOTE_LAST},
+	 "eMbgFuvqJTmxiB", 2, 100000, run_put, FS_REMOTE_LAST},
 };
 const size_t fs_write_count = ARRAY_LEN(fs_write_commands);

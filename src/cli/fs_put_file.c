@@ -15,33 +15,16 @@
 
 /* --- comparing with stored files ------------------------------------------------------------- */
 
-/* Reads an open file of the cluster to compute its length and CRC. */
-static int remote_crc(struct terrane_file *f, void *buf, uint64_t *len, uint32_t *crc,
-		      const struct terrane_options *o)
-{
-	*len = 0;
-	*crc = 0;
-	for (;;) {
-		int64_t n = terrane_pread(f, buf, TRANSFER_PIECE_BYTES, *len, o);
-		if (n <= 0)
-			return (int)n;
-		*crc = terrane_crc32c(*crc, buf, (size_t)n);
-		*len += (uint64_t)n;
-	}
-}
-
 /* Opens and reads a file of the cluster to compute its length and CRC. */
 static int remote_sum(struct transfer *x, const char *path, uint64_t *len, uint32_t *crc,
 		      const struct terrane_options *o)
 {
 	struct terrane_file *f = NULL;
-	void *buf = malloc(TRANSFER_PIECE_BYTES);
-	int rc = buf != NULL ? terrane_file_open(x->fs->t, path, &f, o) : -ENOMEM;
+	int rc = terrane_file_open(x->fs->t, path, &f, o);
 	if (rc == 0)
-		rc = remote_crc(f, buf, len, crc, o);
+		rc = transfer_remote_crc(f, len, crc, o);
 	if (f != NULL)
 		terrane_file_close(f, NULL);
-	free(buf);
 	return rc;
 }
 
@@ -55,24 +38,6 @@ static int verify_remote(struct transfer *x, const char *path, uint64_t len, uin
 	return rc == 0 && (have != len || have_crc != crc) ? -EBADMSG : rc;
 }
 
-static int local_crc(const char *path, uint64_t *len, uint32_t *crc)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char *buf = malloc(TRANSFER_PIECE_BYTES);
-	ssize_t n = -1;
-	*len = 0;
-	*crc = 0;
-	while (fd >= 0 && buf != NULL && (n = read(fd, buf, TRANSFER_PIECE_BYTES)) > 0) {
-		*crc = terrane_crc32c(*crc, buf, (size_t)n);
-		*len += (uint64_t)n;
-	}
-	int rc = n < 0 ? (buf == NULL ? -ENOMEM : -errno) : 0;
-	free(buf);
-	if (fd >= 0)
-		close(fd);
-	return rc;
-}
-
 /* A local file compared with the file of its name in the cluster. */
 enum there { NOT_THERE, SAME, DIFFERS };
 
@@ -81,7 +46,7 @@ static int same_bytes(struct transfer *x, const char *local, const char *remote,
 {
 	uint64_t len = 0, have = 0;
 	uint32_t crc = 0, have_crc = 0;
-	int rc = local_crc(local, &len, &crc);
+	int rc = transfer_local_crc(local, &len, &crc);
 	if (rc == 0)
 		rc = remote_sum(x, remote, &have, &have_crc, o);
 	if (rc == -EBADMSG && x->fs->flags.replace)
@@ -89,15 +54,14 @@ static int same_bytes(struct transfer *x, const char *local, const char *remote,
 	return rc < 0 ? rc : have == len && have_crc == crc ? SAME : DIFFERS;
 }
 
-/* Returns SAME if the local file did not change after the stored file was made, else DIFFERS. Compares times, because a
- * changed file may have its old size. */
-static int not_newer(const char *local, const struct terrane_stat *stored)
+/* Returns whether the local file has the time of the stored one: with the same size it counts as the same file. */
+static bool same_time(const char *local, const struct terrane_stat *stored)
 {
 	struct stat st;
-	if (stat(local, &st) < 0)
-		return -errno;
-	uint64_t mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
-	return st.st_mtim.tv_sec < 0 || mtime_ns <= stored->mtime_ns ? SAME : DIFFERS;
+	struct terrane_attributes a = {0};
+	if (stat(local, &st) == 0)
+		local_attrs_of(&st, &a);
+	return (a.set & TERRANE_HAS_MTIME) != 0 && a.mtime_ns == stored->mtime_ns;
 }
 
 /* Returns NOT_THERE for a file to put: without --resume, if it does not exist, or if it differs and --replace is given.
@@ -113,8 +77,10 @@ static int is_there(struct transfer *x, const char *local, const char *remote, u
 		return rc == -ENOENT ? NOT_THERE : rc;
 	if (st.kind != TERRANE_FILE || st.size != size)
 		rc = DIFFERS;
+	else if (!x->fs->flags.verify && same_time(local, &st))
+		rc = SAME;
 	else
-		rc = x->fs->flags.verify ? same_bytes(x, local, remote, o) : not_newer(local, &st);
+		rc = same_bytes(x, local, remote, o);
 	return rc == DIFFERS && x->fs->flags.replace ? NOT_THERE : rc;
 }
 
@@ -127,10 +93,7 @@ static void left_out(struct transfer *x, const struct terrane_error *error,
 		progress_add(&x->progress, file->size, 1);
 	} else if (rc == DIFFERS) {
 		transfer_refuse(x, "cannot put", file->local,
-				x->fs->flags.verify
-					? "differs from what is stored; --replace stores it again"
-					: "differs from what is stored, or is newer; "
-					  "--replace stores it again, --verify compares");
+				"differs from what is stored; --replace stores it again");
 	} else {
 		transfer_fail(x, error, rc, "cannot look at", file->local);
 	}
@@ -183,9 +146,15 @@ static int put_open(struct transfer *x, int fd, const struct transfer_file *file
 	struct stat since;
 	if (fstat(fd, &since) < 0)
 		return -errno;
+	struct local_attrs attrs;
+	if (!x->fs->flags.bare) {
+		local_attrs_read(file->local, &since, &attrs);
+		o->attributes = &attrs.all;
+	}
 	*what = "cannot create";
 	int rc = terrane_create(x->fs->t, file->remote, x->fs->flags.replace ? TERRANE_REPLACE : 0,
 				&f, o);
+	o->attributes = NULL;
 	if (rc < 0)
 		return rc;
 	*what = "cannot put";
@@ -235,18 +204,17 @@ void put_large(struct transfer *x, const struct transfer_file *file)
 /*
  * Reads a local file that should have this size. -ESTALE: the file has another size, or it changed while it was read.
  */
-static int read_whole(const char *path, char *to, uint64_t size)
+static int read_whole(const char *path, char *to, uint64_t size, struct stat *since)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	struct stat since;
 	uint64_t at = 0;
-	ssize_t n = fstat(fd, &since);
+	ssize_t n = fstat(fd, since);
 	while (n >= 0 && at < size && (n = read(fd, to + at, size - at)) > 0)
 		at += (uint64_t)n;
 	int rc = n < 0 ? -errno : 0;
-	if (rc == 0 && (at != size || (uint64_t)since.st_size != size || changed(fd, &since)))
+	if (rc == 0 && (at != size || (uint64_t)since->st_size != size || changed(fd, since)))
 		rc = -ESTALE;
 	close(fd);
 	return rc;
@@ -255,6 +223,7 @@ static int read_whole(const char *path, char *to, uint64_t size)
 struct batch {
 	struct terrane_small *small;
 	const struct transfer_file **file;
+	struct local_attrs *attrs;
 	uint32_t *crc;
 	char *bytes;
 	size_t n;
@@ -272,7 +241,8 @@ static void batch_read(struct transfer *x, const struct transfer_job *job, struc
 			left_out(x, o->error, f, rc);
 			continue;
 		}
-		rc = read_whole(f->local, at, f->size);
+		struct stat st;
+		rc = read_whole(f->local, at, f->size, &st);
 		if (rc == -ESTALE) {
 			atomic_fetch_add(&x->failed, 1);
 			cli_fail("%s changed while it was read; it was not put", f->local);
@@ -283,10 +253,13 @@ static void batch_read(struct transfer *x, const struct transfer_job *job, struc
 			continue;
 		}
 		b->crc[b->n] = terrane_crc32c(0, at, f->size);
+		if (!x->fs->flags.bare)
+			local_attrs_read(f->local, &st, &b->attrs[b->n]);
 		b->small[b->n] = (struct terrane_small){.name = f->remote,
 							.data = at,
 							.len = f->size,
 							.crc32c = &b->crc[b->n],
+							.attributes = &b->attrs[b->n].all,
 							.result = -ECANCELED};
 		b->file[b->n++] = f;
 		at += f->size;
@@ -367,14 +340,17 @@ static void put_small(struct transfer *x, const struct transfer_job *job)
 {
 	struct batch b = {.small = calloc(job->count, sizeof(*b.small)),
 			  .file = calloc(job->count, sizeof(*b.file)),
+			  .attrs = calloc(job->count, sizeof(*b.attrs)),
 			  .crc = calloc(job->count, sizeof(*b.crc)),
 			  .bytes = malloc(job->bytes + 1)};
-	if (b.small != NULL && b.file != NULL && b.crc != NULL && b.bytes != NULL)
+	if (b.small != NULL && b.file != NULL && b.attrs != NULL && b.crc != NULL &&
+	    b.bytes != NULL)
 		batch_put(x, job, &b);
 	else
 		transfer_fail(x, NULL, -ENOMEM, "cannot put", job->files->local);
 	free(b.small);
 	free(b.file);
+	free(b.attrs);
 	free(b.crc);
 	free(b.bytes);
 }

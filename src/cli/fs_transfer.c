@@ -2,9 +2,11 @@
 #include "cli/fs_transfer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "cli/cli.h"
@@ -56,6 +58,74 @@ static void tell(struct transfer *x, double seconds)
 	putchar('\n');
 }
 
+/* --- directories and attributes that get sets at the end ---------------------------------------- */
+
+int transfer_add_dir(struct transfer *x, const struct transfer_dir *dir)
+{
+	struct transfer_dir *d = calloc(1, sizeof(*d));
+	if (d == NULL)
+		return -ENOMEM;
+	*d = *dir;
+	d->local = strdup(dir->local);
+	d->remote = strdup(dir->remote);
+	d->next = x->dirs;
+	x->dirs = d;
+	return d->local == NULL || d->remote == NULL ? -ENOMEM : 0;
+}
+
+int transfer_give(struct transfer *x, int fd, const struct local_wish *wish, const char *remote,
+		  const struct terrane_options *o)
+{
+	if (x->fs->flags.bare)
+		return 0;
+	int rc = remote != NULL ? local_user_give(x->fs, remote, fd, o) : 0;
+	/* Where the local filesystem has no such attributes the file is got without. */
+	if (rc == -ENOTSUP || rc == -ENOSPC || rc == -EPERM) {
+		atomic_fetch_add(&x->bare, 1);
+		rc = 0;
+	}
+	/* the time comes last: the changes above set it */
+	return rc < 0 ? rc : local_attrs_give(fd, wish);
+}
+
+/* Sets the attributes of the directories that get made, the deepest first: a mode may forbid to write into one, and a new
+ * file changes its time. */
+static void dirs_finish(struct transfer *x)
+{
+	while (x->dirs != NULL) {
+		struct transfer_dir *d = x->dirs;
+		x->dirs = d->next;
+		int fd = d->local == NULL ? -1 : open(d->local, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		int rc = fd < 0 ? -errno
+				: transfer_give(x, fd, &d->wish, d->user ? d->remote : NULL,
+						&x->fs->o);
+		if (fd >= 0)
+			close(fd);
+		if (rc < 0 && d->local != NULL)
+			transfer_fail(x, NULL, rc, "cannot set the attributes of", d->local);
+		free(d->local);
+		free(d->remote);
+		free(d);
+	}
+}
+
+/* Tells of files that were left because their target exists: of many in one line. */
+static void tell_existing(struct transfer *x)
+{
+	char shown[FS_PATH_MAX];
+	unsigned long long n = atomic_load(&x->existing);
+	for (size_t i = 0; i < n && n <= TRANSFER_EXISTING; i++)
+		cli_fail("cannot %s %s: it exists already; --replace replaces it, --resume skips "
+			 "equal files",
+			 x->verb, x->existed[i] != NULL ? fs_show(shown, x->existed[i]) : "a file");
+	if (n > TRANSFER_EXISTING)
+		cli_fail("cannot %s %llu files, which exist already, %s among them; --replace "
+			 "replaces them, --resume skips equal files",
+			 x->verb, n, x->existed[0] != NULL ? fs_show(shown, x->existed[0]) : "");
+	for (size_t i = 0; i < TRANSFER_EXISTING; i++)
+		free(x->existed[i]);
+}
+
 static void flush(struct transfer *x)
 {
 	if (x->gathering != NULL)
@@ -67,8 +137,14 @@ int transfer_finish(struct transfer *x)
 {
 	flush(x);
 	work_finish(&x->work);
+	dirs_finish(x);
 	double seconds = progress_end(&x->progress);
+	tell_existing(x);
 	tell(x, seconds);
+	if (atomic_load(&x->bare) > 0)
+		cli_fail("%s: %llu files and directories are without their user attributes, which "
+			 "the local filesystem does not keep",
+			 x->verb, (unsigned long long)atomic_load(&x->bare));
 	if (fs_interrupted())
 		return cli_fail(
 			"%s: interrupted; incomplete files were discarded, run it again with "
@@ -107,9 +183,9 @@ static struct transfer_job *job_for(struct transfer *x, bool large)
 	return job;
 }
 
-int transfer_add(struct transfer *x, const char *local, const char *remote, uint64_t id,
-		 uint64_t size)
+int transfer_add(struct transfer *x, const struct transfer_file *file)
 {
+	uint64_t size = file->size;
 	bool large = size > transfer_small(x);
 	struct transfer_file *f = calloc(1, sizeof(*f));
 	struct transfer_job *job = f != NULL ? job_for(x, large) : NULL;
@@ -117,11 +193,10 @@ int transfer_add(struct transfer *x, const char *local, const char *remote, uint
 		free(f);
 		return -ENOMEM;
 	}
-	*f = (struct transfer_file){.next = job->files,
-				    .local = strdup(local),
-				    .remote = strdup(remote),
-				    .id = id,
-				    .size = size};
+	*f = *file;
+	f->next = job->files;
+	f->local = strdup(file->local);
+	f->remote = strdup(file->remote);
 	job->files = f;
 	job->count++;
 	job->bytes += size;
@@ -163,12 +238,14 @@ void transfer_fail(struct transfer *x, const struct terrane_error *error, int64_
 void transfer_fail_file(struct transfer *x, const struct terrane_error *error, int64_t rc,
 			const char *what, const char *path)
 {
-	if (rc == -EEXIST)
-		transfer_refuse(x, what, path,
-				"it exists already; --replace replaces it, --resume skips complete "
-				"files");
-	else
+	if (rc != -EEXIST) {
 		transfer_fail(x, error, rc, what, path);
+		return;
+	}
+	atomic_fetch_add(&x->failed, 1);
+	unsigned long long before = atomic_fetch_add(&x->existing, 1);
+	if (before < TRANSFER_EXISTING)
+		x->existed[before] = strdup(path);
 }
 
 void transfer_refuse(struct transfer *x, const char *what, const char *path, const char *why)
@@ -228,14 +305,20 @@ struct making {
 	struct terrane_op op;
 	struct terrane_error error;
 	struct terrane_options o;
+	struct local_attrs attrs;
 	char path[FS_PATH_MAX];
 	int rc; /* error of the mkdir; 0: it is in flight, or it succeeded */
 };
 
-static void make_begin(struct transfer *x, const struct fs_path *remote, const char *name,
-		       struct making *m)
+static void make_begin(struct transfer *x, const struct fs_path *local,
+		       const struct fs_path *remote, const char *name, struct making *m)
 {
+	struct stat st;
 	m->o = fs_options(x->fs, &m->error);
+	if (!x->fs->flags.bare && fs_join(m->path, local->text, name) && stat(m->path, &st) == 0) {
+		local_attrs_read(m->path, &st, &m->attrs);
+		m->o.attributes = &m->attrs.all;
+	}
 	m->rc = fs_join(m->path, remote->text, name)
 			? terrane_mkdir_start(x->fs->t, m->path, TERRANE_PARENTS, &m->o, &m->op)
 			: -ENAMETOOLONG;
@@ -250,8 +333,8 @@ static bool make_end(struct transfer *x, const char *name, struct making *m)
 	return m->rc == 0;
 }
 
-size_t transfer_mkdirs(struct transfer *x, const struct fs_path *remote, const char *names,
-		       size_t len, bool *made)
+size_t transfer_mkdirs(struct transfer *x, const struct fs_path *local,
+		       const struct fs_path *remote, const char *names, size_t len, bool *made)
 {
 	struct making *all = calloc(TRANSFER_DIRS_AT_ONCE, sizeof(*all));
 	const char *name[TRANSFER_DIRS_AT_ONCE];
@@ -263,10 +346,48 @@ size_t transfer_mkdirs(struct transfer *x, const struct fs_path *remote, const c
 	for (size_t at = 0; at < len && n < TRANSFER_DIRS_AT_ONCE; n++) {
 		name[n] = names + at;
 		at += strlen(name[n]) + 1;
-		make_begin(x, remote, name[n], &all[n]);
+		make_begin(x, local, remote, name[n], &all[n]);
 	}
 	for (size_t i = 0; i < n; i++)
 		made[i] = make_end(x, name[i], &all[i]);
 	free(all);
 	return n;
+}
+
+/* --- contents --------------------------------------------------------------------------------- */
+
+int transfer_remote_crc(struct terrane_file *f, uint64_t *len, uint32_t *crc,
+			const struct terrane_options *o)
+{
+	void *buf = malloc(TRANSFER_PIECE_BYTES);
+	int64_t n = buf == NULL ? -ENOMEM : 1;
+	*len = 0;
+	*crc = 0;
+	while (n > 0) {
+		n = fs_interrupted() ? -ECANCELED
+				     : terrane_pread(f, buf, TRANSFER_PIECE_BYTES, *len, o);
+		if (n > 0)
+			*crc = terrane_crc32c(*crc, buf, (size_t)n);
+		*len += n > 0 ? (uint64_t)n : 0;
+	}
+	free(buf);
+	return (int)n;
+}
+
+int transfer_local_crc(const char *path, uint64_t *len, uint32_t *crc)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *buf = malloc(TRANSFER_PIECE_BYTES);
+	ssize_t n = -1;
+	*len = 0;
+	*crc = 0;
+	while (fd >= 0 && buf != NULL && (n = read(fd, buf, TRANSFER_PIECE_BYTES)) > 0) {
+		*crc = terrane_crc32c(*crc, buf, (size_t)n);
+		*len += (uint64_t)n;
+	}
+	int rc = n < 0 ? (buf == NULL ? -ENOMEM : -errno) : 0;
+	free(buf);
+	if (fd >= 0)
+		close(fd);
+	return rc;
 }

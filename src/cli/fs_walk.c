@@ -56,5 +56,10 @@ int fs_entry(struct fs *fs, const char *path, struct terrane_entry *out)
 	out->sealed = st.sealed;
 	out->size = st.size;
 	out->mtime_ns = st.mtime_ns;
+	out->has = (uint16_t)st.has;
+	out->mode = st.mode;
+	out->uid = st.uid;
+	out->gid = st.gid;
+	out->user_attributes = st.user_attributes;
 	return rc;
 }

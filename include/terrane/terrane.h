@@ -559,6 +559,9 @@ struct terrane_range {
 	uint64_t private_[2];
 	/* An operation on the range, which is a whole file; NULL: none. `result` are the bytes of its result. */
 	struct terrane_prep *prep;
+	/* SHA-256 of the bytes of the range, 32 bytes that stay until the range has ended; NULL: not known. A hint with which
+	 * cache nodes can keep equal ranges of several files once: a wrong one costs time only. */
+	const unsigned char *sha256;
 };
 
 /* Reads all ranges, in any order and many at once. Returns 0, or the first error of any range. */

@@ -13,7 +13,8 @@ LOOKUP_MAX = 65536
 IMAGES = {"jpg", "jpeg", "jpe", "jfif", "png", "gif", "bmp", "webp"}  # names of parts that are images
 OTHER, CHOSEN, IMAGE = range(3)  # what Dataset.lookup of the extension takes a name of parts for
 ENTRY = numpy.dtype([("sample", "<u8"), ("offset", "<u8"), ("size", "<u8"), ("shard", "<u4"), ("crc", "<u4"),
-                     ("label", "<i4"), ("width", "<u4"), ("height", "<u4"), ("part", "<u4")])
+                     ("label", "<i4"), ("width", "<u4"), ("height", "<u4"), ("part", "<u4"),
+                     ("digested", "<u8"), ("sha256", "V32")])
 
 
 class Sample(NamedTuple):

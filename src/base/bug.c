@@ -47,6 +47,8 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_BLOCK_SHARED] = "block-shared",
 	[BUG_LABEL_KEPT] = "label-kept",
 	[BUG_BORROW_CLASS] = "borrow-class",
+	[BUG_CLAIM_BELIEVED] = "claim-believed",
+	[BUG_DIGEST_BELIEVED] = "digest-believed",
 };
 
 const char *bug_name(enum bug bug)

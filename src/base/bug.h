@@ -58,6 +58,8 @@ enum bug {
 	BUG_BLOCK_SHARED,   /* a grant for one file of a block opens the others */
 	BUG_LABEL_KEPT,     /* a node remembers the label of a chunk that was deleted */
 	BUG_BORROW_CLASS,   /* traffic on borrowed capacity keeps its class */
+	BUG_CLAIM_BELIEVED, /* a cache node serves bytes of a digest to a tenant that only claims it */
+	BUG_DIGEST_BELIEVED, /* a cache node files bytes under a claimed digest without computing it */
 	BUG_COUNT,
 };
 

@@ -71,6 +71,15 @@ int cachenode_serve(const struct cachenode_options *o);
 int cachenode_metrics(struct cachenode *n, struct strbuf *out);
 /* Returns whether the flash device is in use. */
 bool cachenode_healthy(const struct cachenode *n);
+/* Gets by content since the start. */
+struct cachenode_content {
+	uint64_t gets, hits;   /* requests; those served from an entry */
+	uint64_t filed;        /* entries written */
+	uint64_t read_bytes;   /* of tenants' own copies, to judge a claim or to fill an entry */
+	uint64_t false_claims; /* found by reading */
+	uint64_t claims;       /* verdicts in memory */
+};
+void cachenode_content(const struct cachenode *n, struct cachenode_content *out);
 /* For tests: the engine. */
 struct cache_engine *cachenode_engine(struct cachenode *n);
 

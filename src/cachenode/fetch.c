@@ -19,14 +19,12 @@
 #include "rt/rt.h"
 
 #define MAP_AGE_NS (10 * NS_PER_S)
-#define RECORD_BYTES (256 * KIB)
 #define FETCH_NS (30 * NS_PER_S) /* longest fetch */
 #define COMPARISONS_MAX 4u
 
 /* --- the disks ------------------------------------------------------------------------------------ */
 
-/* Gets the record of a block of the tenant. -ENOENT: there is no such sealed block. */
-static int record_of(struct cachenode *n, uint64_t block, struct arena *a, struct meta_block *out)
+int cachenode_record(struct cachenode *n, uint64_t block, struct arena *a, struct meta_block *out)
 {
 	struct meta_call m = {.client = n->meta};
 	*out = (struct meta_block){0};
@@ -38,9 +36,8 @@ static int record_of(struct cachenode *n, uint64_t block, struct arena *a, struc
 	return out->id == block && out->state == META_BLOCK_SEALED ? 0 : -ENOENT;
 }
 
-/* Reads bytes of a block from the disks; *crc is theirs. The caller's fiber has the context of the tenant. */
-static int disks_read(struct cachenode *n, uint32_t tenant, const struct meta_block *b,
-		      uint64_t off, struct iovec to, uint32_t *crc)
+int cachenode_read(struct cachenode *n, uint32_t tenant, const struct meta_block *b, uint64_t off,
+		   struct iovec to, uint32_t *crc)
 {
 	struct call c;
 	call_init(&c, &n->fabric);
@@ -70,7 +67,7 @@ static int source_fetch(void *arg, uint64_t off, uint64_t len, uint8_t *to, uint
 		return -ERANGE;
 	*got = min_u64(len, s->block->length - off);
 	struct iovec iov = {.iov_base = to, .iov_len = *got};
-	int rc = disks_read(s->node, s->tenant, s->block, off, iov, &want);
+	int rc = cachenode_read(s->node, s->tenant, s->block, off, iov, &want);
 	/* The CRC of all bytes came from the disks; those of the segments are believed when they give it. */
 	for (uint64_t at = 0; rc == 0 && at < *got; at += size) {
 		uint64_t n = min_u64(size, *got - at);
@@ -97,10 +94,10 @@ static int fetch_run(struct fetch *f)
 	struct cachenode *n = f->node;
 	struct meta_block record;
 	AUTO_ARENA struct arena a;
-	arena_init(&a, RECORD_BYTES);
+	arena_init(&a, CACHENODE_RECORD_BYTES);
 	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(f->context);
 	rt_deadline_set(rt_now_ns() + FETCH_NS);
-	int rc = record_of(n, f->get.name.block, &a, &record);
+	int rc = cachenode_record(n, f->get.name.block, &a, &record);
 	struct source s = {.node = n, .tenant = f->tenant, .block = &record};
 	if (rc == 0 && rt_pool_get(&n->pool, f->get.len, &f->data) < 0)
 		f->data = NULL;
@@ -110,11 +107,18 @@ static int fetch_run(struct fetch *f)
 	return rc;
 }
 
+static int fetch_run_claim(struct fetch *f)
+{
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(f->context);
+	rt_deadline_set(rt_now_ns() + FETCH_NS);
+	return content_fetch(f);
+}
+
 static void fetch_main(void *arg)
 {
 	struct fetch *f = arg;
 	struct cachenode *n = f->node;
-	f->rc = fetch_run(f);
+	f->rc = f->claim.len > 0 ? fetch_run_claim(f) : fetch_run(f);
 	if (f->rc < 0 && f->rc != -ENOENT && f->rc != -ECANCELED)
 		log_debug("fetch_failed", "block=%016lx err=%s", f->get.name.block,
 			  err_name(f->rc));
@@ -140,8 +144,7 @@ struct fetch *fetch_find(struct cachenode *n, const struct cache_get *g)
 	return NULL;
 }
 
-/* Makes the context of a fetch: that of the request, in the name of its tenant. */
-static int context_of(const struct context **out, uint32_t tenant)
+int cachenode_context(const struct context **out, uint32_t tenant)
 {
 	const struct context *asks = rt_context();
 	char name[sizeof(META_SYSTEM) + 12];
@@ -152,7 +155,8 @@ static int context_of(const struct context **out, uint32_t tenant)
 						  .tags = asks->tags});
 }
 
-int fetch_start(struct cachenode *n, const struct cache_get *g, uint32_t tenant, struct fetch **out)
+/* Starts a fetch with the get, the tenant and the claim of `like`. */
+static int fetch_begin(struct cachenode *n, const struct fetch *like, struct fetch **out)
 {
 	*out = NULL;
 	if (n->fetches_n >= CACHENODE_FETCHES_MAX || n->closing)
@@ -160,11 +164,13 @@ int fetch_start(struct cachenode *n, const struct cache_get *g, uint32_t tenant,
 	struct fetch *f = calloc(1, sizeof(*f));
 	if (f == NULL)
 		return -ENOMEM;
-	*f = (struct fetch){.node = n, .get = *g, .tenant = tenant, .users = 1};
+	*f = *like;
+	f->node = n;
+	f->users = 1;
 	f->get.again = true;
 	f->get.defer = false;
 	rt_cond_init(&f->end);
-	int rc = context_of(&f->context, tenant);
+	int rc = cachenode_context(&f->context, f->tenant);
 	if (rc == 0) {
 		list_push_back(&n->fetches, &f->link);
 		n->fetches_n++;
@@ -180,6 +186,20 @@ int fetch_start(struct cachenode *n, const struct cache_get *g, uint32_t tenant,
 	}
 	*out = f;
 	return 0;
+}
+
+int fetch_start(struct cachenode *n, const struct cache_get *g, uint32_t tenant, struct fetch **out)
+{
+	return fetch_begin(n, &(struct fetch){.get = *g, .tenant = tenant}, out);
+}
+
+int fetch_start_claim(struct cachenode *n, const struct cache_get *g, const struct content_claim *c,
+		      bool judged, struct fetch **out)
+{
+	assert(c->len > 0);
+	return fetch_begin(
+		n, &(struct fetch){.get = *g, .tenant = c->tenant, .claim = *c, .judged = judged},
+		out);
 }
 
 int fetch_wait(struct fetch *f, const struct cache_get *g, struct slice *out)
@@ -213,15 +233,16 @@ static int compare(struct comparison *c)
 	uint32_t crc = 0;
 	AUTO_ARENA struct arena a;
 	AUTO_BUF struct buf *b = NULL;
-	arena_init(&a, RECORD_BYTES);
+	arena_init(&a, CACHENODE_RECORD_BYTES);
 	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(c->context);
 	rt_deadline_set(rt_now_ns() + FETCH_NS);
-	int rc = record_of(n, c->get.name.block, &a, &record);
+	int rc = cachenode_record(n, c->get.name.block, &a, &record);
 	if (rc == 0)
 		rc = rt_pool_get(&n->fabric.shared->pool, c->get.len, &b);
 	if (rc == 0)
-		rc = disks_read(n, c->tenant, &record, c->get.off,
-				(struct iovec){.iov_base = b->data, .iov_len = c->get.len}, &crc);
+		rc = cachenode_read(n, c->tenant, &record, c->get.off,
+				    (struct iovec){.iov_base = b->data, .iov_len = c->get.len},
+				    &crc);
 	if (rc < 0)
 		return rc;
 	n->shadowed++;
@@ -256,7 +277,7 @@ void shadow_maybe(struct cachenode *n, const struct cache_get *g, uint32_t tenan
 		return;
 	*c = (struct comparison){.node = n, .get = *g, .tenant = tenant, .crc = crc};
 	n->comparing++;
-	if (context_of(&c->context, tenant) == 0 &&
+	if (cachenode_context(&c->context, tenant) == 0 &&
 	    rt_group_spawn(&n->fibers, "shadow", compare_main, c) == 0)
 		return;
 	n->comparing--;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Private to the module: service.c (get, serving), access.c (tokens), fetch.c (fetches and shadow mode), jobs.c (the
- * registered jobs), tally.c (what came for each bucket and job), status.c (status), tune.c (parameters, metrics).
+ * Private to the module: service.c (get, serving), content.c (gets by content), access.c (tokens), fetch.c (fetches and
+ * shadow mode), jobs.c (the registered jobs), tally.c (what came for each bucket and job), status.c (status), tune.c
+ * (parameters, metrics).
  */
 #ifndef CACHENODE_IMPL_H
 #define CACHENODE_IMPL_H
@@ -10,6 +11,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "cachenode/cachenode.h"
+#include "cachenode/claims.h"
 #include "cachenode/jobs.h"
 #include "client/engine.h"
 #include "rpc/server.h"
@@ -44,6 +46,8 @@ struct fetch {
 	struct buf *data;
 	uint32_t crc;
 	struct rt_cond end;
+	struct content_claim claim; /* by content; len 0: the fetch is of segments of a block */
+	bool judged;                /* the claim had a verdict when the fetch began */
 };
 
 struct cachenode {
@@ -67,7 +71,14 @@ struct cachenode {
 	uint64_t refused_tokens;
 	uint64_t coming, data, not_here; /* answers */
 	struct tallies bucket_tallies, job_tallies;
+	/* gets by content */
+	bool by_content; /* there is a table of claims */
+	struct claims claims;
+	struct map settings; /* tenant -> struct setting */
+	struct cachenode_content content;
 };
+
+#define CACHENODE_RECORD_BYTES (256 * KIB) /* arena of a block record */
 
 /* --- access.c --- */
 
@@ -77,13 +88,40 @@ int cachenode_may_read(struct cachenode *n, struct rpc_request *r,
 /* Fiber that keeps the keys up to date. */
 void cachenode_keys_main(void *node);
 
+/* --- service.c --- */
+
+/* Counts an answer for its bucket and job. rc: 0, -ETIME (it is coming), or -ENOENT. */
+void cachenode_count(struct cachenode *n, const struct cache_get *g, int rc, bool fetched);
+
+/* --- content.c --- */
+
+/* entries: segments that the cache has room for. */
+void content_init(struct cachenode *n, uint64_t entries);
+void content_fini(struct cachenode *n);
+/* Answers a get with a claim, whose token was checked. Sets name and range of g. Results of get in service.c. */
+int content_get(struct rpc_request *r, const struct content_claim *c, struct cache_get *g,
+		struct slice *out);
+/* The body of a fetch with a claim. -ENOENT: the claim is false. */
+int content_fetch(struct fetch *f);
+
 /* --- fetch.c --- */
+
+/* Makes the context of a fetch: that of the request, in the name of a tenant. The caller owns it. */
+int cachenode_context(const struct context **out, uint32_t tenant);
+/* Gets the record of a block of the tenant of the fiber's context. -ENOENT: there is no such sealed block. */
+int cachenode_record(struct cachenode *n, uint64_t block, struct arena *a, struct meta_block *out);
+/* Reads bytes of a block from the disks; *crc is theirs. The fiber has the context of the tenant. */
+int cachenode_read(struct cachenode *n, uint32_t tenant, const struct meta_block *b, uint64_t off,
+		   struct iovec to, uint32_t *crc);
 
 /* Finds a fetch in progress of all segments of the get; NULL: there is none. */
 struct fetch *fetch_find(struct cachenode *n, const struct cache_get *g);
 /* Starts a fetch for the fiber's request. -EBUSY: too many are in progress; -ENOMEM, -EAGAIN. */
 int fetch_start(struct cachenode *n, const struct cache_get *g, uint32_t tenant,
 		struct fetch **out);
+/* As fetch_start, of the range of a claim: g is the get of its entry. */
+int fetch_start_claim(struct cachenode *n, const struct cache_get *g, const struct content_claim *c,
+		      bool judged, struct fetch **out);
 /* Waits for the end of a fetch. If it was of just these bytes, *out has a reference to them, else out->buf is NULL. -ETIME:
  * it has not ended at the deadline of the fiber; else the result of the fetch. */
 int fetch_wait(struct fetch *f, const struct cache_get *g, struct slice *out);

@@ -99,7 +99,7 @@ static struct tallied tallied_of(struct cachenode *n, const struct cache_get *g)
 		 tally_of(&n->job_tallies, (uint32_t)g->name.part, rt_context()->tags.job_id)}};
 }
 
-static void count(struct cachenode *n, const struct cache_get *g, int rc, bool fetched)
+void cachenode_count(struct cachenode *n, const struct cache_get *g, int rc, bool fetched)
 {
 	struct tallied t = tallied_of(n, g);
 	n->data += rc == 0;
@@ -126,7 +126,7 @@ static int get(struct rpc_request *r, const Terrane__Shift__GetRequest *q, struc
 		fetched = true;
 		rc = get_fetched(r, g, q->tenant, out);
 	}
-	count(n, g, rc, fetched);
+	cachenode_count(n, g, rc, fetched);
 	if (rc == 0 && !fetched)
 		shadow_maybe(n, g, q->tenant, out->crc);
 	return rc;
@@ -137,16 +137,20 @@ static int handle_get(struct rpc_request *r)
 	struct cachenode *n = r->service;
 	const Terrane__Shift__GetRequest *q = rpc_body(r);
 	Terrane__Shift__GetResponse *p = rpc_reply_body(r);
+	struct content_claim claim;
 	struct cache_get g;
 	struct slice out;
-	int rc = get_from(n, q, &g);
+	int rc = get_from(n, q, &g), bad = 0;
+	bool by_content = content_claim_of(q, &claim, &bad);
 	if (rc < 0)
 		return rpc_fail(r, rc, "a get has 1 byte to 4 MiB of a block of a tenant");
+	if (bad < 0)
+		return rpc_fail(r, bad, "a digest has 32 bytes, and its range at most 4 MiB - 32");
 	rc = cachenode_may_read(n, r, q);
 	if (rc < 0)
 		return rpc_fail(r, rc, "the token does not open block %016lx here", q->block);
 	uint64_t before_ns = rt_deadline_narrow(rt_now_ns() + q->wait_ms * NS_PER_MS);
-	rc = get(r, q, &g, &out);
+	rc = by_content ? content_get(r, &claim, &g, &out) : get(r, q, &g, &out);
 	rt_deadline_set(before_ns);
 	p->result = rc == 0        ? TERRANE__SHIFT__GET_RESULT__DATA
 		    : rc == -ETIME ? TERRANE__SHIFT__GET_RESULT__COMING
@@ -265,6 +269,7 @@ static void shut(struct cachenode *n)
 		token_keys_fini(&n->keys);
 	tallies_fini(&n->bucket_tallies);
 	tallies_fini(&n->job_tallies);
+	content_fini(n);
 	rt_pool_fini(&n->pool);
 }
 
@@ -280,6 +285,7 @@ int cachenode_serve(const struct cachenode_options *o)
 	rt_group_init(&n.fibers);
 	tallies_init(&n.bucket_tallies);
 	tallies_init(&n.job_tallies);
+	content_init(&n, o->engine.flash_bytes / o->engine.segment_bytes + 1);
 	int rc = fabric_init(&n.fabric, &o->fabric);
 	if (rc == 0)
 		rc = open_client(&n);

@@ -143,6 +143,25 @@ static void set_engine(struct cachenode *n, Terrane__Shift__StatusResponse *p)
 	p->registered = n->jobs.view.jobs_n - n->jobs.view.vacant_n;
 }
 
+static int add_content(struct rpc_request *r)
+{
+	Terrane__Shift__StatusResponse *p = rpc_reply_body(r);
+	Terrane__Shift__ContentStatus *m = rpc_alloc(r, sizeof(*m));
+	struct cachenode_content c;
+	if (m == NULL)
+		return -ENOMEM;
+	cachenode_content(r->service, &c);
+	terrane__shift__content_status__init(m);
+	m->gets = c.gets;
+	m->hits = c.hits;
+	m->filed = c.filed;
+	m->read_bytes = c.read_bytes;
+	m->false_claims = c.false_claims;
+	m->claims = c.claims;
+	p->content = m;
+	return 0;
+}
+
 int cachenode_handle_status(struct rpc_request *r)
 {
 	struct cachenode *n = r->service;
@@ -154,7 +173,9 @@ int cachenode_handle_status(struct rpc_request *r)
 	p->shadowed = n->shadowed;
 	p->shadow_wrong = n->shadow_wrong;
 	p->refused_tokens = n->refused_tokens;
-	int rc = add_buckets(r, q->buckets_max);
+	int rc = add_content(r);
+	if (rc == 0)
+		rc = add_buckets(r, q->buckets_max);
 	return rc == 0 ? add_jobs(r) : rc;
 }
 
@@ -238,6 +259,15 @@ int cachenode_metrics(struct cachenode *n, struct strbuf *out)
 		 "of these, with other bytes than on the disks", n->shadow_wrong},
 		{"terrane_cache_refused_tokens_total", "counter", "gets refused for their token",
 		 n->refused_tokens},
+		{"terrane_cache_content_gets_total", "counter", "gets by content", n->content.gets},
+		{"terrane_cache_content_hits_total", "counter", "of these, served from an entry",
+		 n->content.hits},
+		{"terrane_cache_content_read_bytes_total", "counter",
+		 "bytes of tenants' own copies that were read to judge claims or to fill entries",
+		 n->content.read_bytes},
+		{"terrane_cache_false_claims_total", "counter",
+		 "claims of a digest that the tenant's own bytes do not have",
+		 n->content.false_claims},
 		{"terrane_cache_segments", "gauge", "segments in the cache", s.segments},
 		{"terrane_cache_fetches", "gauge", "fetches in progress", n->fetches_n},
 		{"terrane_cache_memory_bytes", "gauge", "memory of the index", s.memory_bytes},

@@ -169,6 +169,14 @@ static json_t *jobs_json(const Terrane__Shift__StatusResponse *p)
 	return all;
 }
 
+static json_t *content_json(const Terrane__Shift__ContentStatus *c)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "gets", (json_int_t)c->gets, "hits",
+			 (json_int_t)c->hits, "filed", (json_int_t)c->filed, "read_bytes",
+			 (json_int_t)c->read_bytes, "false_claims", (json_int_t)c->false_claims,
+			 "claims", (json_int_t)c->claims);
+}
+
 static json_t *node_json(const struct cluster_node *n, const Terrane__Shift__StatusResponse *p)
 {
 	json_t *one = json_pack(
@@ -193,6 +201,8 @@ static json_t *node_json(const struct cluster_node *n, const Terrane__Shift__Sta
 		json_object_set_new(one, "write_limit_bytes_s",
 				    json_integer((json_int_t)p->write_limit_bytes_s));
 	}
+	if (p->content != NULL)
+		json_object_set_new(one, "content", content_json(p->content));
 	json_object_set_new(one, "buckets", buckets_json(p));
 	json_object_set_new(one, "jobs", jobs_json(p));
 	return one;
@@ -222,6 +232,11 @@ static void print_node(const struct cluster_node *n, const Terrane__Shift__Statu
 		printf("  %" PRIu64 " segments were rotten; %" PRIu64
 		       " hits compared with the disks, %" PRIu64 " differed\n",
 		       p->rotten, p->shadowed, p->shadow_wrong);
+	if (p->content != NULL && p->content->gets > 0)
+		printf("  by content: %" PRIu64 " gets, %" PRIu64 " served from %" PRIu64
+		       " entries that were filed; %" PRIu64 " false claims\n",
+		       p->content->gets, p->content->hits, p->content->filed,
+		       p->content->false_claims);
 	for (size_t i = 0; i < p->n_buckets; i++) {
 		if (p->buckets[i]->tally == NULL)
 			continue;

@@ -11,17 +11,23 @@
 #include "cli/admin.h"
 #include "cli/cli.h"
 #include "cli/fs.h"
+#include "rt/rt.h"
 
 static const char usage_text[] =
 	"usage: terrane tenant list [options]\n"
 	"       terrane tenant create NAME [--quota SIZE] [options]\n"
 	"       terrane tenant quota NAME SIZE [options]\n"
+	"       terrane tenant share NAME on|off [options]\n"
 	"       terrane tenant remove NAME [--recursive] [options]\n"
 	"\n"
 	"Each tenant has a tree of files of its own. A quota limits its bytes before\n"
 	"redundancy; 0 is no limit. \"deleted\" is what was deleted and still takes space: it "
 	"does\n"
 	"not count, and janitors free it after the grace period (terrane gc).\n"
+	"\n"
+	"share on: cache nodes keep one copy of equal samples for this tenant and all others that\n"
+	"share, of data sets built with --sha256. docs/security.md says what others may learn by\n"
+	"timing. Off at first. Only an administrator of the tenant may change it.\n"
 	"\n"
 	"  --recursive         remove: remove all its files and directories, sealed ones too, "
 	"first.\n"
@@ -33,7 +39,7 @@ static const char usage_text[] =
 struct asked {
 	const char *name;
 	uint64_t quota_bytes;
-	bool json, recursive;
+	bool json, recursive, share;
 	json_t *all;   /* array to fill by `tenant list`; NULL: print text */
 	uint32_t last; /* highest tenant id in use, for `tenant create` */
 };
@@ -65,10 +71,11 @@ static int tell_one(struct admin *a, const struct meta_tenant *listed)
 		print_tenant(&t);
 	else
 		json_array_append_new(
-			q->all, json_pack("{s:I, s:s, s:I, s:I, s:I}", "id", (json_int_t)t.id,
-					  "name", t.name, "used_bytes", (json_int_t)t.used_bytes,
-					  "quota_bytes", (json_int_t)t.quota_bytes, "waiting_bytes",
-					  (json_int_t)t.waiting_bytes));
+			q->all,
+			json_pack("{s:I, s:s, s:I, s:I, s:I, s:b}", "id", (json_int_t)t.id, "name",
+				  t.name, "used_bytes", (json_int_t)t.used_bytes, "quota_bytes",
+				  (json_int_t)t.quota_bytes, "waiting_bytes",
+				  (json_int_t)t.waiting_bytes, "shares_content", t.shares_content));
 	return CLI_OK;
 }
 
@@ -149,6 +156,19 @@ static int run_quota(struct admin *a)
 	return rc < 0 ? failed(&c, rc, q->name) : CLI_OK;
 }
 
+static int run_share(struct admin *a)
+{
+	const struct asked *q = a->ctx;
+	struct meta_call c = {.client = a->client};
+	AUTO_CONTEXT const struct context *tenant = NULL;
+	int rc = context_new(&tenant, &(struct context){.tenant = q->name});
+	if (rc < 0)
+		return failed(&c, rc, q->name);
+	AUTO_RT_CONTEXT const struct context *before = rt_context_enter(tenant);
+	rc = meta_client_tenant_share(&c, q->share);
+	return rc < 0 ? failed(&c, rc, q->name) : CLI_OK;
+}
+
 int cmd_tenant(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -194,9 +214,16 @@ int cmd_tenant(int argc, char **argv)
 	if (n == 3 && strcmp(verb, "quota") == 0 &&
 	    units_parse_size(argv[optind + 2], &q.quota_bytes) == 0)
 		return admin_run(&where, run_quota, &q);
+	if (n == 3 && strcmp(verb, "share") == 0) {
+		q.share = strcmp(argv[optind + 2], "on") == 0;
+		if (!q.share && strcmp(argv[optind + 2], "off") != 0)
+			return cli_usage("tenant: share %s: must be on or off", argv[optind + 2]);
+		return admin_run(&where, run_share, &q);
+	}
 	if (n == 2 && strcmp(verb, "remove") == 0) {
 		int status = q.recursive ? fs_remove_all(where.file, where.dir, q.name) : CLI_OK;
 		return status == CLI_OK ? admin_run(&where, run_remove, &q) : status;
 	}
-	return cli_usage("tenant needs list, create NAME, quota NAME SIZE, or remove NAME");
+	return cli_usage("tenant needs list, create NAME, quota NAME SIZE, "
+			 "share NAME on|off, or remove NAME");
 }

@@ -141,8 +141,11 @@ static int range_parts(struct batch *b, size_t i, const struct efile_extents *x)
 	}
 	s->count = b->part_count - s->first;
 	s->batched = true;
-	if (s->count == 1)
-		b->parts[s->first].range.prep = r->prep;
+	if (s->count == 1) {
+		struct block_range *whole = &b->parts[s->first].range;
+		whole->prep = r->prep;
+		whole->sha256 = whole->len == r->len ? r->sha256 : NULL;
+	}
 	return 0;
 }
 

@@ -32,6 +32,9 @@ struct block_range {
 	/* An operation on the bytes, with the results of a range that is read as it is stored; NULL: none. A tier that
 	 * does the operation sets its results: then the sink has prep->bytes bytes. */
 	struct terrane_prep *prep;
+	/* SHA-256 of the range as the user knows it (32 bytes); borrowed; NULL: not known. A hint for caches,
+	 * which need not be true. */
+	const uint8_t *sha256;
 };
 
 struct block_read {

@@ -9,6 +9,7 @@
 #include "base/crc.h"
 #include "client/engine_impl.h"
 #include "cluster/cluster.h"
+#include "shift/content.h"
 #include "shift/ring.h"
 #include "shift/shift_client.h"
 
@@ -16,6 +17,7 @@
 #define PAUSE_NS (5 * NS_PER_S)
 #define MAP_AGE_NS (5 * NS_PER_S)
 #define PIECES_AT_ONCE 16
+#define CONTENT_BYTES_MIN (128 * KIB) /* half a segment of a cache node as it is by default */
 #define IDLE_TIMES 6 /* the map is refreshed so much more rarely while it has no cache nodes */
 
 static_assert(SHIFT_TOKEN_BYTES == META_TOKEN_BYTES, "records have tokens for cache nodes");
@@ -44,8 +46,9 @@ struct cache_tier {
 /* Bytes of a range that are asked for at once. */
 struct piece {
 	struct block_range *range;
-	uint64_t at, len; /* offset and length in the range */
-	uint64_t node;    /* cache node of the block; 0: none is asked */
+	uint64_t at, len;      /* offset and length in the range */
+	uint64_t node;         /* cache node of the block or of the digest; 0: none is asked */
+	const uint8_t *digest; /* it is asked for by content; NULL: by block */
 	bool served;
 	uint32_t crc;
 };
@@ -98,6 +101,7 @@ static void refresh_fiber(void *arg)
 	engine_own_call(t->engine, &c);
 	rt_deadline_set(rt_now_ns() + 10 * NS_PER_S);
 	(void)engine_map(&c, t->o.map_age_ns);
+	(void)engine_tenant_again(&c);
 	t->refreshing = false;
 }
 
@@ -114,7 +118,7 @@ static void ring_follow(struct cache_tier *t)
 	t->refreshing = rt_group_spawn(&f->background, "cache-map", refresh_fiber, t) == 0;
 }
 
-/* Returns the cache node to ask for a block; 0: none. */
+/* Returns the cache node to ask for a block, or for a place of content_place; 0: none. */
 static uint64_t node_for(const struct cache_tier *t, uint64_t block)
 {
 	int64_t at = t->count > 0 ? ring_find(&t->ring, block) : -ENOENT;
@@ -160,14 +164,25 @@ static bool range_is_eligible(const struct cache_tier *t, const struct block_ran
 
 /* --- pieces ---------------------------------------------------------------------------------------- */
 
+/* Returns the digest by which a range is asked for; NULL: it is asked for by its block. */
+static const uint8_t *digest_of(const struct cache_tier *t, const struct block_range *r)
+{
+	bool fits = r->len >= t->o.content_bytes_min && r->len <= CONTENT_BYTES_MAX;
+	return fits && t->engine->fabric->shares_content ? r->sha256 : NULL;
+}
+
 /* Cuts a range. list NULL: only counts the pieces. */
-static size_t range_cut(struct block_range *r, uint64_t node, struct piece *list)
+static size_t range_cut(struct block_range *r, const uint8_t *digest, uint64_t node,
+			struct piece *list)
 {
 	size_t n = 0;
 	for (uint64_t at = 0, len; at < r->len; at += len, n++) {
 		len = min_u64(r->len - at, SHIFT_GET_MAX - (r->off + at) % SHIFT_GET_MAX);
+		if (digest != NULL)
+			len = r->len;
 		if (list != NULL)
-			list[n] = (struct piece){.range = r, .at = at, .len = len, .node = node};
+			list[n] = (struct piece){
+				.range = r, .at = at, .len = len, .node = node, .digest = digest};
 	}
 	return n;
 }
@@ -193,6 +208,7 @@ static int get_into(struct call *c, const struct piece_get *g, const struct rpc_
 					   .len = p->len,
 					   .tenant = call_tenant(c),
 					   .token = b->cache_token,
+					   .digest = p->digest,
 					   .timeout_ns = g->tier->o.timeout_ns},
 		       into);
 	node_end(&u);
@@ -383,16 +399,17 @@ static int64_t pieces_make(struct reading *g)
 	const struct block_read *r = g->read;
 	int64_t asked = 0;
 	for (size_t i = 0; i < r->count; i++)
-		g->count += range_cut(r->ranges[i], 0, NULL);
+		g->count += range_cut(r->ranges[i], digest_of(g->tier, r->ranges[i]), 0, NULL);
 	g->pieces = calloc(g->count + 1, sizeof(*g->pieces));
 	if (g->pieces == NULL)
 		return -ENOMEM;
 	size_t at = 0;
 	for (size_t i = 0; i < r->count; i++) {
 		struct block_range *range = r->ranges[i];
-		uint64_t node =
-			range_is_eligible(g->tier, range) ? node_for(g->tier, range->block->id) : 0;
-		size_t n = range_cut(range, node, g->pieces + at);
+		const uint8_t *digest = digest_of(g->tier, range);
+		uint64_t place = digest != NULL ? content_place(digest) : range->block->id;
+		uint64_t node = range_is_eligible(g->tier, range) ? node_for(g->tier, place) : 0;
+		size_t n = range_cut(range, digest, node, g->pieces + at);
 		asked += node != 0 ? (int64_t)n : 0;
 		at += n;
 	}
@@ -452,6 +469,8 @@ int cache_tier_open(struct engine *e, const struct cache_tier_options *o)
 	t->o.timeout_ns = o->timeout_ns != 0 ? o->timeout_ns : TIMEOUT_NS;
 	t->o.pause_ns = o->pause_ns != 0 ? o->pause_ns : PAUSE_NS;
 	t->o.map_age_ns = o->map_age_ns != 0 ? o->map_age_ns : MAP_AGE_NS;
+	t->o.content_bytes_min =
+		o->content_bytes_min != 0 ? o->content_bytes_min : CONTENT_BYTES_MIN;
 	if (o->directory_count > 0)
 		memcpy(t->directories, o->directories, o->directory_count * sizeof(uint64_t));
 	t->o.directories = t->directories;

@@ -9,7 +9,8 @@
  *     disks                    piece 1
  *
  * The ring is computed from the cluster map: its cache nodes that are online. The map is refreshed in the background while
- * there are reads, so nodes join and leave without anybody's decision. A node that does not answer within the timeout, or
+ * there are reads, so nodes join and leave without anybody's decision. A range whose SHA-256 is known, of a tenant that
+ * shares content (shift/content.h), is one piece and belongs to the node of its digest. A node that does not answer within the timeout, or
  * cannot be reached, is left alone for a pause: then the disks are read at once.
  */
 #ifndef CLIENT_CACHE_TIER_H
@@ -31,6 +32,9 @@ struct cache_tier_options {
 	uint32_t
 		classes; /* set of 1 << enum traffic_class; TRAFFIC_NONE counts as silver; 0: all */
 	uint64_t block_bytes_min; /* shorter blocks are read from the disks */
+	/* Shorter ranges are asked for by block though their digest is known, because an entry has segments of its own; 0:
+	 * 128 KiB. All tenants that share should have the same. */
+	uint64_t content_bytes_min;
 	/* only data of these directories; copied; count 0: of all */
 	const uint64_t *directories;
 	size_t directory_count; /* at most CACHE_TIER_DIRECTORIES_MAX */

@@ -57,6 +57,10 @@ const struct conf_key cluster_file_schema[] = {
 	CONF_STRING("cache", "directories", struct cluster_file, cache_directories, "", 0, 1200,
 		    "ids of the directories whose data may use cache nodes, in hexadecimal; empty: "
 		    "all"),
+	CONF_SIZE("cache", "content_min", struct cluster_file, cache_content_min, "128KiB", 1,
+		  4LL * 1024 * 1024,
+		  "smallest samples that tenants share by content (terrane tenant share): half a "
+		  "segment of the cache nodes or more, since each takes whole segments"),
 };
 const size_t cluster_file_keys = ARRAY_LEN(cluster_file_schema);
 
@@ -191,6 +195,7 @@ int cluster_file_cache(const struct cluster_file *f, uint64_t *directories,
 		return -ENOMEM;
 	*out = (struct cache_tier_options){.timeout_ns = f->cache_timeout_ns,
 					   .pause_ns = f->cache_pause_ns,
+					   .content_bytes_min = f->cache_content_min,
 					   .directories = directories};
 	for (char *w = strtok_r(names, ", ", &save); rc == 0 && w != NULL;
 	     w = strtok_r(NULL, ", ", &save))

@@ -32,6 +32,7 @@ struct cluster_file {
 	uint64_t cache_pause_ns;
 	char *cache_classes;     /* names of traffic classes; empty: all */
 	char *cache_directories; /* ids of directories; empty: all */
+	uint64_t cache_content_min;
 };
 
 struct cache_tier_options;

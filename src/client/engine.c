@@ -54,22 +54,27 @@ static int first_map(struct call *c, uint64_t wait_ns)
 	return rc == -ETIME ? -EHOSTUNREACH : rc;
 }
 
-int engine_tenant(struct call *c)
+int engine_tenant_again(struct call *c)
 {
 	struct meta_tenant tenant;
-	if (call_tenant(c) != 0)
-		return 0;
 	struct fabric *f = c->fabric;
 	uint64_t asked_ns = rt_now_ns(), epoch = 0;
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_tenant_own(&m, &tenant, &epoch);
-	if (rc == 0)
+	if (rc == 0) {
 		f->tenant = tenant.id;
+		f->shares_content = tenant.shares_content;
+	}
 	if (rc == 0 && epoch > f->gc_epoch) {
 		f->gc_epoch = epoch;
 		f->gc_epoch_ns = asked_ns;
 	}
 	return call_meta_fail(c, &m, rc, "cannot look up the tenant");
+}
+
+int engine_tenant(struct call *c)
+{
+	return call_tenant(c) != 0 ? 0 : engine_tenant_again(c);
 }
 
 static void tenant_fiber(void *arg)

@@ -123,6 +123,7 @@ struct engine_range {
 	uint32_t crc;
 	void *user;
 	struct terrane_prep *prep; /* as in struct terrane_range */
+	const uint8_t *sha256;     /* as in struct terrane_range */
 };
 
 /* Reads all ranges. done is called in a fiber for each range when it has ended; may be NULL.

@@ -63,6 +63,8 @@ int call_share(struct call *c, uint64_t accesses, uint64_t bytes, const struct c
 /* Looks up the tenant's number, unless it is known. Every chunk's label needs it: an orphan
  * without it would never be deleted. */
 int engine_tenant(struct call *c);
+/* Reads the tenant's record again: its setting of sharing may have changed. Errors of the metadata. */
+int engine_tenant_again(struct call *c);
 /* Gets the cluster map, fetching it if it is older than max_age_ns. */
 int engine_map(struct call *c, uint64_t max_age_ns);
 /* Returns the shape that the options name, else the engine's. -EINVAL with an error text. */

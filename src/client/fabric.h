@@ -107,6 +107,7 @@ struct fabric {
 	struct fabric *home;             /* part: the home fabric; NULL: this is the home fabric */
 	/* tenant number for the labels of written chunks; 0: not known */
 	uint32_t tenant;
+	bool shares_content; /* the tenant's setting, of the last answer of the metadata */
 	/* home: owned by the metadata client; part: of `copy`. NULL: none yet. Any wait may replace it */
 	struct cluster *map;
 	struct cluster_copy *copy; /* the newest copy of the map that the parts share; NULL: none */

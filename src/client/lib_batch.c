@@ -82,7 +82,8 @@ static int64_t run_batch(struct call *c, struct request *r)
 					   .len = u->len,
 					   .buf = u->buf,
 					   .user = u,
-					   .prep = u->prep};
+					   .prep = u->prep,
+					   .sha256 = u->sha256};
 		int rc = u->file == NULL ? 0 : lib_file_engine(c, u->file, &e->file);
 		if (rc < 0) {
 			/* Only this range fails; the other ranges of the batch are read. */

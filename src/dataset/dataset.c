@@ -432,6 +432,12 @@ void dataset_lookup(struct dataset *d, const uint64_t *samples, size_t n, struct
 						.label = e.label,
 						.width = e.width,
 						.height = e.height};
+		struct index_tail tail;
+		index_page_tail(p->raw, index_page_samples(&d->shards[shard].head, p->number), in,
+				&tail);
+		out[i].digested = tail.sha256 != NULL;
+		if (tail.sha256 != NULL)
+			memcpy(out[i].sha256, tail.sha256, SHA256_BYTES);
 	}
 }
 
@@ -471,6 +477,8 @@ uint64_t dataset_ranges(struct dataset *d, const struct dataset_entry *entries, 
 						   .offset = entries[i].offset,
 						   .len = entries[i].size,
 						   .buf = buf + at};
+		if (entries[i].part == 0 && entries[i].digested != 0)
+			ranges[i].sha256 = entries[i].sha256;
 		at += entries[i].size;
 	}
 	return at;

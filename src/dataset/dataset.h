@@ -50,6 +50,8 @@ struct dataset_entry {
 	int32_t label;
 	uint32_t width, height;
 	uint32_t part; /* 0: the whole sample, else 1 + the place of one part (dataset_narrow) */
+	uint64_t digested; /* 1: sha256 is that of the sample in the index */
+	uint8_t sha256[SHA256_BYTES];
 };
 
 struct dataset;

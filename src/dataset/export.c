@@ -328,6 +328,7 @@ static int large_write(struct writer *w)
 		struct dataset_entry piece = *e;
 		piece.offset += done;
 		piece.size = min_u64(GROUP_BYTES, e->size - done);
+		piece.digested = 0; /* its digest is not known */
 		dataset_ranges(x->d, &piece, 1, w->buf, w->ranges);
 		rc = terrane_read_batch(x->t, w->ranges, 1, &x->o);
 		if (rc == 0 && w->ranges[0].result != (int64_t)piece.size)

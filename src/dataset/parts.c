@@ -19,6 +19,7 @@ static void narrow(struct dataset_entry *e, const struct index_tail *tail, const
 			e->size = part.size;
 			e->crc = 0;
 			e->part = i + 1;
+			e->digested = 0;
 			if (other_image)
 				e->width = e->height = 0;
 			return;

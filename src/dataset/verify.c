@@ -69,6 +69,7 @@ static int large_check(struct verify *v, struct group *g)
 		struct dataset_entry piece = *e;
 		piece.offset += done;
 		piece.size = min_u64(GROUP_BYTES, e->size - done);
+		piece.digested = 0; /* its digest is not known */
 		dataset_ranges(v->d, &piece, 1, g->buf, g->ranges);
 		int rc = terrane_read_batch(v->t, g->ranges, 1, &v->o);
 		if (rc < 0 && !is_damage(rc))

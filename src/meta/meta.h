@@ -125,6 +125,9 @@ int meta_tenant_find(struct meta *m, const char *name, struct meta_tenant *out);
 /* Sets the quota of a tenant; 0: no limit. If the quota is below the bytes used, new blocks are refused (-EDQUOT)
  * until the collector has freed enough. -ENOENT. */
 int meta_tenant_set_quota(struct meta *m, uint32_t id, uint64_t quota_bytes);
+/* Sets shares_content. -ENOENT: there is no such tenant, or it was removed; -EAGAIN: its record changes at the same
+ * time. */
+int meta_tenant_share(struct meta *m, uint32_t id, bool share);
 /*
  * Removes a tenant without files and directories: seals its root and ends its name, which no other tenant gets. Its blocks
  * that still exist are collected. A repeated request returns 0. -ENOENT; -ENOTEMPTY: its root has a name.

@@ -89,6 +89,8 @@ static const struct rule rules[METHOD_COUNT] = {
 	[METHOD_tenant_quota] = CLUSTER(OP_CLUSTER_WRITE),
 	[METHOD_tenant_list] = CLUSTER(OP_CLUSTER_READ),
 	[METHOD_tenant_remove] = CLUSTER(OP_CLUSTER_WRITE),
+	[METHOD_tenant_share] = {.subject = SUBJECT_WHOLE, .op = OP_GRANT},
+	[METHOD_tenant_shares] = IN_TENANT(OP_READ),
 	[METHOD_lookup] =
 		ON_DIR(OP_STAT, Lookup, .path = AT(Lookup, path), .name = AT(Lookup, name)),
 	[METHOD_resolve] = ON_DIR(OP_STAT, Resolve, .path = AT(Resolve, path)),

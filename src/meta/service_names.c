@@ -23,6 +23,7 @@ static int tenant_set(struct rpc_request *r, const struct meta_tenant *t,
 	m->used_bytes = t->used_bytes;
 	m->waiting_bytes = t->waiting_bytes;
 	m->removed = t->removed;
+	m->shares_content = t->shares_content;
 	m->name = meta_wire_name(&r->arena, meta_name(t->name));
 	*out = m;
 	return m->name == NULL ? -ENOMEM : 0;
@@ -87,6 +88,30 @@ int ms_handle_tenant_remove(struct rpc_request *r)
 	rc = meta_tenant_remove(ms_meta(r), q->id);
 	if (rc == -ENOTEMPTY)
 		return rpc_fail(r, rc, "the tenant has files or directories; remove them first");
+	return ms_end(r, rc);
+}
+
+int ms_handle_tenant_share(struct rpc_request *r)
+{
+	const Terrane__Meta__TenantShareRequest *q = rpc_body(r);
+	struct meta_ctx ctx;
+	uint32_t service;
+	/* The tenant itself decides who sees that it has some content, and no service for it. */
+	if (ms_is_system(rt_context()->tenant, &service))
+		return rpc_fail(r, -EPERM, "only a tenant itself switches sharing by content");
+	int rc = ms_enter(r, &ctx);
+	return rc < 0 ? rc : ms_end(r, meta_tenant_share(ms_meta(r), ctx.tenant, q->share));
+}
+
+int ms_handle_tenant_shares(struct rpc_request *r)
+{
+	Terrane__Meta__TenantSharesResponse *p = rpc_reply_body(r);
+	struct meta_ctx ctx;
+	struct meta_tenant t = {0};
+	int rc = ms_enter(r, &ctx);
+	if (rc == 0)
+		rc = meta_tenant_get(ms_meta(r), ctx.tenant, &t);
+	p->share = rc == 0 && t.shares_content && !t.removed;
 	return ms_end(r, rc);
 }
 

@@ -401,6 +401,7 @@ int meta_tenant_get(struct meta *m, uint32_t id, struct meta_tenant *out)
 				    .used_bytes = q->used_bytes,
 				    .waiting_bytes = q->waiting_bytes};
 	out->removed = t->removed;
+	out->shares_content = t->shares_content;
 	memcpy(out->name, t->name, strlen(t->name) + 1);
 	return 0;
 }
@@ -449,28 +450,58 @@ int meta_tenant_set_quota(struct meta *m, uint32_t id, uint64_t quota_bytes)
 	}
 }
 
+/* Reads the record of a tenant in the registry. */
+static int registry_read(struct meta *m, uint32_t id, struct arena *a, struct kv_bytes *raw,
+			 rec_tenant **out)
+{
+	struct schema_key key = key_tenant(KEY_TENANT, id);
+	struct reads r;
+	int rc = meta_read(m, part_registry(m), &key, 1, a, &r);
+	*raw = r.value[0];
+	if (rc == 0 && raw->data == NULL)
+		rc = -ENOENT;
+	return rc == 0 ? rec_read_tenant(a, *raw, out) : rc;
+}
+
+/* Replaces the record that was read as raw. -EAGAIN: it has changed since. */
+static int registry_replace(struct meta *m, uint32_t id, struct arena *a, struct kv_bytes raw,
+			    const rec_tenant *rec)
+{
+	struct txn t;
+	txn_init(&t, a);
+	txn_equals(&t, key_tenant(KEY_TENANT, id), raw);
+	txn_put(&t, key_tenant(KEY_TENANT, id), &rec->base);
+	int rc = txn_run(m, &t, part_registry(m), NULL);
+	return rc == -ESTALE ? -EAGAIN : rc;
+}
+
 /* Marks the record of a tenant as removed. */
 static int registry_remove(struct meta *m, uint32_t id)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
-	struct schema_key key = key_tenant(KEY_TENANT, id);
-	struct reads r;
+	struct kv_bytes raw;
 	rec_tenant *rec;
-	int rc = meta_read(m, part_registry(m), &key, 1, &a, &r);
-	if (rc == 0 && r.value[0].data == NULL)
-		rc = -ENOENT;
-	if (rc == 0)
-		rc = rec_read_tenant(&a, r.value[0], &rec);
+	int rc = registry_read(m, id, &a, &raw, &rec);
 	if (rc != 0 || rec->removed)
 		return rc;
 	rec->removed = true;
-	struct txn t;
-	txn_init(&t, &a);
-	txn_equals(&t, key, r.value[0]);
-	txn_put(&t, key, &rec->base);
-	rc = txn_run(m, &t, part_registry(m), NULL);
-	return rc == -ESTALE ? -EAGAIN : rc;
+	return registry_replace(m, id, &a, raw, rec);
+}
+
+int meta_tenant_share(struct meta *m, uint32_t id, bool share)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	struct kv_bytes raw;
+	rec_tenant *rec;
+	int rc = registry_read(m, id, &a, &raw, &rec);
+	if (rc == 0 && rec->removed)
+		rc = -ENOENT;
+	if (rc != 0 || (rec->shares_content != 0) == share)
+		return rc;
+	rec->shares_content = share;
+	return registry_replace(m, id, &a, raw, rec);
 }
 
 /* While the root is sealed, nobody gives it a name, so a root that is empty then stays empty. */
@@ -523,6 +554,7 @@ int64_t meta_tenant_list(struct meta *m, uint32_t after, struct meta_tenant *out
 		out[i] = (struct meta_tenant){.id = (uint32_t)k[0] << 24 | (uint32_t)k[1] << 16 |
 						    (uint32_t)k[2] << 8 | k[3]};
 		out[i].removed = t->removed;
+		out[i].shares_content = t->shares_content;
 		memcpy(out[i].name, t->name, strlen(t->name) + 1);
 	}
 	return rc != 0 ? rc : (int64_t)rows.count;

@@ -57,6 +57,8 @@ struct meta_tenant {
 	/* bytes of deleted blocks whose chunks still exist; not in used_bytes; set by the store */
 	uint64_t waiting_bytes;
 	bool removed; /* set by the store */
+	/* cache nodes may share its entries by content with other such tenants; set by the store */
+	bool shares_content;
 };
 
 /* --- names ------------------------------------------------------------------------------------ */

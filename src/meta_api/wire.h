@@ -20,6 +20,8 @@ struct arena;
 	X(0x303, tenant_quota, META_WIRE_SMALL, META_WIRE_SMALL)      \
 	X(0x304, tenant_list, META_WIRE_SMALL, META_WIRE_LARGE)       \
 	X(0x305, tenant_remove, META_WIRE_SMALL, META_WIRE_SMALL)     \
+	X(0x306, tenant_share, META_WIRE_SMALL, META_WIRE_SMALL)      \
+	X(0x307, tenant_shares, META_WIRE_SMALL, META_WIRE_SMALL)     \
 	X(0x310, lookup, META_WIRE_SMALL, META_WIRE_SMALL)            \
 	X(0x311, resolve, META_WIRE_PATH, META_WIRE_SMALL)            \
 	X(0x312, dir_get, META_WIRE_SMALL, META_WIRE_SMALL)           \

@@ -168,6 +168,10 @@ int meta_client_tenant_get(struct meta_call *c, uint32_t id, const char *name,
 int meta_client_tenant_own(struct meta_call *c, struct meta_tenant *out, uint64_t *gc_epoch);
 int meta_client_tenant_remove(struct meta_call *c, uint32_t id);
 int meta_client_tenant_set_quota(struct meta_call *c, uint32_t id, uint64_t quota_bytes);
+/* Sets shares_content of the tenant of the fiber's context, for those who may give grants in all of it. */
+int meta_client_tenant_share(struct meta_call *c, bool share);
+/* Reads shares_content of the tenant of the fiber's context, which may be "system:N": for cache nodes. */
+int meta_client_tenant_shares(struct meta_call *c, bool *share);
 int64_t meta_client_tenant_list(struct meta_call *c, uint32_t after, struct meta_tenant *out,
 				size_t max);
 

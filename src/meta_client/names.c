@@ -18,7 +18,8 @@ static int tenant_from_wire(const Terrane__Meta__Tenant *m, struct meta_tenant *
 				    .quota_bytes = m->quota_bytes,
 				    .used_bytes = m->used_bytes,
 				    .waiting_bytes = m->waiting_bytes,
-				    .removed = m->removed};
+				    .removed = m->removed,
+				    .shares_content = m->shares_content};
 	memcpy(out->name, m->name, strlen(m->name) + 1);
 	return 0;
 }
@@ -69,6 +70,23 @@ int meta_client_tenant_set_quota(struct meta_call *c, uint32_t id, uint64_t quot
 	q.id = id;
 	q.quota_bytes = quota_bytes;
 	return mc_call_status(c, &meta_type_tenant_quota, &q.base);
+}
+
+int meta_client_tenant_share(struct meta_call *c, bool share)
+{
+	Terrane__Meta__TenantShareRequest q = TERRANE__META__TENANT_SHARE_REQUEST__INIT;
+	q.share = share;
+	return mc_call_status(c, &meta_type_tenant_share, &q.base);
+}
+
+int meta_client_tenant_shares(struct meta_call *c, bool *share)
+{
+	Terrane__Meta__TenantSharesRequest q = TERRANE__META__TENANT_SHARES_REQUEST__INIT;
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = mc_call(c, &meta_type_tenant_shares, &q.base, &reply);
+	if (rc == 0)
+		*share = ((const Terrane__Meta__TenantSharesResponse *)reply.message)->share;
+	return rc;
 }
 
 int meta_client_tenant_remove(struct meta_call *c, uint32_t id)

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "rt/rt.h"
+#include "shift/content.h"
 
 /* Rounds of one get, so that a node that always says "coming" does not hold a read for ever. */
 #define ROUNDS_MAX 1000
@@ -39,6 +40,10 @@ int shift_get(struct rpc_channel *channel, const struct shift_get *g, const stru
 	if (g->token != NULL)
 		q.token = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)g->token,
 						.len = SHIFT_TOKEN_BYTES};
+	assert(g->digest == NULL || g->len <= CONTENT_BYTES_MAX);
+	if (g->digest != NULL)
+		q.digest = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)g->digest,
+						 .len = CONTENT_DIGEST_BYTES};
 	for (int i = 0; i < ROUNDS_MAX; i++) {
 		Terrane__Shift__GetResult result = TERRANE__SHIFT__GET_RESULT__NOT_HERE;
 		int rc = get_once(channel, g, &q, into, &result);

@@ -16,6 +16,8 @@ struct shift_get {
 	uint64_t off, len; /* len from 1 to SHIFT_GET_MAX */
 	uint32_t tenant;
 	const uint8_t *token; /* SHIFT_TOKEN_BYTES; NULL: none */
+	/* SHA-256 of the bytes, CONTENT_DIGEST_BYTES: asks by content, len at most CONTENT_BYTES_MAX; NULL: by block */
+	const uint8_t *digest;
 	/* The node may be silent for this time at most, in each of the requests that this get sends. */
 	uint64_t timeout_ns;
 };

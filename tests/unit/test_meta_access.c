@@ -493,6 +493,27 @@ static void a_cache_node_reads_records_and_listings_and_no_more(struct fixture *
 	user_close(&acting);
 }
 
+static void a_tenant_alone_switches_sharing_and_cache_nodes_see_it(struct fixture *fx)
+{
+	struct user acting = {0};
+	struct meta_tenant t;
+	bool share = true;
+	user_open(fx, &acting, "cache-9", 1, META_SYSTEM ":1");
+	CHECK_EQ(meta_client_tenant_shares(&acting.call, &share), 0);
+	CHECK(!share);
+	CHECK_EQ(meta_client_tenant_share(&acting.call, true), -EACCES);
+	CHECK_EQ(meta_client_tenant_share(&fx->call, true), 0);
+	CHECK_EQ(meta_client_tenant_share(&fx->call, true), 0);
+	CHECK_EQ(meta_client_tenant_shares(&acting.call, &share), 0);
+	CHECK(share);
+	CHECK_EQ(meta_client_tenant_get(&fx->call, 0, NULL, &t), 0);
+	CHECK(t.shares_content);
+	CHECK_EQ(meta_client_tenant_share(&fx->call, false), 0);
+	CHECK_EQ(meta_client_tenant_shares(&acting.call, &share), 0);
+	CHECK(!share);
+	user_close(&acting);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -512,6 +533,7 @@ int main(void)
 		TEST_SECURED(a_node_gets_keys_of_its_clients_towards_itself),
 		TEST_SECURED(a_service_does_its_work_and_no_more),
 		TEST_SECURED(a_cache_node_reads_records_and_listings_and_no_more),
+		TEST_SECURED(a_tenant_alone_switches_sharing_and_cache_nodes_see_it),
 	};
 	log_set_level(LOG_ERROR);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -391,12 +391,16 @@ static int round_run(struct janitor *j, bool look)
 	bool any = look || r->queue.disk_count > 0;
 	for (unsigned i = 0; any && i < JANITOR_SHARES && !r->stop && !is_outdated(r); i++)
 		share_walk_once(r, share_turn(j, i), look);
+	/* It is not known which disks have chunks of a block whose record is unreadable. */
+	r->complete = r->complete && r->queue.unreadable == 0;
 	if (!r->stop && !r->outdated) {
 		repairs_note(r);
 		round_repair(r);
 	}
 	if (!r->stop && !r->outdated)
 		repairs_note(r);
+	if (r->queue.unreadable > 0)
+		round_note(r, -EBADMSG);
 	shares_leave(r);
 	repair_queue_fini(&r->queue);
 	return r->rc < 0 ? r->rc : r->outdated ? ROUND_RESTART : 0;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "rt/rt.h"
 
 #define PAGE 64
@@ -175,8 +176,9 @@ static int queue_add(struct repair_queue *q, struct repair_item it, const struct
 	return rc;
 }
 
-/* Reads the records of n items of one tenant and adds those that are degraded. */
-static int records_add(struct repair_queue *q, const struct repair_item *items, size_t n)
+/* Reads the records of n items of one tenant and adds those that are degraded. -EBADMSG: one of them is unreadable, and
+ * none was added. */
+static int page_add(struct repair_queue *q, const struct repair_item *items, size_t n)
 {
 	struct tenant_call e;
 	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(q->j, &e, items[0].tenant);
@@ -192,6 +194,25 @@ static int records_add(struct repair_queue *q, const struct repair_item *items, 
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		rc = queue_add(q, items[i], &b[i]);
 	arena_fini(&a);
+	return rc;
+}
+
+/* Does the same, and skips and counts unreadable records. */
+static int records_add(struct repair_queue *q, const struct repair_item *items, size_t n)
+{
+	int rc = page_add(q, items, n);
+	if (rc != -EBADMSG)
+		return rc;
+	rc = 0;
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		rc = page_add(q, &items[i], 1);
+		if (rc != -EBADMSG)
+			continue;
+		log_error("repair_record_unreadable", "tenant=%u block=%016lx", items[i].tenant,
+			  items[i].block);
+		q->unreadable++;
+		rc = 0;
+	}
 	return rc;
 }
 

@@ -5,8 +5,8 @@
  * A round reads the metadata of a share once. With `look` it walks all Block records. In any case it
  * walks the rows of the reverse index (disk -> blocks) of the disks that are lost or to be emptied; it
  * reads the records of the blocks that they name and the first walk did not see, up to 64 in a request.
- * After a walk of all records these are only blocks whose record is unreadable, which that walk skips:
- * the round then ends with the error.
+ * After a walk of all records these are only blocks whose record is unreadable, which that walk skips.
+ * Blocks with an unreadable record are logged, counted and left out.
  *
  * The record that decided an item's place stays with the item and is handed to block_repair. It may be
  * out of date by then: the change of a record is refused if a chunk was released since (its release
@@ -51,6 +51,7 @@ struct repair_queue {
 	/* blocks of the share being walked that the reverse index lists */
 	struct repair_item *found;
 	size_t found_count, found_cap;
+	size_t unreadable;   /* number of records that could not be read */
 	size_t record_bytes; /* bytes of memory that the items' records take */
 	uint64_t begin_ns;   /* time before the first record was read */
 	uint64_t *disks;     /* ids of the disks that are lost or to be emptied */

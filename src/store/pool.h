@@ -31,7 +31,8 @@
  *      unknown   the number of rows that are damaged, or whose members are down or being rebuilt
  *
  *   - the chunk exists if present >= k;
- *   - it is lost, and may become readable again, if only present + unknown >= k (-ENODATA);
+ *   - it is lost, and may become readable again, if only present + unknown >= k (-ENODATA; without any row -EIO,
+ *     or -EBADMSG if the heads of so many rows are damaged that no member that returns can change it);
  *   - otherwise it was never put or was deleted, and its remaining rows are garbage (-ENOENT).
  *
  * A crash during a put can leave a chunk that exists but lacks rows on healthy members. The pool writes

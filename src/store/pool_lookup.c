@@ -390,6 +390,21 @@ static int without_copies(const struct pool *p, struct pool_view *v)
 	return -ENODATA;
 }
 
+/*
+ * Returns whether the heads of so many rows are damaged that the chunk stays unreadable even if all unreachable members
+ * return.
+ */
+static bool heads_are_ruined(const struct pool *p, const struct pool_view *v)
+{
+	uint32_t ruined = 0;
+
+	assert(v->present == 0);
+	for (uint32_t r = 0; r < pool_width(p); r++)
+		ruined += v->row_rc[r] == -EBADMSG;
+	assert(ruined <= v->unknown);
+	return v->unknown - ruined < p->record.shape.k;
+}
+
 int pool_lookup(struct pool *p, struct chunk_id id, struct pool_view *v)
 {
 	memset(v, 0, sizeof(*v));
@@ -417,7 +432,9 @@ int pool_lookup(struct pool *p, struct chunk_id id, struct pool_view *v)
 	}
 	if (v->present + v->unknown >= p->record.shape.k) {
 		v->form = v->present > 0 ? POOL_CODED : POOL_NONE;
-		return v->present > 0 ? -ENODATA : -EIO;
+		if (v->present > 0)
+			return -ENODATA;
+		return heads_are_ruined(p, v) ? -EBADMSG : -EIO;
 	}
 	return without_copies(p, v);
 }

@@ -204,7 +204,7 @@ CLIENT_TEST(scrub_finds_a_missing_chunk_and_it_is_repaired, 8, 1)
 	janitor_fixture_close(&jf);
 }
 
-/* A chunk of a pool with an unreadable label, and a missing chunk. */
+/* A chunk of a pool all of whose rows have damaged heads, and a missing chunk. */
 static void pool_body(struct client_fixture *fx)
 {
 	struct janitor_fixture jf;
@@ -224,12 +224,18 @@ static void pool_body(struct client_fixture *fx)
 	struct janitor *j = hire(&o);
 	CHECK_EQ(janitor_scrub(j, 0), 0);
 	CHECK_EQ(stats_of(j).scrub_passes, fx->node_count);
-	CHECK_EQ(stats_of(j).damage_found, 1);
+	CHECK_EQ(stats_of(j).damage_found, 2);
+	/* The unreadable chunk is rebuilt on another pool. */
+	CHECK_EQ(janitor_repair(j, true), 0);
+	CHECK_EQ(stats_of(j).chunks_repaired, 2);
+	CHECK_EQ(janitor_scrub(j, 0), 0);
+	CHECK_EQ(stats_of(j).damage_found, 2);
+	(void)check_whole(&jf);
 	janitor_close(j);
 	janitor_fixture_close(&jf);
 }
 
-static void scrub_goes_on_after_a_chunk_that_a_pool_cannot_read(void **state)
+static void scrub_reports_a_chunk_that_a_pool_cannot_read_and_goes_on(void **state)
 {
 	(void)state;
 	fixture_run_pools(4, pool_body);
@@ -284,7 +290,7 @@ int main(void)
 		cmocka_unit_test(damage_in_an_old_layout_is_not_reported_for_the_new_one),
 		cmocka_unit_test(scrub_finds_a_damaged_chunk_and_it_is_repaired),
 		cmocka_unit_test(scrub_finds_a_missing_chunk_and_it_is_repaired),
-		cmocka_unit_test(scrub_goes_on_after_a_chunk_that_a_pool_cannot_read),
+		cmocka_unit_test(scrub_reports_a_chunk_that_a_pool_cannot_read_and_goes_on),
 		cmocka_unit_test(what_a_deep_check_finds_is_repaired),
 		cmocka_unit_test(scrubbing_is_not_faster_than_repair_may_be),
 		cmocka_unit_test(a_clock_that_was_ahead_does_not_delay_scrub),

@@ -427,6 +427,27 @@ static int scan_repair(struct pool *p, struct pool_view *v, const struct pool_da
 	return damaged ? rc : 0;
 }
 
+/*
+ * Deletes copies that a crash left beside the rows of a chunk: between the last row and the deletes a seal was
+ * interrupted. All rows are there and intact, so the copies are of no use.
+ */
+static int remove_left_copies(struct pool *p, const struct pool_view *v)
+{
+	bool left = false;
+	uint32_t removed;
+
+	assert(v->form == POOL_CODED && v->present == pool_width(p));
+	int rc = pool_has_copies(p, v->id, &left);
+	if (rc == -EIO) /* a member of the copies is unreachable: a later scan looks again */
+		return 0;
+	if (rc != 0 || !left)
+		return rc;
+	rt_shield_enter();
+	rc = pool_remove_copies(p, &v->map, v->id, &removed);
+	rt_shield_leave();
+	return rc;
+}
+
 static int64_t scan_locked(struct pool *p, struct chunk_id id, struct store_range *bad, size_t max)
 {
 	struct pool_view v;
@@ -443,6 +464,8 @@ static int64_t scan_locked(struct pool *p, struct chunk_id id, struct store_rang
 		lost = lost_ranges(&v, &d, p->record.shape.p, bad, max);
 	else if (rc == 0 && d.any && p->admin_state == STORE_ONLINE)
 		rc = scan_repair(p, &v, &d);
+	else if (rc == 0 && v.present == pool_width(p) && p->admin_state == STORE_ONLINE)
+		rc = remove_left_copies(p, &v);
 	pool_damage_free(&d);
 	return rc != 0 ? rc : lost;
 }

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -13,6 +14,8 @@
 #include "rt/rt.h"
 #include "sim_test.h"
 #include "store/fault.h"
+
+#define COPY_BYTES_MAX 8192 /* of a copy with its label */
 
 /* A member misses that a chunk is appended to, sealed and coded. */
 SIM_TEST(a_rebuild_leaves_no_copy_of_a_coded_chunk)
@@ -40,6 +43,40 @@ SIM_TEST(a_rebuild_leaves_no_copy_of_a_coded_chunk)
 	for (uint32_t row = 1; row < 5; row += row == 1 ? 2 : 1)
 		fixture_fault(&fx, fixture_row_member(&fx, 1, row), STORE_CALL_ALL, -EIO);
 	CHECK_EQ(store_stat(fx.pool, fixture_id(1), &st), -ENODATA);
+	fixture_close(&fx);
+}
+
+/* A seal crashes after it has written all rows, before it deletes the copies. */
+SIM_TEST(a_scan_deletes_copies_beside_rows)
+{
+	struct pool_fixture fx;
+	struct store_range bad[4];
+	struct chunk_stat st;
+	struct iovec piece;
+	uint8_t bytes[COPY_BYTES_MAX];
+	uint32_t crc;
+	fixture_open(&fx, PLACE_DECLUSTERED, 8, 3, 2);
+	CHECK_EQ(text_put(fx.pool, fixture_id(1), 5, 3000, true, 50000), 0);
+	struct store *member = fx.mem[fixture_row_member(&fx, 1, 0)];
+	struct chunk_id copy = {.block = 1, .index = COPY};
+	CHECK_EQ(store_stat(member, copy, &st), 0);
+	CHECK(st.len <= sizeof(bytes));
+	CHECK_EQ(store_get(member, copy, 0, bytes, st.len, &crc), 0);
+	CHECK_EQ(store_seal(fx.pool, fixture_id(1), 1, 3000), 0);
+	CHECK_EQ(fixture_stat(&fx, 1, COPY), -ENOENT);
+	struct store_put put = {.data = store_data_of(&piece, bytes, st.len, crc), .epoch = 1};
+	memcpy(put.label, st.label, sizeof(put.label));
+	CHECK_EQ(store_put(member, copy, &put), 0);
+	/* Not while a row is missing: its bytes may be needed. */
+	uint32_t away = fixture_row_member(&fx, 1, 4);
+	fixture_fault(&fx, away, STORE_CALL_ALL, -EIO);
+	CHECK_EQ(store_scan(fx.pool, fixture_id(1), bad, ARRAY_LEN(bad)), 0);
+	CHECK_EQ(fixture_stat(&fx, 1, COPY), 0);
+	fixture_clear_faults(&fx);
+	CHECK_EQ(store_scan(fx.pool, fixture_id(1), bad, ARRAY_LEN(bad)), 0);
+	CHECK_EQ(fixture_stat(&fx, 1, COPY), -ENOENT);
+	CHECK_EQ(text_get(fx.pool, fixture_id(1), 5, 0, 3000, 0), 0);
+	CHECK_EQ(store_pool_behind_count(fx.pool), 0);
 	fixture_close(&fx);
 }
 
@@ -114,6 +151,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_rebuild_leaves_no_copy_of_a_coded_chunk),
+		cmocka_unit_test(a_scan_deletes_copies_beside_rows),
 		cmocka_unit_test(a_missed_change_outdates_a_record_without_quorum),
 	};
 	log_set_level(LOG_OFF);

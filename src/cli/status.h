@@ -26,8 +26,8 @@ struct status_data {
 	struct stats_balance balance;
 	json_t *janitors;
 	/* Repairs that running janitors could not do, because too few chunks are left (stuck_lost) or no disk has room
-	 * (stuck_no_room). */
-	uint64_t stuck_lost, stuck_no_room;
+	 * (stuck_no_room). Deleted chunks that their disks could not delete (stuck_dead). */
+	uint64_t stuck_lost, stuck_no_room, stuck_dead;
 	uint64_t live_janitors; /* number that reported within the last minute */
 	bool repairing;         /* a janitor reports a repair under way, or has blocks to repair */
 	bool before_repair; /* a janitor repaired something after the counts of `stats` were taken */
@@ -36,7 +36,7 @@ struct status_data {
 int status_data_load(struct admin *a, const struct cluster *c, struct status_data *d);
 /* Appends the note of a janitor to the array all, if it is a JSON object; its fields are not trusted. */
 void status_janitor_add(json_t *all, const struct meta_note *n);
-/* Sums stuck_lost and stuck_no_room over d->janitors, and sets before_repair. */
+/* Sums stuck_lost, stuck_no_room and stuck_dead over d->janitors, and sets before_repair. */
 void status_janitors_sum(struct status_data *d);
 void status_data_free(struct status_data *d);
 void status_data_tell(const struct status_data *d);

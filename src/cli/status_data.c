@@ -60,7 +60,7 @@ void status_janitors_sum(struct status_data *d)
 {
 	size_t i;
 	json_t *o;
-	d->stuck_lost = d->stuck_no_room = d->live_janitors = 0;
+	d->stuck_lost = d->stuck_no_room = d->stuck_dead = d->live_janitors = 0;
 	d->before_repair = false;
 	json_array_foreach(d->janitors, i, o)
 	{
@@ -70,6 +70,7 @@ void status_janitors_sum(struct status_data *d)
 		d->live_janitors++;
 		d->stuck_lost += min_u64(number(o, "stuck_lost"), UINT32_MAX);
 		d->stuck_no_room += min_u64(number(o, "stuck_no_room"), UINT32_MAX);
+		d->stuck_dead += min_u64(number(o, "stuck_dead"), UINT32_MAX);
 	}
 }
 
@@ -209,6 +210,10 @@ static void tell_janitors(const struct status_data *d)
 		printf("; %lu repairs found too few chunks", d->stuck_lost);
 	if (d->stuck_no_room > 0)
 		printf("; %lu repairs found no room", d->stuck_no_room);
+	if (d->stuck_dead > 0)
+		printf("; %lu deleted chunks cannot be freed by their disks (dead_chunk_stays in its "
+		       "log)",
+		       d->stuck_dead);
 	if (silent > 0)
 		printf("; %lu without a report for a minute", silent);
 	putchar('\n');

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/log.h"
 #include "janitor/impl.h"
 #include "janitor/notes.h"
@@ -139,6 +140,14 @@ static int listed_delete(struct janitor *j, struct node_call *node, const struct
 	return rc;
 }
 
+/* Counts and names a chunk that its disk cannot delete: mostly a pool that cannot say whether it has it. */
+static void dead_stays(struct janitor *j, const struct dead_one *d, int rc)
+{
+	j->round_dead++;
+	log_warn("dead_chunk_stays", "disk=%016lx chunk=%016lx.%u err=%s", d->disk, d->id.block,
+		 d->id.index, err_name(rc));
+}
+
 /* Deletes n chunks of one disk. Sets with chunks that could not be deleted are retried in the next
  * round (keep). */
 static int disk_delete(struct janitor *j, const struct dead_one *all, size_t n, bool *keep)
@@ -158,9 +167,13 @@ static int disk_delete(struct janitor *j, const struct dead_one *all, size_t n, 
 		rc = listed_delete(j, &u.node, all, n, rcs);
 		disk_end(&e.call, &u, rc, 0);
 	}
-	for (size_t i = 0; i < n; i++)
-		if (rc != 0 || (rcs[i] != 0 && rcs[i] != -ENOENT))
+	for (size_t i = 0; i < n; i++) {
+		bool stays = rc == 0 && rcs[i] != 0 && rcs[i] != -ENOENT;
+		if (rc != 0 || stays)
 			keep[all[i].set] = true;
+		if (stays)
+			dead_stays(j, &all[i], rcs[i]);
+	}
 	return rc == -ECANCELED ? rc : 0;
 }
 
@@ -271,9 +284,12 @@ int janitor_collect(struct janitor *j)
 		rc = epoch_look(j);
 	if (rc < 0)
 		return rc;
+	j->round_dead = 0;
 	for (unsigned i = 0; i < JANITOR_SHARES; i++)
 		if (!share_next(share_round(j, share_turn(j, i)), &first))
 			break;
+	if (first == 0)
+		j->stats.stuck_dead = j->round_dead;
 	j->stats.rounds += first == 0;
 	return first;
 }

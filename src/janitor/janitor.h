@@ -102,6 +102,8 @@ struct janitor_stats {
 	/* number of metadata rows marked as garbage, and of rows deleted */
 	uint64_t marked, collected;
 	uint64_t chunks_deleted; /* number of dead chunks that were deleted */
+	/* number of dead chunks that online disks could not delete, in the last complete round */
+	uint64_t stuck_dead;
 	uint64_t orphans_seen, orphans_deleted, unlabelled;
 	uint64_t repair_rounds;
 	uint64_t blocks_waiting; /* blocks that are queued in the running round of repair */

@@ -131,6 +131,8 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out)
 		{"rows_marked_total", "counter", "metadata rows marked as garbage", s->marked},
 		{"rows_collected_total", "counter", "metadata rows collected", s->collected},
 		{"chunks_deleted_total", "counter", "dead chunks deleted", s->chunks_deleted},
+		{"dead_chunks_stuck", "gauge", "dead chunks that online disks cannot delete",
+		 s->stuck_dead},
 		{"orphans_seen_total", "counter", "chunks seen that no record names",
 		 s->orphans_seen},
 		{"orphans_deleted_total", "counter", "orphans deleted", s->orphans_deleted},

@@ -52,7 +52,7 @@ static int report_write(struct janitor *j, struct meta_call *m)
 	name_of(j, note.name);
 	AUTO_JSON json_t *o = json_pack(
 		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-		"s:I, s:I, s:I}",
+		"s:I, s:I, s:I, s:I}",
 		"at_ns", (json_int_t)rt_wall_ns(), "up_ns", (json_int_t)(rt_now_ns() - j->start_ns),
 		"waiting", (json_int_t)s->blocks_waiting, "repaired",
 		(json_int_t)s->chunks_repaired, "moved", (json_int_t)s->chunks_moved, "balanced",
@@ -63,7 +63,8 @@ static int report_write(struct janitor *j, struct meta_call *m)
 		"no_room", (json_int_t)s->no_room, "lost", (json_int_t)s->lost_blocks, "failed",
 		(json_int_t)s->failed, "oldest_ns", (json_int_t)s->scrub_oldest_ns, "stuck_lost",
 		(json_int_t)s->stuck_lost, "stuck_no_room", (json_int_t)s->stuck_no_room,
-		"repaired_ns", (json_int_t)s->repaired_ns);
+		"repaired_ns", (json_int_t)s->repaired_ns, "stuck_dead",
+		(json_int_t)s->stuck_dead);
 	if (o != NULL)
 		load_add(j, o);
 	AUTO_FREE char *text = o == NULL ? NULL : json_dumps(o, JSON_COMPACT);

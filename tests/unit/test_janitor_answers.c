@@ -31,6 +31,12 @@ int __wrap_node_put(struct node_call *c, uint64_t disk, struct chunk_id id,
 int __real_meta_client_lease_take(struct meta_call *c, struct meta_lease *l);
 int __wrap_meta_client_lease_take(struct meta_call *c, struct meta_lease *l);
 
+int __real_node_delete(struct node_call *c, uint64_t disk, const struct chunk_id *ids,
+		       const uint8_t *const *labels, size_t n, int *rcs);
+int __wrap_node_delete(struct node_call *c, uint64_t disk, const struct chunk_id *ids,
+		       const uint8_t *const *labels, size_t n, int *rcs);
+
+static bool deletes_fail; /* a disk cannot delete the chunks that it is asked to delete */
 static int scan_says; /* result of scanning the chunk scan_of; 0: the real result */
 static struct chunk_id scan_of;
 static unsigned scans;
@@ -55,6 +61,16 @@ int __wrap_node_put(struct node_call *c, uint64_t disk, struct chunk_id id,
 	cluster_init(forget);
 	forget = NULL;
 	return -EEXIST;
+}
+
+int __wrap_node_delete(struct node_call *c, uint64_t disk, const struct chunk_id *ids,
+		       const uint8_t *const *labels, size_t n, int *rcs)
+{
+	if (!deletes_fail)
+		return __real_node_delete(c, disk, ids, labels, n, rcs);
+	for (size_t i = 0; i < n; i++)
+		rcs[i] = -EIO;
+	return 0;
 }
 
 int __wrap_meta_client_lease_take(struct meta_call *c, struct meta_lease *l)
@@ -146,6 +162,27 @@ static void scrub_goes_on_after_a_chunk_that_a_pool_cannot_read(void **state)
 	fixture_run_pools(3, unread_body);
 }
 
+/* Chunks that their disks cannot delete are counted until they are gone. */
+CLIENT_TEST(dead_chunks_that_stay_are_told, 4, 1)
+{
+	struct janitor_fixture jf;
+	janitor_fixture_open(&jf, fx);
+	struct janitor_options o = quick();
+	struct janitor *j = hire(&o);
+	CHECK_EQ(write_text(&jf, "/goes", 2, 1000, "r2"), 0);
+	CHECK_EQ(remove_path(&jf, "/goes"), 0);
+	deletes_fail = true;
+	collect_for(j, 14 * GRACE_NS);
+	CHECK_EQ(chunks_everywhere(&jf), 2);
+	CHECK_EQ(stats_of(j).stuck_dead, 2);
+	deletes_fail = false;
+	collect_for(j, GRACE_NS);
+	CHECK_EQ(chunks_everywhere(&jf), 0);
+	CHECK_EQ(stats_of(j).stuck_dead, 0);
+	janitor_close(j);
+	janitor_fixture_close(&jf);
+}
+
 /* The map is reset during a put of a chunk that is on the disk already. */
 CLIENT_TEST(a_map_that_is_reset_during_a_put_does_no_harm, 8, 1)
 {
@@ -233,6 +270,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_chunk_of_a_pool_is_kept_when_its_scan_times_out),
 		cmocka_unit_test(scrub_goes_on_after_a_chunk_that_a_pool_cannot_read),
+		cmocka_unit_test(dead_chunks_that_stay_are_told),
 		cmocka_unit_test(a_map_that_is_reset_during_a_put_does_no_harm),
 		cmocka_unit_test(ranges_beyond_the_end_of_a_chunk_are_refused),
 		cmocka_unit_test(a_janitor_has_room_for_the_leases_of_the_largest_cluster),

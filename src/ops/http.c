@@ -27,6 +27,8 @@
 #include "base/strbuf.h"
 #include "rt/rt.h"
 
+#define RELEASE_NS (3 * NS_PER_S) /* time that a killed process may take to release its address */
+#define RELEASE_STEP_NS (100 * NS_PER_MS)
 #define ADDR_MAX 80
 
 struct ops_http {
@@ -261,6 +263,22 @@ static void start_library(void *arg)
 		s->rc = errno != 0 ? -errno : -EIO;
 }
 
+/* Starts the library; waits for a killed process to release the address, as rt_listen does. */
+static int start_wait(struct start *s)
+{
+	uint64_t until_ns = rt_now_ns() + RELEASE_NS;
+	int rc;
+
+	do {
+		s->rc = 0;
+		rc = rt_offload(start_library, s);
+		if (rc != 0 || s->rc != -EADDRINUSE || rt_now_ns() >= until_ns)
+			break;
+		rc = rt_sleep_ns(RELEASE_STEP_NS);
+	} while (rc == 0);
+	return rc != 0 ? rc : s->rc;
+}
+
 int ops_http_open(struct ops_http **out, const char *addr, const struct ops_http_options *o)
 {
 	struct sockaddr_storage sa;
@@ -276,9 +294,7 @@ int ops_http_open(struct ops_http **out, const char *addr, const struct ops_http
 	h->options = *o;
 	h->loop = rt_loop_self();
 	struct start s = {.http = h, .addr = &sa};
-	rc = rt_offload(start_library, &s);
-	if (rc == 0)
-		rc = s.rc;
+	rc = start_wait(&s);
 	if (rc != 0) {
 		free(h);
 		return rc;

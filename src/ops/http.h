@@ -40,7 +40,7 @@ struct ops_http_options {
 
 /*
  * Starts the endpoint on addr, "HOST:PORT" with a numeric host, and waits for that; port 0: any free port. -EINVAL:
- * addr is not such an address; -EADDRINUSE and other errors of bind; -ENOMEM.
+ * addr is not such an address; -EADDRINUSE, after some seconds, and other errors of bind; -ENOMEM.
  */
 int ops_http_open(struct ops_http **out, const char *addr, const struct ops_http_options *o);
 /* Returns the address of the endpoint, with the port that it got. */

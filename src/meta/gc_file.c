@@ -110,8 +110,8 @@ static int file_named(struct gc *g, uint32_t tenant, uint64_t file, const struct
 	if (*named || !f->linked)
 		return 0;
 	/* The file was renamed, or no name leads to it any more. */
-	struct gc_search s = {.id = file, .until_ns = rt_now_ns() + GC_SEARCH_NS};
-	int rc = gc_search(g->m, tenant, f->dir, &s);
+	struct gc_search s = {.id = file};
+	int rc = gc_search_part(g, tenant, f->dir, &s);
 	*named = s.found || s.pending;
 	if (rc != 0 || !s.found || !f->sealed)
 		return rc;

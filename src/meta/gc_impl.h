@@ -67,20 +67,36 @@ int gc_blocks_row(struct gc *g, const struct kv_row *row);
 int gc_owners_row(struct gc *g, const struct kv_row *row);
 int gc_accounts_row(struct gc *g, const struct kv_row *row);
 
+/* A place in a directory: the last name of a slice that was read. */
+struct gc_place {
+	uint32_t slice;
+	struct schema_key after;
+};
+
 /* A search of all names of a directory for a name that leads to an id. */
 struct gc_search {
 	uint64_t id;
-	uint64_t until_ns; /* time at which the search stops with `pending` set; 0: no limit */
 	/* Results: */
 	bool found;
-	/* the id may be between two names: a tombstone or a transfer has the id, or the time was up */
+	/* the id may be between two names: a tombstone or a transfer has the id, or the search was given up */
 	bool pending;
 	size_t name_len;
 	char name[META_NAME_MAX];
+	/* Of a search in parts: */
+	uint64_t until_ns;  /* time at which the part ends; 0: no limit */
+	bool stopped;       /* its time was up at the place `at` */
+	bool skips;         /* an earlier part has read all names before the place `at` */
+	struct gc_place at;
 };
-/* Time limit of a collector's search. Without a limit, a request on a huge directory would exceed the client's
- * timeout at each retry. An orphan in a directory with a longer search is not collected. */
+/* Time limit of a part of a collector's search. Without a limit, a request on a huge directory would exceed the client's
+ * timeout at each retry. */
 #define GC_SEARCH_NS (3 * META_GC_STEP_NS)
+/* Searches without a limit. */
 int gc_search(struct meta *m, uint32_t tenant, uint64_t dir, struct gc_search *s);
+/* Searches for GC_SEARCH_NS, beginning where the last part of the same search stopped. META_STOP: its time was up, and the
+ * step must end before the object's row. */
+int gc_search_part(struct gc *g, uint32_t tenant, uint64_t dir, struct gc_search *s);
+/* Frees the searches that the store remembers. */
+void gc_searches_free(struct meta *m);
 
 #endif

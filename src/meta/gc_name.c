@@ -37,77 +37,6 @@ int gc_names_row(struct gc *g, const struct kv_row *row)
 	return rc == 0 ? gc_delete(g, row) : rc;
 }
 
-/* --- searching a directory -------------------------------------------------------------------- */
-
-static bool row_mentions(const rec_entry *e, uint64_t id)
-{
-	return e->id == id || (e->replaced != NULL && e->replaced->id == id);
-}
-
-/*
- * Searches the names of a slice, then its tombstones. An object that loses its name in a slice gets a tombstone
- * there. So a search finds every object that was in the directory when the search began: by its name, in a
- * transfer, or by its tombstone, even if the object is renamed many times during the search.
- */
-static int search_slice(struct meta *m, uint32_t tenant, uint64_t dir, uint32_t slice, bool below,
-			void *ctx)
-{
-	(void)below;
-	struct gc_search *s = ctx;
-	uint64_t partition = part_name(m, tenant, dir, slice);
-	AUTO_ARENA struct arena a;
-	arena_init(&a, MIB);
-	int rc;
-	struct schema_key prefix = key_slice(KEY_ENTRY, tenant, dir, slice);
-	struct schema_key after = {0};
-	AUTO_KV_ROWS struct kv_rows rows = {0};
-	do {
-		if (s->until_ns != 0 && rt_now_ns() >= s->until_ns) {
-			log_warn("gc_search_given_up", "tenant=%u dir=%016lx", tenant, dir);
-			s->pending = true;
-			return META_STOP;
-		}
-		struct kv_range range = {.prefix = key_bytes(&prefix), .after = key_bytes(&after)};
-		rc = kv_scan(m->kv, partition, &range, &rows);
-		for (size_t i = 0; i < rows.count && rc == 0; i++) {
-			arena_reset(&a, MIB);
-			rec_entry *e;
-			rc = rec_read_entry(&a, rows.row[i].value, &e);
-			if (rc != 0)
-				return rc;
-			/* The outcome of the transfer decides whether the object has this name. */
-			s->pending = s->pending || (e->transfer != 0 && row_mentions(e, s->id));
-			after = gc_key(rows.row[i].key);
-			if (e->id != s->id || e->transfer != 0)
-				continue;
-			assert(rows.row[i].key.len >= prefix.len);
-			s->name_len = rows.row[i].key.len - prefix.len;
-			if (s->name_len > sizeof(s->name))
-				return -EBADMSG;
-			s->found = true;
-			memcpy(s->name, (const char *)rows.row[i].key.data + prefix.len,
-			       s->name_len);
-			return META_STOP;
-		}
-	} while (rc == 0 && rows.more);
-	if (rc != 0)
-		return rc;
-	struct schema_key gone = key_slice_id(KEY_TOMBSTONE, tenant, dir, slice, s->id);
-	struct reads r;
-	arena_reset(&a, MIB);
-	rc = meta_read(m, partition, &gone, 1, &a, &r);
-	s->pending = s->pending || (rc == 0 && r.value[0].data != NULL);
-	return rc;
-}
-
-int gc_search(struct meta *m, uint32_t tenant, uint64_t dir, struct gc_search *s)
-{
-	assert(s->id != 0);
-	s->found = s->pending = false;
-	int rc = slices_walk(m, tenant, dir, false, search_slice, s);
-	return rc == META_STOP ? 0 : rc;
-}
-
 /* --- directories ------------------------------------------------------------------------------ */
 
 /* Called for a slice that no name leads to. If there is no suspicion (Suspect row) for the slice's present record,
@@ -199,8 +128,8 @@ static int dir_named(struct gc *g, uint32_t tenant, const struct kv_row *row, re
 		if (*named)
 			return 0;
 	}
-	struct gc_search s = {.id = d->id, .until_ns = rt_now_ns() + GC_SEARCH_NS};
-	int rc = gc_search(g->m, tenant, d->parent, &s);
+	struct gc_search s = {.id = d->id};
+	int rc = gc_search_part(g, tenant, d->parent, &s);
 	*named = s.found || s.pending;
 	if (rc != 0 || !s.found)
 		return rc;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "meta/gc_impl.h"
 #include "meta/impl.h"
 #include "rt/rt.h"
 
@@ -115,6 +116,7 @@ void meta_close(struct meta *m)
 		return;
 	assert(rt_on_loop(m->loop));
 	map_fini(&m->known_spread);
+	gc_searches_free(m);
 	if (m->of == NULL) {
 		accounts_close(m->accounts);
 		cache_close(m->cache);

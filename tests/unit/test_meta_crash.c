@@ -4,6 +4,8 @@
  * without an answer, delayed, or refused while a copy of the request continues. Afterwards the layers agree; the
  * operation was carried out or not; sending it again completes it; and the collector leaves no garbage.
  */
+#include <stdlib.h>
+
 #include "base/arena.h"
 #include "meta_fixture.h"
 
@@ -27,7 +29,8 @@ struct scenario {
 	 */
 	int (*state)(struct meta_fixture *fx);
 	bool no_retry;   /* the operation is not sent again after the crash */
-	unsigned stride; /* crash at every stride-th wait; 0: at every wait */
+	/* crash at every stride-th wait; 0: at every wait, as with TERRANE_LONG in the environment */
+	unsigned stride;
 };
 
 /* --- pieces of setups ------------------------------------------------------------------------- */
@@ -539,13 +542,18 @@ static void run_end(struct run *r)
 	kv_mem_free(r->fx.mem);
 }
 
+static uint64_t stride_of(const struct scenario *what)
+{
+	return what->stride > 0 && getenv("TERRANE_LONG") == NULL ? what->stride : 1;
+}
+
 /* Runs the operation with a crash at the n-th wait, for every n. */
 static void crash_sweep(const struct scenario *what)
 {
 	uint64_t n = 0;
 	struct run r;
 	do {
-		n += what->stride > 0 ? what->stride : 1;
+		n += stride_of(what);
 		run_begin(&r, what, 100 * n);
 		r.n = n;
 		run_phase(&r, OPERATION, n);
@@ -561,7 +569,7 @@ static void fate_sweep(const struct scenario *what, enum kv_mem_fate fate)
 	uint64_t n = 0;
 	struct run r;
 	do {
-		n += what->stride > 0 ? what->stride : 1;
+		n += stride_of(what);
 		run_begin(&r, what, 100 * n + fate);
 		r.n = n;
 		r.fate = fate;
@@ -577,7 +585,7 @@ static void twice_sweep(const struct scenario *what)
 	uint64_t n = 0;
 	struct run r;
 	do {
-		n += what->stride > 0 ? 2 * what->stride : 2;
+		n += 2 * stride_of(what);
 		run_begin(&r, what, 100 * n + KV_MEM_REFUSED);
 		r.n = n;
 		r.fate = KV_MEM_REFUSED;

@@ -26,9 +26,9 @@ COPY = BUILD / "mutate"
 TESTS, RELEASE = COPY / "build" / "mutants", COPY / "build" / "release"
 NO_PROGRAM = "the compiler"
 EQUIVALENT = ROOT / "tests" / "mutants.txt"
-PLANTED = ROOT / "tests" / "planted.txt"
+PLANTED = COPY / "tests" / "planted.txt"
 MODULES = ("store", "meta", "client", "node", "janitor", "kv")
-# Patterns of the names of a module's unit tests, where they are not MODULE*.
+# Patterns of the names of a module's unit tests, where they are not MODULE and MODULE_*.
 UNIT_TESTS = {"rt": ("rt_*", "sim", "sim_*"), "secure": ("secure", "audit_log"), "training": ("training", "train_*")}
 # Syncs of files that commands write: no cluster is needed to see them.
 LOCAL_FILES = ("auth", "base", "box", "cli")
@@ -163,7 +163,7 @@ class Judge:
 
     def names(self, module):
         """The unit tests of a module."""
-        patterns = UNIT_TESTS.get(module, (f"{module}*",))
+        patterns = UNIT_TESTS.get(module, (module, f"{module}_*"))
         files = {p for pattern in patterns for p in (COPY / "tests" / "unit").glob(f"test_{pattern}.c")}
         return sorted(p.stem[len("test_"):] for p in files if not p.stem.endswith("_rados"))
 
@@ -241,7 +241,7 @@ def planted(module):
         before, _, after = change.partition(" -> ")
         if not path.startswith(f"src/{module}/"):
             continue
-        lines = (ROOT / path).read_text().split("\n")
+        lines = (COPY / path).read_text().split("\n")
         found = [i for i, text in enumerate(lines) if text.strip() == before]
         if len(found) != 1:
             sys.exit(f"mutate: {PLANTED}:{number}: {path} has {len(found)} lines \"{before}\", not one")
@@ -254,8 +254,8 @@ def candidates(module, args):
         yield from planted(module)
         return
     make = syncs_of if args.syncs else mutants_of
-    for path in sorted((ROOT / "src" / module).rglob("*.c")):
-        yield from make(str(path.relative_to(ROOT)), path.read_text().split("\n"))
+    for path in sorted((COPY / "src" / module).rglob("*.c")):
+        yield from make(str(path.relative_to(COPY)), path.read_text().split("\n"))
 
 
 def judge_module(judge, module, args, end):

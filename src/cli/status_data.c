@@ -211,7 +211,8 @@ static void tell_janitors(const struct status_data *d)
 	if (d->stuck_no_room > 0)
 		printf("; %lu repairs found no room", d->stuck_no_room);
 	if (d->stuck_dead > 0)
-		printf("; %lu deleted chunks cannot be freed by their disks (dead_chunk_stays in its "
+		printf("; %lu deleted chunks cannot be freed by their disks (dead_chunk_stays in "
+		       "its "
 		       "log)",
 		       d->stuck_dead);
 	if (silent > 0)

@@ -94,7 +94,8 @@ struct janitor {
 	/* Blocks that could not be repaired: in the last round that walked all records, in
 	 * pools, and so far in the current round. */
 	struct stuck stuck, stuck_pools, round_stuck;
-	uint64_t round_dead; /* dead chunks that online disks could not delete in the current round */
+	uint64_t
+		round_dead; /* dead chunks that online disks could not delete in the current round */
 	struct janitor_stats stats;
 };
 

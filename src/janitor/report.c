@@ -63,8 +63,7 @@ static int report_write(struct janitor *j, struct meta_call *m)
 		"no_room", (json_int_t)s->no_room, "lost", (json_int_t)s->lost_blocks, "failed",
 		(json_int_t)s->failed, "oldest_ns", (json_int_t)s->scrub_oldest_ns, "stuck_lost",
 		(json_int_t)s->stuck_lost, "stuck_no_room", (json_int_t)s->stuck_no_room,
-		"repaired_ns", (json_int_t)s->repaired_ns, "stuck_dead",
-		(json_int_t)s->stuck_dead);
+		"repaired_ns", (json_int_t)s->repaired_ns, "stuck_dead", (json_int_t)s->stuck_dead);
 	if (o != NULL)
 		load_add(j, o);
 	AUTO_FREE char *text = o == NULL ? NULL : json_dumps(o, JSON_COMPACT);

@@ -182,7 +182,8 @@ int meta_gc_step(struct meta *m, enum meta_gc_kind kind, uint64_t index, uint64_
 		       .epoch = epoch,
 		       .counts = counts};
 	int rc = gc_page(&g, kinds[kind].key_kinds, at, kinds[kind].fn);
-	return rc == META_STOP ? 0 : rc; /* the next step begins with the row that stopped this one */
+	return rc == META_STOP ? 0
+			       : rc; /* the next step begins with the row that stopped this one */
 }
 
 /* --- leases ----------------------------------------------------------------------------------- */

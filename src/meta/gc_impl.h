@@ -83,9 +83,9 @@ struct gc_search {
 	size_t name_len;
 	char name[META_NAME_MAX];
 	/* Of a search in parts: */
-	uint64_t until_ns;  /* time at which the part ends; 0: no limit */
-	bool stopped;       /* its time was up at the place `at` */
-	bool skips;         /* an earlier part has read all names before the place `at` */
+	uint64_t until_ns; /* time at which the part ends; 0: no limit */
+	bool stopped;      /* its time was up at the place `at` */
+	bool skips;        /* an earlier part has read all names before the place `at` */
 	struct gc_place at;
 };
 /* Time limit of a part of a collector's search. Without a limit, a request on a huge directory would exceed the client's

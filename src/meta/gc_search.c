@@ -20,7 +20,8 @@
 #include "meta/gc_impl.h"
 #include "rt/rt.h"
 
-#define SEARCHES_MAX 32 /* searches that a server remembers; the objects of others are kept until there is room */
+#define SEARCHES_MAX \
+	32 /* searches that a server remembers; the objects of others are kept until there is room */
 
 struct gc_searches {
 	struct remembered {

@@ -42,7 +42,8 @@ struct meta {
 	const struct meta *of; /* NULL: the first */
 	/* set of hashes of (tenant, directory) of directories whose slice 0 is spread */
 	struct map known_spread;
-	struct gc_searches *searches; /* searches of the collector in parts; NULL: none was needed yet */
+	struct gc_searches
+		*searches; /* searches of the collector in parts; NULL: none was needed yet */
 };
 
 /* --- transactions ----------------------------------------------------------------------------- */

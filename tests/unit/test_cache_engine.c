@@ -516,6 +516,29 @@ static void after_power_loss_with_torn_and_lost_writes_bytes_are_right(void **st
 	CHECK(s.hits > 0);
 }
 
+/* The superblock is durable before anything else is written: a device with regions alone would be refused. */
+static void format_and_fill(struct fixture *fx, uint64_t life)
+{
+	struct below b = {0};
+	struct cache_engine *e = must_open_engine(&small);
+	if (life == 1) {
+		read_blocks(e, &b, 1, 15);
+		fx->done_life = life;
+		rt_shutdown_wait(); /* the loss of power */
+	}
+	cache_engine_close(e);
+}
+
+static void a_new_cache_opens_after_a_loss_of_power(void **state)
+{
+	(void)state;
+	struct fixture fx;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		fixture_open(&fx, seed, format_and_fill);
+		fixture_run_crash(&fx, true);
+	}
+}
+
 static void errors_rot_and_misdirected_writes_give_no_wrong_bytes(void **state)
 {
 	(void)state;
@@ -620,6 +643,7 @@ int main(void)
 		cmocka_unit_test(damaged_footers_lose_their_regions_alone),
 		cmocka_unit_test(after_kill_9_bytes_are_right),
 		cmocka_unit_test(after_power_loss_with_torn_and_lost_writes_bytes_are_right),
+		cmocka_unit_test(a_new_cache_opens_after_a_loss_of_power),
 		cmocka_unit_test(errors_rot_and_misdirected_writes_give_no_wrong_bytes),
 		cmocka_unit_test(a_device_that_fails_is_left_alone_for_a_minute),
 		cmocka_unit_test(a_cache_whose_file_is_gone_starts_empty),

@@ -37,7 +37,7 @@ int __wrap_node_delete(struct node_call *c, uint64_t disk, const struct chunk_id
 		       const uint8_t *const *labels, size_t n, int *rcs);
 
 static bool deletes_fail; /* a disk cannot delete the chunks that it is asked to delete */
-static int scan_says; /* result of scanning the chunk scan_of; 0: the real result */
+static int scan_says;     /* result of scanning the chunk scan_of; 0: the real result */
 static struct chunk_id scan_of;
 static unsigned scans;
 static bool leases_are_free;

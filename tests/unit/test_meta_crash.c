@@ -28,7 +28,7 @@ struct scenario {
 	 * fails the test
 	 */
 	int (*state)(struct meta_fixture *fx);
-	bool no_retry;   /* the operation is not sent again after the crash */
+	bool no_retry; /* the operation is not sent again after the crash */
 	/* crash at every stride-th wait; 0: at every wait, as with TERRANE_LONG in the environment */
 	unsigned stride;
 };

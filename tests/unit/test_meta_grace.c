@@ -399,8 +399,7 @@ static void a_step_of_slow_rows_ends_early_and_continues_after_them(void **state
 /* Deletes the row of a name of the root directory, and leaves no tombstone. */
 static void row_drop(struct meta_fixture *fx, const char *name)
 {
-	struct schema_key key =
-		key_entry(FIXTURE_TENANT, META_ROOT, SLICE_HOME, meta_name(name));
+	struct schema_key key = key_entry(FIXTURE_TENANT, META_ROOT, SLICE_HOME, meta_name(name));
 	struct kv_write w = {.kind = KV_DELETE, .key = key_bytes(&key)};
 	struct kv_check c = {.kind = KV_PRESENT, .key = key_bytes(&key)};
 	CHECK_EQ(kv_txn(fx->kv, part_name(fx->m, FIXTURE_TENANT, META_ROOT, SLICE_HOME),
@@ -415,8 +414,9 @@ static unsigned orphans_step(struct meta_fixture *slow, struct meta_gc_cursor *a
 	struct meta_gc_counts counts = {0};
 	for (size_t i = 0; i < n; i++) {
 		uint64_t begun_ns = rt_now_ns();
-		CHECK_EQ(meta_gc_step(slow->m, META_GC_ORPHANS, i, epoch_now(slow), &at[i], &counts),
-			 0);
+		CHECK_EQ(
+			meta_gc_step(slow->m, META_GC_ORPHANS, i, epoch_now(slow), &at[i], &counts),
+			0);
 		CHECK(rt_now_ns() - begun_ns < 4 * NS_PER_S);
 		left += !at[i].end;
 	}

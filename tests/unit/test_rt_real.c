@@ -97,6 +97,7 @@ static void use_file(void *arg)
 	rt_file_close(f);
 
 	CHECK_EQ(rt_rename(a, in_dir(b, "b")), 0);
+	CHECK_EQ(rt_name_sync("/proc/none"), -EINVAL);
 	CHECK_EQ(rt_dir_sync(dir), 0);
 	CHECK_EQ(rt_unlink(a), -ENOENT);
 	CHECK_EQ(rt_unlink(b), 0);

@@ -19,6 +19,8 @@
 #define REGIONS_MIN 8u
 #define REGIONS_PER_GROUP 16u
 #define GROUPS_WANTED 64u
+#define GROUPS_FEW 8u /* small flash: open regions for a few buckets, so that none is sealed nearly empty */
+#define REGIONS_PER_GROUP_FEW 4u
 #define DRAM_SEGMENTS_MIN 16u
 #define POOL_BYTES (64 * MIB)
 #define FAILURES_MAX 4u
@@ -126,7 +128,8 @@ static int core_init(struct cache_engine *e, const struct cache_engine_options *
 		cache_policy_find(o->policy != NULL ? o->policy : "lru");
 	const struct cache_volume *v = &e->volume;
 	uint64_t dram_n = max_u64(o->dram_bytes / v->segment_bytes, DRAM_SEGMENTS_MIN);
-	uint64_t groups = max_u64(min_u64(GROUPS_WANTED, v->regions / REGIONS_PER_GROUP), 1);
+	uint64_t few = min_u64(GROUPS_FEW, v->regions / REGIONS_PER_GROUP_FEW);
+	uint64_t groups = max_u64(min_u64(GROUPS_WANTED, v->regions / REGIONS_PER_GROUP), few);
 	struct cache_params p = {.segment_bytes = v->segment_bytes,
 				 .region_segments = v->region_segments,
 				 .regions = v->regions,

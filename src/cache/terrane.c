@@ -11,7 +11,9 @@
  * known, and close to the clairvoyant choice where the order is known.
  *
  * Admission. The price of a byte of flash is the worth of the least worthy region. A missing segment is fetched if it
- * is worth more, or if it will be read while it is still in DRAM.
+ * is worth more, or if it will be read while it is still in DRAM. While half of the flash is free and writes have no limit it is
+ * fetched and kept although nothing is known to need it: what holds free space costs no other segment, and a job that is
+ * registered later may read it.
  *
  * Regions. A segment is written to a region of its bucket whose segments are read next at about the same time (a class
  * of time), so that a region loses its worth as a whole. The worth of a region is the mean worth of a sample of its
@@ -54,9 +56,12 @@ struct bucket_use {
 	bool used;
 };
 
+#define UNNEEDED_GROUP (1u << 24) /* plus the bucket: of segments that nothing is known to need */
+
 struct region_use {
-	uint64_t last_ms; /* last read, or sealing */
-	uint32_t at;      /* place in `sealed`; CACHE_NONE: not sealed */
+	uint64_t last_ms;  /* last read, or sealing */
+	uint32_t at;       /* place in `sealed`; CACHE_NONE: not sealed */
+	uint32_t unneeded; /* place in `unneeded`; CACHE_NONE: not there */
 	uint16_t bucket;
 };
 
@@ -68,6 +73,8 @@ struct terrane {
 	struct region_use *regions;
 	uint32_t *sealed; /* sealed regions in no order */
 	uint32_t sealed_n;
+	uint32_t *unneeded; /* sealed regions of UNNEEDED_GROUP: the first to be freed */
+	uint32_t unneeded_n;
 	struct region_samples positions;
 	uint32_t pool[POOL];
 	uint32_t pool_n;
@@ -97,6 +104,18 @@ static struct bucket_use *bucket_use(struct terrane *t, uint16_t bucket)
 		t->buckets_n = n;
 	}
 	return &t->buckets[bucket];
+}
+
+static bool is_full(const struct terrane *t)
+{
+	return t->sealed_n >= t->full_at;
+}
+
+/* Reports whether what is not known to be needed is kept, too. It goes to regions of its own, which are freed
+ * first. */
+static bool keeps_all(const struct terrane *t)
+{
+	return t->sealed_n < t->full_at / 2 && t->budget.limit_bytes_s <= 0;
 }
 
 /* Returns the worth of a segment that was read last at last_ms. */
@@ -140,11 +159,6 @@ static double score_of(uint32_t need, const struct cache_entry *e)
 			      ? (uint64_t)e->bucket << 32 | e->position / SCORE_SEGMENTS
 			      : e->key;
 	return need + (double)(mix_u64(of ^ 0x2545f4914f6cdd1dULL) >> 11) * 0x1p-53;
-}
-
-static bool is_full(const struct terrane *t)
-{
-	return t->sealed_n >= t->full_at;
 }
 
 /* ---- regions by worth ---- */
@@ -192,8 +206,15 @@ static void terrane_sealed(struct cache_policy *p, uint32_t region, uint32_t gro
 	assert(region < t->regions_n && t->regions[region].at == CACHE_NONE);
 	region_samples_seal(&t->positions, group, region);
 	t->regions[region] =
-		(struct region_use){.last_ms = t->now_ms, .at = t->sealed_n, .bucket = bucket};
+		(struct region_use){.last_ms = t->now_ms,
+				    .at = t->sealed_n,
+				    .unneeded = CACHE_NONE,
+				    .bucket = bucket};
 	t->sealed[t->sealed_n++] = region;
+	if (group != CACHE_NONE && group >= UNNEEDED_GROUP) {
+		t->regions[region].unneeded = t->unneeded_n;
+		t->unneeded[t->unneeded_n++] = region;
+	}
 }
 
 static void terrane_restored(struct cache_policy *p, const struct cache_entry *e)
@@ -202,10 +223,29 @@ static void terrane_restored(struct cache_policy *p, const struct cache_entry *e
 	region_samples_add(&t->positions, CACHE_NONE, e->position);
 }
 
+static void drop_unneeded(struct terrane *t, uint32_t region)
+{
+	struct region_use *u = &t->regions[region];
+	if (u->unneeded == CACHE_NONE)
+		return;
+	assert(u->unneeded < t->unneeded_n && t->unneeded[u->unneeded] == region);
+	uint32_t last = t->unneeded[--t->unneeded_n];
+	t->unneeded[u->unneeded] = last;
+	t->regions[last].unneeded = u->unneeded;
+	u->unneeded = CACHE_NONE;
+}
+
 static uint32_t terrane_victim(struct cache_policy *p)
 {
 	struct terrane *t = container_of(p, struct terrane, base);
 	double least = 0;
+	while (t->unneeded_n > 0) {
+		uint32_t region = t->unneeded[t->unneeded_n - 1];
+		t->price = 0;
+		if (region_worth(t, region) <= 2 * TRACE_WORTH)
+			return region;
+		drop_unneeded(t, region); /* a job that needs it came since */
+	}
 	uint32_t region = look_around(t, TRIES, &least);
 	t->price = least;
 	return region;
@@ -222,6 +262,7 @@ static void terrane_freed(struct cache_policy *p, uint32_t region)
 	t->sealed[u->at] = last;
 	t->regions[last].at = u->at;
 	u->at = CACHE_NONE;
+	drop_unneeded(t, region);
 	for (uint32_t i = 0; i < t->pool_n; i++)
 		if (t->pool[i] == region)
 			pool_drop(t, i);
@@ -261,7 +302,7 @@ static bool terrane_admit(struct cache_policy *p, const struct cache_request *r,
 					      .bucket = r->bucket};
 		double score = score_of(o.need, &e);
 		t->decided = true;
-		t->admits = w > t->price && score >= t->least_score;
+		t->admits = (w > t->price && score >= t->least_score) || keeps_all(t);
 		if (w > t->price)
 			t->missed[(uint32_t)fmin(score * SCORE_STEPS, SCORES - 1)] +=
 				(double)(r->segments - index) * (double)t->segment_bytes;
@@ -298,13 +339,15 @@ static uint32_t terrane_place(struct cache_policy *p, struct cache_entry *e, uin
 	uint64_t last = region == CACHE_NONE ? t->now_ms : t->regions[region].last_ms;
 	double w = worth(t, e->bucket, e->position, last, &o);
 	double price = region == CACHE_NONE ? t->price : t->price * KEEP_MARGIN;
-	if (w <= price || (region != CACHE_NONE && w <= 2 * TRACE_WORTH))
+	bool keeps = region == CACHE_NONE && keeps_all(t);
+	if (!keeps && (w <= price || (region != CACHE_NONE && w <= 2 * TRACE_WORTH)))
 		return CACHE_DROP;
 	if (t->least_score > 0 && score_of(o.need, e) < t->least_score)
 		return CACHE_DROP;
 	if (!is_full(t) && o.need > 0)
 		t->horizon_ms = fmax(t->horizon_ms, o.next_ms);
-	uint32_t group = group_of(t, e, o.next_ms);
+	uint32_t group = w <= 2 * TRACE_WORTH ? UNNEEDED_GROUP + e->bucket
+					       : group_of(t, e, o.next_ms);
 	region_samples_add(&t->positions, group, e->position);
 	cache_budget_wrote(&t->budget, t->segment_bytes);
 	return group;
@@ -361,6 +404,7 @@ static void terrane_close(struct cache_policy *p)
 	region_samples_fini(&t->positions);
 	free(t->regions);
 	free(t->sealed);
+	free(t->unneeded);
 	free(t->buckets);
 	free(t);
 }
@@ -397,15 +441,16 @@ int cache_terrane_open(struct cache_policy **out, const struct cache_params *par
 	cache_budget_init(&t->budget, params->write_limit_bytes_s);
 	t->regions = calloc(params->regions, sizeof(*t->regions));
 	t->sealed = calloc(params->regions, sizeof(*t->sealed));
+	t->unneeded = calloc(params->regions, sizeof(*t->unneeded));
 	int rc = region_samples_init(&t->positions, params->regions, params->seed);
-	if (t->regions == NULL || t->sealed == NULL)
+	if (t->regions == NULL || t->sealed == NULL || t->unneeded == NULL)
 		rc = -ENOMEM;
 	if (rc != 0) {
 		terrane_close(&t->base);
 		return rc;
 	}
 	for (uint32_t i = 0; i < params->regions; i++)
-		t->regions[i].at = CACHE_NONE;
+		t->regions[i].at = t->regions[i].unneeded = CACHE_NONE;
 	*out = &t->base;
 	return 0;
 }

@@ -320,6 +320,48 @@ CLIENT_TEST(a_bucket_is_the_directory_of_the_block_whatever_the_tag_says, 4, 1)
 	engine_close(e);
 }
 
+/* What nothing is known to need is kept while flash is free, for jobs that are registered later. */
+CLIENT_TEST(free_flash_keeps_what_no_registered_job_needs, 4, 1)
+{
+	start_cachers(fx, 1, &(struct cacher){.policy = "terrane"});
+	struct engine *e = open_engine(fx, &plain);
+	write_files(e, "/a", 1);
+	CHECK_EQ(add_job(e, 1, "/a", LEASE_MS, &scan), 0);
+	wait_jobs(0, 1);
+	read_files(e, 1, "/a", 1);
+	CHECK_EQ(need_of(0, bucket_of(0, 1)), 0);
+	CHECK_EQ(stats_of(0).fetched_bytes, FILES * FILE_BYTES);
+	CHECK_EQ(add_job(e, 2, "/a", LEASE_MS, &scan), 0);
+	wait_jobs(0, 2);
+	read_files(e, 2, "/a", 1);
+	CHECK_EQ(stats_of(0).fetched_bytes, FILES * FILE_BYTES);
+	CHECK(stats_of(0).flash_bytes > FILES * FILE_BYTES / 4);
+	engine_close(e);
+}
+
+/* On small flash, too, directories that are read side by side fill regions of their own. */
+CLIENT_TEST(directories_that_are_read_in_turns_do_not_waste_flash, 4, 1)
+{
+	static const char *const dirs[] = {"/a", "/b", "/c", "/d"};
+	start_cachers(fx, 1, &(struct cacher){.policy = "terrane"});
+	struct engine *e = open_engine(fx, &plain);
+	char path[16];
+	for (unsigned d = 0; d < ARRAY_LEN(dirs); d++) {
+		make_dir(e, dirs[d]);
+		snprintf(path, sizeof(path), "%s/f", dirs[d]);
+		write_file(e, path, d, 8 * BLOCK, 0);
+	}
+	for (unsigned pass = 0; pass < 2; pass++)
+		for (uint64_t at = 0; at < 8 * BLOCK; at += SEGMENT)
+			for (unsigned d = 0; d < ARRAY_LEN(dirs); d++) {
+				snprintf(path, sizeof(path), "%s/f", dirs[d]);
+				CHECK(read_as(e, 0, path, d, at, SEGMENT));
+			}
+	CHECK_EQ(stats_of(0).fetched_bytes, ARRAY_LEN(dirs) * 8 * BLOCK);
+	CHECK_EQ(stats_of(0).freed, 0);
+	engine_close(e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -330,6 +372,8 @@ int main(void)
 		cmocka_unit_test(reports_tell_the_progress_of_a_job_that_reads_elsewhere),
 		cmocka_unit_test(epochs_that_are_left_are_needed_again),
 		ON_LOOPS(specs_and_tags_that_lie_make_no_read_wrong),
+		cmocka_unit_test(free_flash_keeps_what_no_registered_job_needs),
+		cmocka_unit_test(directories_that_are_read_in_turns_do_not_waste_flash),
 		cmocka_unit_test(a_bucket_is_the_directory_of_the_block_whatever_the_tag_says),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

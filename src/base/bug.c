@@ -49,6 +49,14 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_BORROW_CLASS] = "borrow-class",
 	[BUG_CLAIM_BELIEVED] = "claim-believed",
 	[BUG_DIGEST_BELIEVED] = "digest-believed",
+	[BUG_CACHE_SUM] = "cache-sum",
+	[BUG_CACHE_ROTTEN] = "cache-rotten",
+	[BUG_CACHE_RANGE] = "cache-range",
+	[BUG_CACHE_FETCHES] = "cache-fetches",
+	[BUG_CACHE_LEASE] = "cache-lease",
+	[BUG_CACHE_MISS] = "cache-miss",
+	[BUG_CACHE_PAUSE] = "cache-pause",
+	[BUG_CACHE_RING] = "cache-ring",
 };
 
 const char *bug_name(enum bug bug)

@@ -60,6 +60,14 @@ enum bug {
 	BUG_BORROW_CLASS,   /* traffic on borrowed capacity keeps its class */
 	BUG_CLAIM_BELIEVED, /* a cache node serves bytes of a digest to a tenant that only claims it */
 	BUG_DIGEST_BELIEVED, /* a cache node files bytes under a claimed digest without computing it */
+	BUG_CACHE_SUM,       /* a cache does not compare the bytes that it serves */
+	BUG_CACHE_ROTTEN,    /* a cache keeps a rotten segment in its index */
+	BUG_CACHE_RANGE, /* a cache node answers with the bytes of another get of the same fetch */
+	BUG_CACHE_FETCHES, /* a cache node does not give back the places of its fetches */
+	BUG_CACHE_LEASE,   /* jobs count at a cache node after their lease */
+	BUG_CACHE_MISS,    /* a client takes the answer of a dead cache node for bytes */
+	BUG_CACHE_PAUSE,   /* a client asks a dead cache node with every read */
+	BUG_CACHE_RING,    /* a client keeps its first ring of cache nodes */
 	BUG_COUNT,
 };
 

@@ -19,7 +19,8 @@
 #define REGIONS_MIN 8u
 #define REGIONS_PER_GROUP 16u
 #define GROUPS_WANTED 64u
-#define GROUPS_FEW 8u /* small flash: open regions for a few buckets, so that none is sealed nearly empty */
+#define GROUPS_FEW \
+	8u /* small flash: open regions for a few buckets, so that none is sealed nearly empty */
 #define REGIONS_PER_GROUP_FEW 4u
 #define DRAM_SEGMENTS_MIN 16u
 #define POOL_BYTES (64 * MIB)

@@ -205,11 +205,8 @@ static void terrane_sealed(struct cache_policy *p, uint32_t region, uint32_t gro
 	struct terrane *t = container_of(p, struct terrane, base);
 	assert(region < t->regions_n && t->regions[region].at == CACHE_NONE);
 	region_samples_seal(&t->positions, group, region);
-	t->regions[region] =
-		(struct region_use){.last_ms = t->now_ms,
-				    .at = t->sealed_n,
-				    .unneeded = CACHE_NONE,
-				    .bucket = bucket};
+	t->regions[region] = (struct region_use){
+		.last_ms = t->now_ms, .at = t->sealed_n, .unneeded = CACHE_NONE, .bucket = bucket};
 	t->sealed[t->sealed_n++] = region;
 	if (group != CACHE_NONE && group >= UNNEEDED_GROUP) {
 		t->regions[region].unneeded = t->unneeded_n;
@@ -346,8 +343,8 @@ static uint32_t terrane_place(struct cache_policy *p, struct cache_entry *e, uin
 		return CACHE_DROP;
 	if (!is_full(t) && o.need > 0)
 		t->horizon_ms = fmax(t->horizon_ms, o.next_ms);
-	uint32_t group = w <= 2 * TRACE_WORTH ? UNNEEDED_GROUP + e->bucket
-					       : group_of(t, e, o.next_ms);
+	uint32_t group =
+		w <= 2 * TRACE_WORTH ? UNNEEDED_GROUP + e->bucket : group_of(t, e, o.next_ms);
 	region_samples_add(&t->positions, group, e->position);
 	cache_budget_wrote(&t->budget, t->segment_bytes);
 	return group;

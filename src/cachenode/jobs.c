@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/bug.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "cachenode/impl.h"
@@ -119,7 +120,7 @@ static int take_dir(struct joining *a, uint64_t id, struct dirmap_dir **out)
 
 /* A scan is known by position. What is read of samples in other orders is remembered, in units that are smaller than a
  * segment, because a segment has several samples. */
-static void order_of(const struct job_spec *s, const struct dirmap_dir *d, uint64_t segment,
+static void order_in(const struct job_spec *s, const struct dirmap_dir *d, uint64_t segment,
 		     struct cache_order *o)
 {
 	bool scan = s->order == JOB_STRICT && s->shuffle == JOB_SCAN && d->placed;
@@ -155,13 +156,30 @@ static uint32_t set_ranges(const struct job_spec *s, const struct dirmap_dir *d,
 	return n;
 }
 
+int node_jobs_order(const struct job_spec *s, const struct dirmap_dir *d,
+		    const struct dirmap_file *f, uint64_t segment, struct cache_range *ranges,
+		    struct cache_order *out)
+{
+	order_in(s, d, segment, out);
+	if (f != NULL && f->segments > 0) {
+		out->file_bytes = out->bytes;
+		out->readers = 1;
+		out->ranges_n = 1;
+		ranges[0] =
+			(struct cache_range){.from = f->first * segment,
+					     .to = ((uint64_t)f->first + f->segments) * segment};
+	} else {
+		out->ranges_n = set_ranges(s, d, out->file_bytes, ranges);
+	}
+	return cache_order_init(out, ranges);
+}
+
 /* Adds a part: a directory, or of it the place of a file. */
 static int add_part(struct joining *a, const struct dirmap_dir *d, const struct dirmap_file *f)
 {
 	struct node_job *j = a->job;
 	struct cachenode *n = a->n;
 	const struct job_spec *s = a->of->spec;
-	uint64_t segment = n->o->engine.segment_bytes;
 	if (j->parts_n == CACHE_PARTS_MAX)
 		return -E2BIG;
 	void *parts = grown(j->parts, j->parts_n, &a->parts_cap, sizeof(*j->parts));
@@ -172,18 +190,8 @@ static int add_part(struct joining *a, const struct dirmap_dir *d, const struct 
 		return -ENOMEM;
 	}
 	struct cache_part *p = &j->parts[j->parts_n];
-	order_of(s, d, segment, &p->order);
-	if (f != NULL && f->segments > 0) {
-		p->order.file_bytes = p->order.bytes;
-		p->order.readers = 1;
-		p->order.ranges_n = 1;
-		r[0] = (struct cache_range){.from = f->first * segment,
-					    .to = ((uint64_t)f->first + f->segments) * segment};
-	} else {
-		p->order.ranges_n = set_ranges(s, d, p->order.file_bytes, r);
-	}
 	p->bucket = cache_engine_bucket_add(n->cache, d->id);
-	int rc = cache_order_init(&p->order, r);
+	int rc = node_jobs_order(s, d, f, n->o->engine.segment_bytes, r, &p->order);
 	if (rc < 0)
 		free(r);
 	else
@@ -449,6 +457,8 @@ void node_jobs_leases_main(void *node)
 				next_ns = min_u64(next_ns, j->until_ns);
 				continue;
 			}
+			if (bug_planted(BUG_CACHE_LEASE))
+				continue;
 			job_end(js, j);
 			j->expired = true;
 			changed = true;

@@ -67,4 +67,12 @@ uint32_t node_jobs_number(const struct node_jobs *js, uint32_t tenant, uint64_t 
 /* Finds a job that counts, by the tag of its reads. */
 const struct node_job *node_jobs_find(const struct node_jobs *js, uint32_t tenant, uint64_t id);
 
+/*
+ * Computes the order in which a job reads a directory, or of it a file (NULL: all). ranges has room for
+ * max(range_count, 1) and stays with the order. -EINVAL, -E2BIG: the spec is no order (cache_order_init).
+ */
+int node_jobs_order(const struct job_spec *s, const struct dirmap_dir *d,
+		    const struct dirmap_file *f, uint64_t segment, struct cache_range *ranges,
+		    struct cache_order *out);
+
 #endif

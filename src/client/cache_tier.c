@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bug.h"
 #include "base/crc.h"
 #include "client/engine_impl.h"
 #include "cluster/cluster.h"
@@ -84,7 +85,8 @@ static void ring_make(struct cache_tier *t, const struct cluster *map)
 		nodes[n++] = (struct ring_node){.id = node->id, .weight = node->cache_weight};
 	}
 	t->version = map->version;
-	if (same && n == t->count) {
+	same = same && n == t->count;
+	if (same || (t->count > 0 && bug_planted(BUG_CACHE_RING))) {
 		free(cachers);
 		return;
 	}
@@ -262,14 +264,15 @@ static void piece_read(struct reading *g, struct piece *p)
 		return;
 	int rc = fabric_run(&c, p->len, piece_get, &get);
 	rc = rc < 0 ? rc : get.rc;
-	p->served = rc == 0;
+	p->served = rc == 0 || (is_trouble(rc) && bug_planted(BUG_CACHE_MISS));
 	if (rc == 0)
 		stats->cache_bytes += p->len;
 	else if (rc == -ENOENT)
 		stats->cache_misses++;
 	else
 		stats->cache_failures++;
-	struct cacher *now = is_trouble(rc) && rc != 0 ? cacher_of(t, p->node) : NULL;
+	bool dead = is_trouble(rc) && rc != 0 && !bug_planted(BUG_CACHE_PAUSE);
+	struct cacher *now = dead ? cacher_of(t, p->node) : NULL;
 	if (now != NULL)
 		now->until_ns = rt_now_ns() + t->o.pause_ns;
 }

@@ -11,10 +11,12 @@
 
 #include "base/arena.h"
 #include "base/base.h"
+#include "jobs/jobs.pb-c.h"
 #include "meta_api/meta.pb-c.h"
 #include "node/node.pb-c.h"
 #include "rpc/body.h"
 #include "rpc/rpc.pb-c.h"
+#include "shift/shift.pb-c.h"
 
 /* Add new types at the end, because seeds choose a type by its index. */
 static const ProtobufCMessageDescriptor *const types[] = {
@@ -29,6 +31,10 @@ static const ProtobufCMessageDescriptor *const types[] = {
 	&terrane__meta__create_response__descriptor,
 	&terrane__node__put_request__descriptor,
 	&terrane__node__get_request__descriptor,
+	&terrane__shift__get_request__descriptor,
+	&terrane__shift__status_response__descriptor,
+	&terrane__shift__tune_request__descriptor,
+	&terrane__job__spec__descriptor,
 };
 
 static ProtobufCMessage *unpack(const ProtobufCMessageDescriptor *type, struct arena *a,

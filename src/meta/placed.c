@@ -52,18 +52,43 @@ int meta_placed_begin(struct meta *m, const struct meta_ctx *ctx, uint64_t file,
 	return rc == -ESTALE ? 0 : rc;
 }
 
-static int used_once(struct meta *m, uint32_t tenant, uint64_t file, uint64_t reads, uint64_t bytes)
+static bool is_reported(const rec_placed *p, uint64_t number)
+{
+	for (size_t i = 0; number != 0 && i < p->n_reports; i++)
+		if (p->reports[i] == number)
+			return true;
+	return false;
+}
+
+/* Keeps the number of a report in place of the oldest one. `room` has PLACED_REPORTS numbers. */
+static void keep_report(rec_placed *p, uint64_t number, uint64_t *room)
+{
+	size_t kept = min_u64(p->n_reports, PLACED_REPORTS - (number != 0));
+	assert(p->n_reports == 0 || p->reports != NULL);
+	for (size_t i = 0; i < kept; i++)
+		room[i] = p->reports[p->n_reports - kept + i];
+	if (number != 0)
+		room[kept] = number;
+	p->reports = room;
+	p->n_reports = kept + (number != 0);
+	assert(p->n_reports <= PLACED_REPORTS);
+}
+
+static int used_once(struct meta *m, uint32_t tenant, uint64_t file,
+		     const struct meta_placed_use *use)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
 	struct kv_bytes raw;
+	uint64_t reports[PLACED_REPORTS];
 	rec_placed *p;
 	int rc = placed_read(m, tenant, file, &a, &raw, &p);
-	if (rc != 0 || p == NULL)
+	if (rc != 0 || p == NULL || is_reported(p, use->number))
 		return rc;
-	p->reads = min_u64(p->reads + min_u64(reads, COUNT_MAX), COUNT_MAX);
-	p->read_bytes = min_u64(p->read_bytes + min_u64(bytes, COUNT_MAX), COUNT_MAX);
+	p->reads = min_u64(p->reads + min_u64(use->reads, COUNT_MAX), COUNT_MAX);
+	p->read_bytes = min_u64(p->read_bytes + min_u64(use->bytes, COUNT_MAX), COUNT_MAX);
 	p->changes++;
+	keep_report(p, use->number, reports);
 	struct txn t;
 	txn_init(&t, &a);
 	txn_equals(&t, key_id(KEY_PLACED, tenant, file), raw);
@@ -72,11 +97,11 @@ static int used_once(struct meta *m, uint32_t tenant, uint64_t file, uint64_t re
 	return rc == -ESTALE ? META_RETRY : rc;
 }
 
-int meta_placed_used(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t reads,
-		     uint64_t bytes)
+int meta_placed_used(struct meta *m, const struct meta_ctx *ctx, uint64_t file,
+		     const struct meta_placed_use *use)
 {
 	for (unsigned try = 0;; try++) {
-		int rc = used_once(m, ctx->tenant, file, reads, bytes);
+		int rc = used_once(m, ctx->tenant, file, use);
 		if (rc != META_RETRY)
 			return rc;
 		rc = meta_back_off(m, try);

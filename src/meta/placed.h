@@ -9,7 +9,8 @@
  * OUTCOMES_MAX, so that the newest outcomes are kept, and two servers may add outcomes at the same time. After a crash an
  * outcome may be missing, or stored twice under different numbers: readers take one for each file.
  *
- * Reads are counted with the requests of clients; a request that is sent again counts twice.
+ * Reads are counted with the reports of clients. Each has a number that the client drew, and the row keeps the numbers of
+ * the last PLACED_REPORTS: a report that is sent again counts once, unless that many others of the file came in between.
  */
 #ifndef META_PLACED_H
 #define META_PLACED_H
@@ -20,15 +21,21 @@
 #define OUTCOMES_MAX 8192u
 #define OUTCOMES_PREFIX "outcomes/"
 #define OUTCOMES_HEAD "placement/head"
+#define PLACED_REPORTS 16u
 #define PLACEMENT_LEVEL "placement/level"
 
 /* Creates the row of a file; does nothing if there is one. p: category, job, features. -EINVAL: the category or the
  * features are invalid. */
 int meta_placed_begin(struct meta *m, const struct meta_ctx *ctx, uint64_t file,
 		      const rec_placed *p);
-/* Adds reads to the row; does nothing if there is none. */
-int meta_placed_used(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t reads,
-		     uint64_t bytes);
+/* A report of reads; number 0: it cannot be told from another one. */
+struct meta_placed_use {
+	uint64_t number, reads, bytes;
+};
+
+/* Adds a report to the row; does nothing if there is no row, or if the row has the report. */
+int meta_placed_used(struct meta *m, const struct meta_ctx *ctx, uint64_t file,
+		     const struct meta_placed_use *use);
 /* Stores the outcome of a file that was removed just now; does nothing if there is no row. */
 int meta_placed_removed(struct meta *m, const struct meta_ctx *ctx, uint64_t file);
 

@@ -198,7 +198,8 @@ int ms_handle_file_used(struct rpc_request *r)
 	struct meta_ctx ctx;
 	int rc = ms_begin(r, &ctx, SERVICE_FILE, q->file, 1);
 	if (rc == 0)
-		rc = meta_placed_used(ms_meta(r), &ctx, q->file, q->reads, q->bytes);
+		rc = meta_placed_used(ms_meta(r), &ctx, q->file,
+				      &(struct meta_placed_use){q->report, q->reads, q->bytes});
 	return ms_end(r, rc);
 }
 

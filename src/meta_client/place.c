@@ -7,6 +7,7 @@
 
 #include "meta_api/placement.h"
 #include "meta_client/impl.h"
+#include "rt/rt.h"
 
 int meta_client_place_begin(struct meta_call *c, uint64_t file, const char *features)
 {
@@ -41,6 +42,7 @@ int meta_client_file_used(struct meta_call *c, uint64_t file, uint64_t reads, ui
 	q.file = file;
 	q.reads = reads;
 	q.bytes = bytes;
+	q.report = rt_random_u64() | 1;
 	return mc_call_status(c, &meta_type_file_used, &q.base);
 }
 

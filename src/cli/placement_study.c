@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* terrane placement study: what each method saves on a test trace. */
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "analysis/placement/method.h"
+#include "analysis/placement/adaptive.h"
 #include "analysis/sheet.h"
 #include "base/err.h"
 #include "cli/placement.h"
+#include "cli/placement_figures.h"
 #include "cli/progress.h"
 
 #define QUOTAS_MAX 32
@@ -18,6 +20,8 @@ enum format { FORMAT_TEXT, FORMAT_CSV, FORMAT_JSON };
 
 struct order {
 	const char *train, *test, *model;
+	const char *plot, *decisions; /* files to write; NULL: none */
+	double halve_at_h;            /* hours after the first test job; INFINITY: never */
 	double quota[QUOTAS_MAX];
 	const struct method *method[METHODS_MAX];
 	size_t quotas_n, methods_n;
@@ -122,6 +126,13 @@ static int set_option(void *mine, const char *name, const char *text)
 		o->test = text;
 	else if (strcmp(name, "model") == 0)
 		o->model = text;
+	else if (strcmp(name, "plot") == 0)
+		o->plot = text;
+	else if (strcmp(name, "decisions") == 0)
+		o->decisions = text;
+	else if (strcmp(name, "halve-at") == 0)
+		return flags_number("placement study", name, text, (double[]){0, 1e5},
+				    &o->halve_at_h);
 	else
 		o->format = strcmp(name, "csv") == 0 ? FORMAT_CSV : FORMAT_JSON;
 	return 0;
@@ -136,26 +147,68 @@ static int add_row(struct sheet *sheet, const struct study *s, const char *name,
 			 100 * r->used_bytes / s->peak_bytes);
 }
 
-static int run_method(struct sheet *sheet, const struct order *o, const struct study *s,
-		      const struct method *m)
+/* What one study keeps beside its table. */
+struct record {
+	FILE *decisions; /* NULL: not wanted */
+	struct category_cuts cuts;
+	struct figure_line lines[METHODS_MAX];
+	double quota[METHODS_MAX][QUOTAS_MAX], saved_pct[METHODS_MAX][QUOTAS_MAX];
+	size_t n;
+};
+
+static void add_line(struct record *r, const struct order *o, const struct study *s,
+		     const struct method *m, const struct study_result *results)
 {
-	struct study_result results[QUOTAS_MAX];
+	struct figure_line *line = &r->lines[r->n];
+	assert(r->n < METHODS_MAX);
+	*line = (struct figure_line){m->name, 0, r->quota[r->n], r->saved_pct[r->n]};
+	for (size_t q = 0; q < o->quotas_n; q++) {
+		if (o->quota[q] <= 0)
+			continue;
+		line->quota[line->n] = o->quota[q];
+		line->saved_pct[line->n++] = 100 * results[q].saved_usd / s->disk_usd;
+	}
+	r->n++;
+}
+
+/* Runs a method for all quotas; one by one if what was decided for each job is wanted. */
+static int run_quotas(struct record *r, const struct order *o, const struct study *s,
+		      const struct method *m, struct study_result *results)
+{
 	double capacities[QUOTAS_MAX];
+	int rc = 0;
 	for (size_t q = 0; q < o->quotas_n; q++)
 		capacities[q] = o->quota[q] * s->peak_bytes;
-	int rc = method_run_all(m, s, &o->options, capacities, o->quotas_n, results);
+	if (r->decisions == NULL)
+		return method_run_all(m, s, &o->options, capacities, o->quotas_n, results);
+	for (size_t q = 0; rc == 0 && q < o->quotas_n; q++) {
+		rc = method_run(m, s, &o->options, o->quota[q] * s->peak_bytes, &results[q]);
+		if (rc == 0)
+			rc = figure_decisions(r->decisions, s, &r->cuts, m->name, o->quota[q]);
+	}
+	return rc;
+}
+
+static int run_method(struct sheet *sheet, struct record *r, const struct order *o,
+		      const struct study *s, const struct method *m)
+{
+	struct study_result results[QUOTAS_MAX];
+	int rc = run_quotas(r, o, s, m, results);
+	if (rc == 0)
+		add_line(r, o, s, m, results);
 	for (size_t q = 0; rc == 0 && q < o->quotas_n; q++)
 		rc = add_row(sheet, s, m->name, o->quota[q], &results[q]);
 	return rc;
 }
 
-static int run_all(struct sheet *sheet, const struct order *o, const struct study *s)
+static int run_all(struct sheet *sheet, struct record *r, const struct order *o,
+		   const struct study *s)
 {
 	struct progress progress;
 	int rc = 0;
 	progress_begin(&progress, "study", false);
 	for (size_t m = 0; rc == 0 && m < o->methods_n; m++) {
-		rc = run_method(sheet, o, s, o->method[m]);
+		rc = run_method(sheet, r, o, s, o->method[m]);
 		if (rc == -ENOENT && o->method[m]->predict != NULL)
 			fprintf(stderr,
 				"terrane placement study: %s trains a model: install libxgboost0\n",
@@ -164,6 +217,52 @@ static int run_all(struct sheet *sheet, const struct order *o, const struct stud
 	}
 	progress_end(&progress);
 	return rc;
+}
+
+/* Opens the file of the decisions, and gives the study room to tell them. */
+static int begin_decisions(struct record *r, const struct order *o, struct study *s)
+{
+	s->share = calloc(s->test->n, sizeof(*s->share));
+	s->needed = calloc(s->test->n, sizeof(*s->needed));
+	if (s->share == NULL || s->needed == NULL)
+		return -ENOMEM;
+	r->decisions = fopen(o->decisions, "we");
+	if (r->decisions == NULL)
+		return -errno;
+	int rc = adaptive_fit(s, ADAPTIVE_WORTH, &o->options, &r->cuts);
+	return rc == 0 ? figure_decisions_head(r->decisions) : rc;
+}
+
+static int end_file(FILE *f, int rc)
+{
+	if (f != NULL && fclose(f) != 0 && rc == 0)
+		rc = -errno;
+	return rc;
+}
+
+static int write_plot(const struct record *r, const char *path)
+{
+	FILE *f = fopen(path, "we");
+	if (f == NULL)
+		return -errno;
+	return end_file(f, figure_plot(f, r->lines, r->n));
+}
+
+static int run_study(struct sheet *sheet, const struct order *o, struct study *s)
+{
+	AUTO_FREE struct record *r = calloc(1, sizeof(*r));
+	int rc = r == NULL ? -ENOMEM : 0;
+	s->halve_at_s = s->begin_s + o->halve_at_h * 3600;
+	if (rc == 0 && o->decisions != NULL)
+		rc = begin_decisions(r, o, s);
+	if (rc == 0)
+		rc = run_all(sheet, r, o, s);
+	if (r != NULL)
+		rc = end_file(r->decisions, rc);
+	free(s->share);
+	free(s->needed);
+	s->share = s->needed = NULL;
+	return rc == 0 && o->plot != NULL ? write_plot(r, o->plot) : rc;
 }
 
 static int print(const struct sheet *sheet, const struct order *o)
@@ -199,7 +298,7 @@ static int study(const struct order *o)
 	int rc = study_init(&s, &train, &test, &o->rates);
 	s.model = o->model != NULL ? &model : NULL;
 	if (rc == 0)
-		rc = run_all(&sheet, o, &s);
+		rc = run_study(&sheet, o, &s);
 	if (rc == 0)
 		rc = print(&sheet, o);
 	return rc == 0 ? CLI_OK
@@ -214,6 +313,11 @@ static const struct flag flags[] = {
 	{"method", "LIST", "methods, or all (all)"},
 	{"rate", "NAME=VALUE", "a rate of the cost model; *0.5 halves it; may be repeated"},
 	{"tune", "NAME=VALUE", "a parameter of the methods; may be repeated"},
+	{"halve-at", "HOURS",
+	 "flash loses half of its capacity this long after the first test job"},
+	{"plot", "FILE", "write a plot of the savings (SVG)"},
+	{"decisions", "FILE",
+	 "write what was decided for each test job, and the category that was needed (CSV)"},
 	{"csv", NULL, "print CSV"},
 	{"json", NULL, "print JSON"},
 	{0},
@@ -258,7 +362,7 @@ int placement_study(int argc, char **argv)
 		.flags = flags,
 		.set = set_option,
 	};
-	struct order o = {.rates = cost_default, .options = method_default};
+	struct order o = {.rates = cost_default, .options = method_default, .halve_at_h = INFINITY};
 	int status = set_quotas(&o, "0.01,0.05,0.2,0.5,1");
 	if (status == 0)
 		status = set_methods(&o, "all");
@@ -273,5 +377,10 @@ int placement_study(int argc, char **argv)
 		if (o.model == NULL && strcmp(o.method[i]->name, "model") == 0)
 			return flags_refuse("placement study",
 					    "--method model: needs --model FILE");
+		else if (isfinite(o.halve_at_h) && o.method[i]->knows_future)
+			return flags_refuse(
+				"placement study",
+				"--halve-at: not with %s, which knows one capacity only",
+				o.method[i]->name);
 	return study(&o);
 }

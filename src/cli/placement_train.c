@@ -29,6 +29,24 @@ static int set_label(struct train_order *o, const char *text)
 	return 0;
 }
 
+/* Sets the groups of features that are left out. */
+static int set_without(struct train_order *o, const char *text)
+{
+	static const char *const names[] = {
+		[FEATURE_HISTORY] = "history",
+		[FEATURE_NAMES] = "names",
+		[FEATURE_RESOURCES] = "resources",
+		[FEATURE_TIME] = "time",
+	};
+	for (uint32_t i = 0; i < ARRAY_LEN(names); i++)
+		if (strcmp(text, names[i]) == 0) {
+			o->options.without |= 1u << i;
+			return 0;
+		}
+	return flags_refuse(COMMAND, "--without %.40s: must be history, names, resources or time",
+			    text);
+}
+
 static int set_count(const char *name, const char *text, const uint64_t range[2], uint32_t *out)
 {
 	uint64_t v;
@@ -52,6 +70,8 @@ static int set_option(void *mine, const char *name, const char *text)
 		o->json = true;
 	else if (strcmp(name, "label") == 0)
 		return set_label(o, text);
+	else if (strcmp(name, "without") == 0)
+		return set_without(o, text);
 	else if (strcmp(name, "rate") == 0)
 		return placement_set_rate(COMMAND, &o->rates, text);
 	else if (strcmp(name, "ratio") == 0)
@@ -100,11 +120,14 @@ static int report(const struct train_order *o, const struct train_report *r)
 		       100 * r->accuracy);
 		return CLI_OK;
 	}
-	json_t *json =
-		json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "model", o->output, "jobs",
-			  (json_int_t)r->jobs, "validation_jobs", (json_int_t)r->valid_jobs,
-			  "rounds", (json_int_t)r->rounds, "trees", (json_int_t)r->trees, "nodes",
-			  (json_int_t)r->nodes, "validation", r->metric, "accuracy", r->accuracy);
+	json_t *auc = json_array();
+	for (uint32_t c = 0; o->options.label == TRAIN_DENSITY && c < o->options.categories; c++)
+		json_array_append_new(auc, isnan(r->auc[c]) ? json_null() : json_real(r->auc[c]));
+	json_t *json = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "model",
+				 o->output, "jobs", (json_int_t)r->jobs, "validation_jobs",
+				 (json_int_t)r->valid_jobs, "rounds", (json_int_t)r->rounds,
+				 "trees", (json_int_t)r->trees, "nodes", (json_int_t)r->nodes,
+				 "validation", r->metric, "accuracy", r->accuracy, "auc", auc);
 	int rc = json == NULL ? -1 : json_dumpf(json, stdout, JSON_INDENT(2));
 	json_decref(json);
 	putchar('\n');
@@ -138,6 +161,8 @@ int placement_train(int argc, char **argv)
 	static const struct flag flags[] = {
 		{"output", "FILE", "the model file (-o)"},
 		{"label", "worth|density", "what categories rank (worth)"},
+		{"without", "GROUP",
+		 "leave features out: history, names, resources or time; may be repeated"},
 		{"categories", "N", "number of categories, with category 0 (15)"},
 		{"ratio", "R",
 		 "byte-seconds of a category by worth to those of the one above (1.7)"},

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import statistics
 import subprocess
 from pathlib import Path
 
@@ -45,6 +46,33 @@ def test_the_bound_is_above_the_oracle_and_that_above_all_others(traces):
     args = ["--quota", "0.02", "--method", "all", "--tune", "oracle-limit-s=0", "--tune", "rounds=15", "--json"]
     saved = {r["method"]: r["tco_saved_pct"] for r in json.loads(study(traces, *args).stdout)}
     assert saved["lp-bound"] >= saved["oracle-tco"] > max(saved[m] for m in ONLINE)
+
+
+def test_study_writes_a_plot_and_what_was_decided_for_each_job(traces, tmp_path):
+    plot, decided = tmp_path / "plot.svg", tmp_path / "decided.csv"
+    methods, quotas = ["firstfit", "true-worth", "lp-bound"], ["0.05", "0.5"]
+    done = study(traces, "--method", ",".join(methods), "--quota", ",".join(quotas), "--plot", plot,
+                 "--decisions", decided, "--json")
+    assert done.returncode == 0, done.stderr
+    assert all(m in plot.read_text() for m in methods) and plot.read_text().rstrip().endswith("</svg>")
+    rows = list(csv.DictReader(io.StringIO(decided.read_text())))
+    jobs = len(traces[1].read_text().splitlines()) - 1
+    assert len(rows) == jobs * len(methods) * len(quotas)
+    assert {r["needed"] == "" for r in rows if r["method"] == "firstfit"} == {True}
+    for saved in json.loads(done.stdout):
+        own = [r for r in rows if r["method"] == saved["method"] and float(r["quota"]) == saved["quota"]]
+        total = sum(float(r["share"]) * float(r["saved_usd"]) for r in own)
+        assert (total > 0) == (saved["tco_saved_pct"] > 0)
+    assert study(traces, "--method", "firstfit", "--plot", tmp_path / "no" / "plot").returncode == 1
+
+
+def test_flash_that_is_halved_saves_less_and_the_oracles_are_refused(traces):
+    args = ["--quota", "0.05", "--method", "firstfit,true-worth", "--json"]
+    whole = json.loads(study(traces, *args).stdout)
+    half = json.loads(study(traces, *args, "--halve-at", "36").stdout)
+    assert all(h["tco_saved_pct"] < w["tco_saved_pct"] for h, w in zip(half, whole))
+    done = study(traces, "--method", "oracle-tco", "--halve-at", "36")
+    assert done.returncode == 2 and "oracle-tco" in done.stderr
 
 
 def test_dear_flash_saves_less(traces):
@@ -105,6 +133,18 @@ def test_training_is_reproducible_and_the_study_takes_the_model(traces, tmp_path
     saved = {r["method"]: r["tco_saved_pct"] for r in json.loads(
         study(traces, "--method", "adaptive-hash,model", "--model", tmp_path / "a", *args).stdout)}
     assert saved["model"] > saved["adaptive-hash"]
+
+
+def test_training_tells_how_well_categories_are_told_apart_and_leaves_groups_out(traces, tmp_path):
+    reports = []
+    for without in ((), ("--without", "history", "--without", "names", "--without", "resources", "--without", "time")):
+        done = train(traces[0], tmp_path / "m", "--json", "--label", "density", "--categories", "4", *without)
+        assert done.returncode == 0, done.stderr
+        reports.append(json.loads(done.stdout)["auc"])
+    known, unknown = reports
+    assert len(known) == 4 and all(0 <= a <= 1 for a in known) and statistics.fmean(known) > 0.65
+    assert all(abs(a - 0.5) < 1e-6 for a in unknown)  # without features all jobs are equal
+    assert train(traces[0], tmp_path / "m", "--without", "luck").returncode == 2
 
 
 def test_a_damaged_model_is_refused(traces, tmp_path):

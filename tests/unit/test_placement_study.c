@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -53,7 +54,8 @@ static struct study_result run(const struct study *s, const char *name, double c
 struct always {
 	struct policy base;
 	double stay_s, share[8];
-	size_t ended;
+	size_t ended, resized;
+	double capacity; /* after the last change */
 };
 
 static double always_stay(struct policy *p, size_t job, double free_bytes)
@@ -71,8 +73,17 @@ static void always_ended(struct policy *p, size_t job)
 	container_of(p, struct always, base)->ended++;
 }
 
-static const struct policy_ops always_ops = {
-	.stay_s = always_stay, .placed = always_placed, .ended = always_ended};
+static void always_resized(struct policy *p, double capacity_bytes)
+{
+	struct always *a = container_of(p, struct always, base);
+	a->resized++;
+	a->capacity = capacity_bytes;
+}
+
+static const struct policy_ops always_ops = {.stay_s = always_stay,
+					     .placed = always_placed,
+					     .ended = always_ended,
+					     .resized = always_resized};
 
 static const double four[][4] = {
 	{100, 200, 1e6, 1}, {150, 300, 1e6, 2}, {200, 260, 1e6, 1}, {290, 400, 2e6, 3}};
@@ -115,6 +126,61 @@ static void a_job_whose_time_on_flash_is_over_frees_its_space(void **state)
 	near(r.saved_disk_s, s.test_cost[0].disk_s / 2 + s.test_cost[1].disk_s / 3 +
 				     s.test_cost[2].disk_s * 5 / 6 +
 				     s.test_cost[3].disk_s * 0.5 * 5 / 11);
+}
+
+static void flash_that_loses_half_of_its_capacity_takes_less(void **state)
+{
+	AUTO_JOBS struct jobs t;
+	AUTO_STUDY struct study s;
+	struct study_result r;
+	double share[ARRAY_LEN(four)], needed[ARRAY_LEN(four)];
+	make(&t, four, ARRAY_LEN(four));
+	assert_int_equal(study_init(&s, &t, &t, &cost_default), 0);
+	s.halve_at_s = 200;
+	s.share = share;
+	s.needed = needed;
+	struct always a = {.base = {&always_ops}, .stay_s = INFINITY};
+	assert_int_equal(study_run(&s, &a.base, 1.5e6, &r), 0);
+	assert_int_equal(a.resized, 1);
+	near(a.capacity, 0.75e6);
+	near(share[0], 1);
+	near(share[1], 0.5);   /* 0.5e6 bytes, which stay */
+	near(share[2], 0.25);  /* of 1e6 bytes */
+	near(share[3], 0.125); /* of 2e6 bytes */
+	assert_true(isnan(needed[0]));
+	/* Files that are there may be more than the new capacity: then nothing fits. */
+	s.halve_at_s = 180;
+	assert_int_equal(study_run(&s, &a.base, 2e6, &r), 0);
+	near(share[1], 1);
+	near(share[2], 0);
+	s.share = s.needed = NULL;
+}
+
+static void the_study_tells_what_was_decided_for_each_job(void **state)
+{
+	AUTO_JOBS struct jobs train, test;
+	AUTO_STUDY struct study s;
+	assert_int_equal(generate_jobs(&train, &(struct generate){5, 0, 7, 300}), 0);
+	assert_int_equal(generate_jobs(&test, &(struct generate){5, 7, 7, 300}), 0);
+	assert_int_equal(study_init(&s, &train, &test, &cost_default), 0);
+	AUTO_FREE double *share = calloc(test.n, sizeof(*share));
+	AUTO_FREE double *needed = calloc(test.n, sizeof(*needed));
+	assert_true(share != NULL && needed != NULL);
+	s.share = share;
+	s.needed = needed;
+	static const char *const names[] = {"true-worth", "oracle-tco", "lp-bound"};
+	for (size_t m = 0; m < ARRAY_LEN(names); m++) {
+		struct study_result r = run(&s, names[m], s.peak_bytes / 20);
+		double saved = 0;
+		for (size_t i = 0; i < test.n; i++) {
+			saved += share[i] * cost_savings(&s.test_cost[i]);
+			assert_true(isnan(needed[i]) == (m == 1));
+			assert_true(m == 1 || (needed[i] >= 0 && needed[i] <= 14));
+		}
+		if (fabs(saved - r.saved_usd) > 1e-6 * fabs(saved))
+			fail_msg("%s: %.9g, not %.9g", names[m], saved, r.saved_usd);
+	}
+	s.share = s.needed = NULL;
 }
 
 static void firstfit_takes_only_jobs_that_fit_as_a_whole(void **state)
@@ -288,6 +354,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_job_that_fits_partly_spills_the_rest),
 		cmocka_unit_test(a_job_whose_time_on_flash_is_over_frees_its_space),
+		cmocka_unit_test(flash_that_loses_half_of_its_capacity_takes_less),
+		cmocka_unit_test(the_study_tells_what_was_decided_for_each_job),
 		cmocka_unit_test(firstfit_takes_only_jobs_that_fit_as_a_whole),
 		cmocka_unit_test(the_heuristic_admits_the_keys_that_saved_most_until_flash_is_full),
 		cmocka_unit_test(outcomes_of_jobs_that_run_when_the_test_begins_are_not_known),

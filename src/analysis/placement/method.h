@@ -54,6 +54,7 @@ struct method {
 	int (*predict)(const struct study *s, const struct method_options *o, struct prediction *p);
 	bool timed;  /* predict() fills stay_s */
 	bool priced; /* the price decides on the categories, not the threshold */
+	bool knows_future;
 };
 
 /*

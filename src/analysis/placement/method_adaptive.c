@@ -22,7 +22,10 @@ static double adaptive_stay(struct policy *p, size_t job, double free_bytes)
 {
 	struct adaptive *a = container_of(p, struct adaptive, base);
 	double now_s = a->study->test->io[job].start_s;
-	return threshold_admit(&a->threshold, now_s, a->category[job]) ? INFINITY : 0;
+	bool admitted = threshold_admit(&a->threshold, now_s, a->category[job]);
+	if (a->study->needed != NULL)
+		a->study->needed[job] = a->threshold.level;
+	return admitted ? INFINITY : 0;
 }
 
 static void adaptive_placed(struct policy *p, size_t job, double share)
@@ -94,7 +97,10 @@ static double priced_stay(struct policy *p, size_t job, double free_bytes)
 {
 	struct priced *a = container_of(p, struct priced, base);
 	double use = a->capacity > 0 ? 1 - free_bytes / a->capacity : 1;
+	const struct price_config *c = &a->price.config;
 	price_move(&a->price, a->study->test->io[job].start_s, use);
+	if (a->study->needed != NULL)
+		a->study->needed[job] = a->price.level + c->span * (use - c->goal);
 	return price_limit(&a->price, trusted(a, job)) > use ? INFINITY : 0;
 }
 
@@ -113,6 +119,13 @@ static void priced_ended(struct policy *p, size_t job)
 			  &a->study->test->io[job], &a->study->rates);
 }
 
+static void priced_resized(struct policy *p, double capacity_bytes)
+{
+	struct priced *a = container_of(p, struct priced, base);
+	assert(capacity_bytes >= 0);
+	a->capacity = capacity_bytes;
+}
+
 static void priced_close(struct policy *p)
 {
 	struct priced *a = container_of(p, struct priced, base);
@@ -125,6 +138,7 @@ static const struct policy_ops priced_ops = {
 	.stay_s = priced_stay,
 	.bytes_max = priced_bytes,
 	.ended = priced_ended,
+	.resized = priced_resized,
 	.close = priced_close,
 };
 

@@ -100,6 +100,13 @@ static void heuristic_ended(struct policy *p, size_t job)
 	h->past[h->past_n++] = outcome_of(&s->test->io[job], &s->test_cost[job], s->test_key[job]);
 }
 
+static void heuristic_resized(struct policy *p, double capacity_bytes)
+{
+	struct heuristic *h = container_of(p, struct heuristic, base);
+	h->capacity = capacity_bytes;
+	h->next_s = 0; /* chooses anew at the next job */
+}
+
 static void heuristic_close(struct policy *p)
 {
 	struct heuristic *h = container_of(p, struct heuristic, base);
@@ -112,6 +119,7 @@ static void heuristic_close(struct policy *p)
 static const struct policy_ops heuristic_ops = {
 	.stay_s = heuristic_stay,
 	.ended = heuristic_ended,
+	.resized = heuristic_resized,
 	.close = heuristic_close,
 };
 

@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "analysis/placement/method.h"
+#include "analysis/placement/adaptive.h"
 #include "analysis/placement/oracle.h"
 #include "base/base.h"
 
@@ -72,6 +73,27 @@ int method_oracle_tcio(const struct study *s, const struct method_options *o, do
 	return open_oracle(s, o, capacity_bytes, true, out);
 }
 
+/*
+ * Turns the prices of the optimum into categories: a job goes to flash if its worth is above the mean price over its life, so
+ * the category of a job with exactly this worth was needed.
+ */
+static void needed_by_price(const struct study *s, const struct flow_result *f)
+{
+	struct category_cuts cuts;
+	size_t first = 0;
+	int rc = adaptive_fit(s, ADAPTIVE_WORTH, &method_default, &cuts);
+	for (size_t i = 0; rc == 0 && i < s->test->n; i++) {
+		const struct job_io *io = &s->test->io[i];
+		double sum = 0;
+		while (first + 1 < f->times_n && f->time_s[first + 1] <= io->start_s)
+			first++;
+		for (size_t k = first; k < f->times_n && f->time_s[k] < io->end_s; k++)
+			sum += f->price[k];
+		double worth = sum / job_seconds(io) / s->rates.flash_byte_usd;
+		s->needed[i] = category_of(&cuts, worth, worth);
+	}
+}
+
 int method_lp_bound(const struct study *s, double capacity_bytes, struct study_result *out)
 {
 	AUTO_FLOW struct flow_result flow;
@@ -84,6 +106,10 @@ int method_lp_bound(const struct study *s, double capacity_bytes, struct study_r
 	out->saved_usd = flow.gain;
 	for (size_t i = 0; i < s->test->n; i++)
 		out->saved_disk_s += flow.share[i] * s->test_cost[i].disk_s;
+	if (s->share != NULL)
+		memcpy(s->share, flow.share, s->test->n * sizeof(*s->share));
+	if (s->needed != NULL)
+		needed_by_price(s, &flow);
 	out->meant_s = out->saved_disk_s;
 	out->used_bytes = capacity_bytes;
 	assert(out->saved_usd >= 0);

@@ -85,7 +85,7 @@ static void add_costs(struct study *s)
 int study_init(struct study *s, const struct jobs *train, const struct jobs *test,
 	       const struct cost_rates *rates)
 {
-	*s = (struct study){.train = train, .test = test, .rates = *rates};
+	*s = (struct study){.train = train, .test = test, .rates = *rates, .halve_at_s = INFINITY};
 	if (train->n == 0 || test->n == 0)
 		return -EINVAL;
 	struct strings keys = {0};
@@ -158,7 +158,9 @@ static int place(struct replay *r, size_t job, double stay_s)
 	double share = bytes / size, part = fmin(stay_s / life, 1);
 	assert(share >= 0 && share <= 1 && part > 0);
 	r->used += bytes;
-	assert(r->used <= r->capacity * (1 + 1e-9) + 1);
+	assert(bytes <= 0 || r->used <= r->capacity * (1 + 1e-9) + 1);
+	if (r->study->share != NULL)
+		r->study->share[job] = share;
 	r->out->used_bytes = fmax(r->out->used_bytes, r->used);
 	r->out->saved_usd += share * part * cost_savings(cost);
 	r->out->saved_disk_s += share * part * cost->disk_s;
@@ -167,6 +169,16 @@ static int place(struct replay *r, size_t job, double stay_s)
 	if (r->policy->ops->placed != NULL)
 		r->policy->ops->placed(r->policy, job, share);
 	return bytes > 0 ? at(r, &r->list[2 * job], job, io->start_s + life * part, bytes) : 0;
+}
+
+/* Halves the capacity when its time has come. */
+static void resize(struct replay *r, double capacity_bytes, double now_s)
+{
+	if (now_s < r->study->halve_at_s || r->capacity < capacity_bytes)
+		return;
+	r->capacity = capacity_bytes / 2;
+	if (r->policy->ops->resized != NULL)
+		r->policy->ops->resized(r->policy, r->capacity);
 }
 
 int study_run(const struct study *s, struct policy *p, double capacity_bytes,
@@ -184,6 +196,11 @@ int study_run(const struct study *s, struct policy *p, double capacity_bytes,
 	for (size_t i = 0; rc == 0 && i < s->test->n; i++) {
 		const struct job_io *io = &s->test->io[i];
 		advance(&r, io->start_s);
+		resize(&r, capacity_bytes, io->start_s);
+		if (s->share != NULL)
+			s->share[i] = 0;
+		if (s->needed != NULL)
+			s->needed[i] = NAN;
 		double stay_s = p->ops->stay_s(p, i, fmax(r.capacity - r.used, 0));
 		if (stay_s > 0)
 			rc = place(&r, i, stay_s);

@@ -9,7 +9,8 @@
  *   savings of a job = share on flash * share of its life on flash * (cost on disk - cost on flash)
  *
  * Percentages are of the cost of all test jobs on disk. The quota is a share of the peak occupancy of the test trace:
- * the largest sum of sizes of jobs that are alive at one time.
+ * the largest sum of sizes of jobs that are alive at one time. Flash may lose half of its capacity during the test: jobs
+ * that are there stay, and no other one comes until there is room.
  *
  * When the test begins, flash is empty, and methods know the jobs of the training trace that ended before that.
  * During the test a method learns what a job did when the job ends.
@@ -32,6 +33,10 @@ struct study {
 	double peak_bytes;         /* peak occupancy of the test trace */
 	double begin_s;            /* start of the first test job */
 	const struct model *model; /* for the method "model", borrowed; NULL: none */
+	double halve_at_s; /* from this time on flash has half of its capacity; INFINITY: never */
+	/* What study_run() tells of each test job; borrowed, NULL: not wanted. */
+	double *share; /* of the job on flash */
+	double *needed; /* the category that was needed for flash when it started; NAN: methods without categories */
 };
 
 struct study_result {
@@ -64,6 +69,8 @@ struct policy_ops {
 	void (*placed)(struct policy *p, size_t job, double share);
 	/* Tells that a job has ended, so that its outcome is known; may be NULL. */
 	void (*ended)(struct policy *p, size_t job);
+	/* Tells that flash has another capacity from now on; may be NULL. */
+	void (*resized)(struct policy *p, double capacity_bytes);
 	void (*close)(struct policy *p);
 };
 

@@ -212,6 +212,55 @@ static int train(struct table *t, const struct table *valid, uint32_t rounds,
 	return rc;
 }
 
+struct ranked {
+	float output;
+	bool is; /* the job is of the category */
+};
+
+static int by_output(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+	return x->output < y->output ? -1 : x->output > y->output;
+}
+
+/* Returns the share of the pairs of a job of the category and another one that the outputs put in the right order. */
+static double area_of(struct ranked *list, size_t n)
+{
+	double below = 0, area = 0, yes = 0;
+	qsort(list, n, sizeof(*list), by_output);
+	for (size_t i = 0; i < n;) {
+		size_t end = i;
+		double same[2] = {0};
+		for (; end < n && by_output(&list[i], &list[end]) == 0; end++)
+			same[list[end].is]++;
+		area += same[1] * (below + same[0] / 2);
+		yes += same[1];
+		below += same[0];
+		i = end;
+	}
+	return yes > 0 && below > 0 ? area / (yes * below) : NAN;
+}
+
+static int areas(const struct table *valid, struct train_report *report)
+{
+	const struct model *m = valid->model;
+	float out[TREES_GROUPS_MAX];
+	uint32_t n = m->kind == MODEL_CLASSES ? m->cuts.categories : 0;
+	AUTO_FREE struct ranked *list = calloc(valid->rows * (n + 1), sizeof(*list));
+	if (list == NULL)
+		return -ENOMEM;
+	assert(n <= TREES_GROUPS_MAX && n <= CATEGORY_MAX);
+	for (size_t i = 0; n > 0 && i < valid->rows; i++) {
+		trees_run(&m->trees, valid->values + i * valid->columns, out);
+		uint32_t is = category_of(&m->cuts, valid->score[i], valid->score[i]);
+		for (uint32_t c = 0; c < n; c++)
+			list[c * valid->rows + i] = (struct ranked){out[c], c == is};
+	}
+	for (uint32_t c = 0; c < n; c++)
+		report->auc[c] = area_of(list + c * valid->rows, valid->rows);
+	return 0;
+}
+
 /* Makes the cuts of an ordinal model on its predictions, and measures how many categories are right. */
 static int judge(struct table *valid, struct train_report *report)
 {
@@ -235,7 +284,7 @@ static int judge(struct table *valid, struct train_report *report)
 	}
 	if (rc == 0)
 		report->accuracy = (double)right / (double)valid->rows;
-	return rc;
+	return rc == 0 ? areas(valid, report) : rc;
 }
 
 /* Turns densities into classes. */

@@ -45,6 +45,9 @@ struct train_report {
 	uint32_t rounds, trees, nodes;
 	double metric;   /* of the validation */
 	double accuracy; /* share of the validation whose category is right; 0 for lifetimes */
+	/* For classes: how well the output of each category tells its jobs from the others, as the area under the ROC curve:
+	 * 0.5 nothing, 1 all. NAN: the validation has no such job, or nothing else. */
+	double auc[CATEGORY_MAX];
 	char why[BOOST_WHY_MAX];
 };
 

@@ -8,28 +8,19 @@ clusters have other seeds than those of --tune, which tries as many settings for
 import argparse
 import csv
 import functools
-import io
 import itertools
-import json
 import math
 import statistics
-import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from common import CORES
+from placement_bench import DATA, each, interval, plot, rewrite, run, saved, show, study, trace
+from placement_parts import part_accuracy, part_halved, part_oracle, part_price
 
-ROOT = Path(__file__).resolve().parents[1]
-TERRANE = ROOT / "build" / "terrane"
-DATA = ROOT / "build" / "bench" / "placement"
 TEST_SEEDS = range(101, 111)
 TUNING_SEEDS = (9001, 9002, 9003)
 QUOTAS = ["0.01", "0.05", "0.1", "0.2", "0.5", "1"]
 ONLINE = ["firstfit", "heuristic", "lifetime", "adaptive-hash", "adaptive-ranking", "table"]
 METHODS = [*ONLINE, "terrane", "oracle-tco", "oracle-tcio", "lp-bound"]
-# Student's t, 97.5%, by degrees of freedom
-T975 = [math.nan, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26]
 # Twelve settings for each method that has parameters; the first line of each is its default.
 GRIDS = {
     "heuristic": {"heuristic-window-s": [86400, 21600, 604800], "heuristic-interval-s": [3600, 900],
@@ -47,56 +38,9 @@ TUNED = {
     "adaptive-ranking": ["window-s=900", "interval-s=300", "high=0.15"],
     "table": ["window-s=14400", "interval-s=60", "ratio=1"],
 }
-
-
-def run(*words):
-    done = subprocess.run([TERRANE, "placement", *map(str, words)], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"terrane placement {' '.join(map(str, words))}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def trace(seed, week, jobs):
-    path = DATA / f"{seed}-{jobs}-week{week}.csv"
-    if not path.exists():
-        text = run("generate", "--cluster", seed, "--jobs", jobs, "--from-day", 7 * week)
-        path.with_suffix(".new").write_text(text)
-        path.with_suffix(".new").rename(path)
-    return path
-
-
-def study(train, test, methods, quotas=("0.01",), tune=(), more=()):
-    """Returns {(method, quota): row}."""
-    words = ["study", "--train", train, "--test", test, "--method", ",".join(methods), "--quota", ",".join(quotas),
-             "--tune", "oracle-limit-s=0", "--csv", *more]
-    for t in tune:
-        words += ["--tune", t]
-    rows = csv.DictReader(io.StringIO(run(*words)))
-    return {(r["method"], f"{float(r['quota']):g}"): {k: float(v) for k, v in r.items() if k.endswith("pct")}
-            for r in rows}
-
-
-def saved(*args, **options):
-    """The savings in percent of the only row."""
-    row, = study(*args, **options).values()
-    return row["tco_saved_pct"]
-
-
-def interval(values):
-    """Mean and half of the 95% confidence interval."""
-    n = len(values)
-    half = T975[n - 1] * statistics.stdev(values) / math.sqrt(n) if 2 <= n <= len(T975) else math.nan
-    return statistics.fmean(values), half
-
-
-def show(values, digits=2):
-    mean, half = interval(values)
-    return f"{mean:.{digits}f} ± {half:.{digits}f}"
-
-
-def each(fn, items):
-    with ThreadPoolExecutor(CORES) as pool:
-        return list(pool.map(fn, items))
+# The heuristic as the BYOM paper describes it: keys ranked by all their savings, here those of the last day.
+PAPER_HEURISTIC = "heuristic, by total"
+PAPER_ONLINE = ["firstfit", PAPER_HEURISTIC, "lifetime", "adaptive-hash"]
 
 
 class Report:
@@ -111,39 +55,6 @@ class Report:
         self.text += lines
 
 
-COLOURS = ["#000000", "#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#999999", "#44aa99"]
-
-
-def plot(path, title, x_label, series):
-    """Lines with error bars: series is [(name, [(x, mean, half)])]; x is logarithmic."""
-    points = [p for _, line in series for p in line]
-    left, right = math.log10(min(p[0] for p in points)), math.log10(max(p[0] for p in points))
-    top = max(p[1] for p in points) * 1.08
-    low = min(0, *(p[1] for p in points))
-
-    def at(x, y):
-        return 60 + 480 * (math.log10(x) - left) / (right - left), 340 - 300 * (y - low) / (top - low)
-    out = ['<svg xmlns="http://www.w3.org/2000/svg" width="760" height="400" font-family="sans-serif" font-size="12">',
-           '<rect width="760" height="400" fill="white"/>',
-           f'<text x="300" y="20" text-anchor="middle" font-size="14">{title}</text>',
-           f'<text x="300" y="390" text-anchor="middle">{x_label}</text>',
-           '<path d="M60 40V340H540" fill="none" stroke="black"/>']
-    for y in range(int(low), int(top) + 1, max(1, int(top / 6))):
-        out.append(f'<text x="54" y="{at(1, y)[1] + 4:.1f}" text-anchor="end">{y}</text>')
-    for x in sorted({p[0] for p in points}):
-        out.append(f'<text x="{at(x, 0)[0]:.1f}" y="358" text-anchor="middle">{x:g}</text>')
-    for i, (name, line) in enumerate(series):
-        colour = COLOURS[i % len(COLOURS)]
-        path_data = " ".join(f"{'ML'[k > 0]}{at(x, y)[0]:.1f} {at(x, y)[1]:.1f}" for k, (x, y, _) in enumerate(line))
-        out.append(f'<path d="{path_data}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        for x, y, half in line:
-            if half == half:
-                (px, a), (_, b) = at(x, y - half), at(x, y + half)
-                out.append(f'<path d="M{px:.1f} {a:.1f}V{b:.1f}" stroke="{colour}"/>')
-        out.append(f'<text x="560" y="{60 + 18 * i}" fill="{colour}">{name}</text>')
-    path.write_text("\n".join([*out, "</svg>"]) + "\n")
-
-
 def part_savings(report, pairs):
     """Figures 5 to 7: savings by quota."""
     def one(p):
@@ -151,6 +62,8 @@ def part_savings(report, pairs):
         rows = study(*p, usual, QUOTAS)
         for method, setting in TUNED.items():
             rows.update(study(*p, [method], QUOTAS, tune=setting))
+        theirs = study(*p, ["heuristic"], QUOTAS, tune=["heuristic-by-total=1", "heuristic-window-s=86400"])
+        rows.update({(PAPER_HEURISTIC, q): r for (_, q), r in theirs.items()})
         return rows
     results = each(one, pairs)
 
@@ -158,22 +71,27 @@ def part_savings(report, pairs):
         return [r[method, quota][key] for r in results]
     for key, name in (("tco_saved_pct", "TCO"), ("tcio_saved_pct", "TCIO")):
         report.table(f"{name} saved, % of all on disk, by flash quota", ["method", *QUOTAS],
-                     [[m, *(show(column(m, q, key)) for q in QUOTAS)] for m in METHODS])
+                     [[m, *(show(column(m, q, key)) for q in QUOTAS)] for m in [*METHODS, PAPER_HEURISTIC]])
     rows = []
     for q in QUOTAS:
         ours, first = column("terrane", q), column("firstfit", q)
         best = [max(r[m, q]["tco_saved_pct"] for m in ONLINE) for r in results]
         name = max(ONLINE, key=lambda m, q=q: statistics.fmean(column(m, q)))
-        bound = column("lp-bound", q)
+        bound, oracle = column("lp-bound", q), column("oracle-tco", q)
+        paper = [max(r[m, q]["tco_saved_pct"] for m in PAPER_ONLINE) for r in results]
         rows.append([q, show([a - b for a, b in zip(ours, first)]), f"{sum(ours) / sum(first):.2f}",
                      f"{name}: {show([a - b for a, b in zip(ours, column(name, q))])}",
                      show([a - b for a, b in zip(ours, best)]),
                      f"{statistics.fmean([a / b for a, b in zip(ours, best)]):.2f}",
                      f"{max(a / b for a, b in zip(ours, best)):.2f}",
+                     f"{statistics.fmean([a / b for a, b in zip(oracle, best)]):.2f}",
+                     f"{statistics.fmean([a / b for a, b in zip(ours, paper)]):.2f}",
+                     f"{max(a / b for a, b in zip(ours, paper)):.2f}",
                      show([a / b for a, b in zip(ours, bound)])])
     report.table("terrane against the others: points of TCO, ratios, share of the LP bound",
                  ["quota", "points over FirstFit", "times FirstFit", "best single baseline: points over it",
                   "points over each cluster's best baseline", "ratio to it, mean", "ratio, largest",
+                  "ratio of the oracle to it", "ratio to the best of the paper's baselines", "ratio, largest",
                   "share of LP bound"], rows)
     report.table("spilled, % of the disk time meant for flash", ["method", *QUOTAS],
                  [[m, *(show(column(m, q, "spilled_pct")) for q in QUOTAS)] for m in [*ONLINE, "terrane"]])
@@ -241,18 +159,6 @@ def part_hints(report, pairs):
     report.table("wrong hints, % TCO of terrane", ["hints", "1%", "5%", "20%"], rows)
 
 
-def rewrite(path, to, keep=None, change=None):
-    """Copies a trace; keep(row) says which jobs stay."""
-    with open(path, newline="", encoding="utf-8") as f:
-        rows = list(csv.DictReader(f))
-    out = [change(r) if change else r for r in rows if keep is None or keep(r)]
-    with open(to, "w", newline="", encoding="utf-8") as f:
-        writer = csv.DictWriter(f, rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(out)
-    return to
-
-
 def second(path, column):
     """The value of a column with the second most bytes written."""
     total = {}
@@ -286,20 +192,6 @@ def part_new(report, pairs, jobs):
         [name, *(show([g["terrane", q]["tco_saved_pct"] for g in got]) for q in ("0.01", "0.05", "0.2"))]
         for name, got in ((n, each(lambda p: study(*p, ["terrane"], ["0.01", "0.05", "0.2"]), c))
                           for n, c in cases.items())])
-
-
-def part_accuracy(report, pairs):
-    """Figure 9b: accuracy of the paper's 15 classes by training size."""
-    rows = []
-    for days in (2, 4, 7):
-        def one(p, days=days):
-            path = rewrite(p[0], p[0].with_suffix(f".{days}days.csv"),
-                           keep=lambda r: float(r["start_s"]) >= (7 - days) * 86400)
-            out = json.loads(run("train", path, "-o", path.with_suffix(".model"), "--label", "density", "--json"))
-            return out["jobs"], out["accuracy"]
-        got = each(one, pairs[:5])
-        rows.append([days, f"{statistics.fmean(g[0] for g in got):.0f}", show([g[1] for g in got], 3)])
-    report.table("top-1 accuracy of 15 classes by density (paper: 0.36)", ["days", "jobs", "accuracy"], rows)
 
 
 def part_rates(report, pairs):
@@ -353,7 +245,7 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev bench placement", description=__doc__.splitlines()[0])
     parser.add_argument("--clusters", type=int, default=len(TEST_SEEDS), help="how many test clusters (10)")
     parser.add_argument("--jobs", type=int, default=12000, help="jobs a week (12000)")
-    parser.add_argument("--only", default="savings,models,hints,new,accuracy,rates", help="parts, with commas")
+    parser.add_argument("--only", default="savings,models,hints,new,accuracy,rates,oracle,price,halved", help="parts, with commas")
     parser.add_argument("--tune", action="store_true", help="try settings on the tuning clusters instead")
     a = parser.parse_args()
     DATA.mkdir(parents=True, exist_ok=True)
@@ -365,7 +257,8 @@ def main():
     pairs = each(lambda s: (trace(s, 0, a.jobs), trace(s, 1, a.jobs)), TEST_SEEDS[:a.clusters])
     report = Report()
     parts = {"savings": part_savings, "models": part_models, "hints": part_hints,
-             "new": lambda r, p: part_new(r, p, a.jobs), "accuracy": part_accuracy, "rates": part_rates}
+             "new": lambda r, p: part_new(r, p, a.jobs), "accuracy": part_accuracy, "rates": part_rates,
+             "oracle": part_oracle, "price": part_price, "halved": part_halved}
     for name in a.only.split(","):
         if name not in parts:
             parser.error(f"--only {name}: there are {' '.join(parts)}")

@@ -32,6 +32,7 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_KEEPER_ASLEEP] = "keeper-asleep",
 	[BUG_RACKS_FORGOTTEN] = "racks-forgotten",
 	[BUG_MEDIA_FORGOTTEN] = "media-forgotten",
+	[BUG_CATEGORY_UNREAD] = "category-unread",
 	[BUG_REAL_CLOCK] = "real-clock",
 	[BUG_MAC_PREFIX] = "mac-prefix",
 	[BUG_EXPIRY_IGNORED] = "expiry-ignored",

@@ -43,6 +43,8 @@ enum bug {
 	BUG_RACKS_FORGOTTEN, /* the disks of a block are chosen without regard to racks */
 	/* repair and rebalance handle every block as if its record named disk media */
 	BUG_MEDIA_FORGOTTEN,
+	/* metadata servers admit blocks to flash without regard to the category */
+	BUG_CATEGORY_UNREAD,
 	BUG_REAL_CLOCK,     /* a simulated client waits by the real clock */
 	BUG_MAC_PREFIX,     /* only the first bytes of a token's MAC are compared */
 	BUG_EXPIRY_IGNORED, /* an expired token is accepted */

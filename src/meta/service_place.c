@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bug.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "meta/map.h"
@@ -185,6 +186,8 @@ int ms_handle_place(struct rpc_request *r)
 		return rpc_fail(r, -EINVAL, "the size or the category of the block is invalid");
 	struct admission_block b = {
 		.tenant = ctx.tenant, .category = category_of_request(), .bytes = (double)q->bytes};
+	if (bug_planted(BUG_CATEGORY_UNREAD))
+		b.category = META_CATEGORIES_MAX;
 	if (q->refused)
 		admission_refused(&s->place->admission, clock_s(), &b);
 	else

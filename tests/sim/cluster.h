@@ -14,6 +14,7 @@
  *   cluster_check.c     the checker: waits for convergence, compares chunks with records
  *   cluster_keep.c      the checker: blocks under append
  *   cluster_contents.c  the checker: reads everything
+ *   cluster_placed.c    files with a placement category, and the check of their outcomes
  *   cluster_watch.c     looks for deleted chunks that a record names, while faults last
  *   cluster.c           rounds of faults and healing
  *
@@ -77,6 +78,7 @@ struct plan {
 	unsigned server_loops[SERVERS_MAX]; /* loops of each metadata server */
 	unsigned janitor_loops[JANITORS_MAX];
 	unsigned flash_racks; /* racks in which the second disk of each node is flash */
+	bool placed; /* the metadata service decides on the media of some files by their category */
 	unsigned servers, janitors, clients;
 	unsigned rounds;
 	uint64_t faulty_ns; /* time with faults in each round */

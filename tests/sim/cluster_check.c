@@ -257,6 +257,7 @@ static void block_domains(struct checker *k, const struct meta_block *b)
 static void parity_look(struct checker *k, const struct meta_block_at *at)
 {
 	block_domains(k, &at->block);
+	placed_block_look(k, at);
 	block_compare(k, at);
 }
 
@@ -366,6 +367,7 @@ static void await_converged(struct checker *k)
 		quota_at_rest(k);
 		each_block(k, parity_look);
 		check_racks(k);
+		check_placed(k);
 	}
 	check_contents(k);
 }

@@ -8,6 +8,7 @@
  *   cluster_operate.c   acts as the operator
  *   cluster_keep.c      checks blocks under append
  *   cluster_contents.c  reads every file that clients were told exists
+ *   cluster_placed.c    compares the stored outcomes of removed files with what clients said of them
  */
 #ifndef TESTS_SIM_CLUSTER_CHECK_H
 #define TESTS_SIM_CLUSTER_CHECK_H
@@ -61,6 +62,9 @@ bool disk_is_lost(const struct node_place *n, unsigned d);
 /* Returns whether a pool lost a drive, and the time to remove it is near. */
 bool short_pools_matter(const struct checker *k);
 
+/* Checks I14: the stored outcomes; and the media of a block. */
+void check_placed(struct checker *k);
+void placed_block_look(struct checker *k, const struct meta_block_at *at);
 /* Checks that writers that live end blocks that lack a copy. */
 void check_kept(struct checker *k);
 /* Checks that all files, directories and logs are as the model requires. */

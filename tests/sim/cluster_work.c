@@ -137,7 +137,15 @@ static int write_whole(struct worker *k, const char *path, unsigned flags, uint6
 	struct call c;
 	struct efile *h;
 	struct terrane_options o = {.encoding = encoding_draw(k)};
-	o.media = media_draw(k);
+	struct placed_options placed;
+	if (flags == 0 && placed_draw(k, text, &placed)) {
+		o.placement_category = placed.category;
+		o.job_id = placed.job;
+		o.features = placed.features;
+		o.feature_count = ARRAY_LEN(placed.features);
+	} else {
+		o.media = media_draw(k);
+	}
 	AUTO_FREE uint8_t *bytes = text_new(text, 0, size);
 	if (k->world->plan.cuts && rng_chance(&k->rng, 0.2))
 		world_request_fault(k->world, REQUEST_CUT, k->client,

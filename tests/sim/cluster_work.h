@@ -28,6 +28,16 @@ struct model_file *file_any(struct worker *k);
 /* Writes a new file in the directory, or in a drawn one if dir is NULL. */
 void work_write(struct worker *k, const char *dir);
 
+/* cluster_placed.c */
+/* What a file that has a placement says of itself. */
+struct placed_options {
+	uint32_t category; /* 0: not known; c + 1: category c */
+	uint64_t job;
+	struct terrane_feature features[2];
+};
+/* Draws whether the file with this content has a placement. */
+bool placed_draw(struct worker *k, uint64_t text, struct placed_options *out);
+
 /* cluster_names.c */
 /* Returns a file with a new name in the directory (NULL: a drawn one); NULL when there are FILES_MAX. */
 struct model_file *file_new(struct worker *k, const char *dir);

@@ -54,6 +54,7 @@ static void flash_draw(struct plan *p, uint64_t seed)
 	p->disks = DISKS_MAX;
 	p->rack_lost = false;
 	p->flash_racks = rng_chance(&r, 0.5) ? p->racks : 4 + (unsigned)rng_below(&r, p->racks - 3);
+	p->placed = rng_chance(&r, 0.7);
 }
 
 /* Draws the loops of each process from a generator of its own, so that they change no other part of the plan. */

@@ -140,9 +140,11 @@ static void add_disks(const struct box_shape *s, int64_t node, struct strbuf *t)
 {
 	static const char *const places[] = {
 		['c'] = "clustered", ['d'] = "declustered", ['s'] = "single-overlap"};
-	char emulate[32] = "";
-	if (s->emulate != BOX_NONE)
+	char emulate[32] = "", flash[48] = "media=flash ";
+	if (s->emulate != BOX_NONE) {
 		snprintf(emulate, sizeof(emulate), "emulate=%s ", box_speeds[s->emulate]);
+		snprintf(flash, sizeof(flash), "media=flash emulate=%s ", box_speeds[BOX_NVME]);
+	}
 	int64_t pools = box_pool_count(s), base = node * DISK_NUMBERS;
 	for (int64_t p = 1; p <= pools; p++)
 		strbuf_printf(t, "pool = %ld %s %s %s\n", base + POOL_NUMBERS + p, s->pools,
@@ -153,9 +155,8 @@ static void add_disks(const struct box_shape *s, int64_t node, struct strbuf *t)
 				      base + POOL_NUMBERS + 1 + (d - 1) / (s->disks / pools),
 				      base + d, node, d);
 		else
-			strbuf_printf(t, "disk = %ld %s%sdisks/node-%ld/%ld\n", base + d,
-				      d > s->disks - s->flash ? "media=flash " : "", emulate, node,
-				      d);
+			strbuf_printf(t, "disk = %ld %sdisks/node-%ld/%ld\n", base + d,
+				      d > s->disks - s->flash ? flash : emulate, node, d);
 	}
 }
 

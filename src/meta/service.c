@@ -458,7 +458,7 @@ static int all_open(struct service_all *all, struct kv *kv)
 	if (rc == 0)
 		rc = ms_share_open(first);
 	if (rc == 0)
-		rc = ms_place_open(first);
+		rc = ms_place_open(first, o);
 	if (rc == 0)
 		rc = ms_backup_open(first);
 	if (rc == 0)

@@ -38,6 +38,9 @@ struct meta_serve_options {
 	uint64_t partition_rate; /* limit of queries per second of one partition; 0: no limit */
 	/* number of queries of one partition that may come at once; 0: a quarter of partition_rate */
 	uint64_t partition_burst;
+	/* price of flash (placement/price.h): use at which it stays, in percent, and time in which it follows; 0: defaults */
+	uint32_t price_goal_percent;
+	uint64_t price_settle_ns;
 	uint64_t usage_ns;   /* interval of counting the usage of directories; 0: never */
 	uint64_t pool_bytes; /* memory for payloads and bodies of large requests; 0: 64 MiB */
 	/* largest number of connections; 0: the default of rpc_server_open */

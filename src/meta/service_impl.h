@@ -263,7 +263,7 @@ void ms_backup_make(void *service);
 int ms_backup_metrics(const struct meta_service *s, struct strbuf *out);
 
 /* Admission to flash (service_place.c). -ENOMEM. */
-int ms_place_open(struct meta_service *s);
+int ms_place_open(struct meta_service *s, const struct meta_serve_options *o);
 void ms_place_close(struct meta_service *s);
 /* Takes the room on flash from the cluster map, and reads new outcomes. Called twice a second on the first loop. */
 void ms_place_tick(struct meta_service *s);

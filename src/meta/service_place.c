@@ -39,10 +39,16 @@ struct service_place {
 	uint64_t level_ns; /* time of the last exchange of the level */
 };
 
-int ms_place_open(struct meta_service *s)
+int ms_place_open(struct meta_service *s, const struct meta_serve_options *o)
 {
+	struct price_config price = price_default;
 	s->place = calloc(1, sizeof(*s->place));
-	return s->place == NULL ? -ENOMEM : admission_init(&s->place->admission);
+	int rc = s->place == NULL ? -ENOMEM : admission_init(&s->place->admission);
+	if (o->price_goal_percent != 0)
+		price.goal = o->price_goal_percent / 100.0;
+	if (o->price_settle_ns != 0)
+		price.settle_s = (double)o->price_settle_ns / NS_PER_S;
+	return rc == 0 ? price_init(&s->place->admission.price, &price) : rc;
 }
 
 void ms_place_close(struct meta_service *s)

@@ -77,6 +77,11 @@ const struct conf_key meta_conf_schema[] = {
 		 1000000000, "queries per second of one partition; 0: no limit"),
 	CONF_INT("limits", "partition_burst", struct meta_conf, partition_burst, "0", 0, 1000000000,
 		 "queries of one partition in a burst; 0: a quarter of partition_rate"),
+	CONF_INT("placement", "goal", struct meta_conf, price_goal, "65", 1, 99,
+		 "use of flash in percent at which the admission of categories stays as it is"),
+	CONF_DURATION("placement", "settle", struct meta_conf, price_settle_ns, "4h", NS_PER_S,
+		      30ULL * 86400 * NS_PER_S,
+		      "time in which the admission follows a use above or below the goal"),
 	CONF_DURATION("usage", "every", struct meta_conf, usage_ns, "1h", 0, CONF_MAX,
 		      "longest interval between counts of the usage of directories, by one of the "
 		      "servers; small trees are counted every minute; 0: never"),

@@ -42,6 +42,8 @@ struct meta_conf {
 	uint64_t sealed_ttl_ns;
 	int64_t partition_rate;
 	int64_t partition_burst;
+	int64_t price_goal;
+	uint64_t price_settle_ns;
 	uint64_t usage_ns;
 	uint64_t beat_ns;
 	uint64_t suspect_ns;

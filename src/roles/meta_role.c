@@ -206,6 +206,8 @@ static int serve_store(struct meta_role *r)
 			.failed_ns = c->failed_ns},
 		.partition_rate = (uint64_t)c->partition_rate,
 		.partition_burst = (uint64_t)c->partition_burst,
+		.price_goal_percent = (uint32_t)c->price_goal,
+		.price_settle_ns = c->price_settle_ns,
 		.usage_ns = c->usage_ns,
 		.pool_bytes = c->pool_bytes,
 		.connections_max = (size_t)c->connections,

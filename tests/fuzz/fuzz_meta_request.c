@@ -112,7 +112,7 @@ static void fuzz_main(void *arg)
 	map_init(&s.tenants, SERVICE_TENANTS_MAX);
 	rt_cond_init(&s.wake);
 	assert(ms_share_open(&s) == 0 && ms_share_load(&s) == 0);
-	assert(ms_place_open(&s) == 0);
+	assert(ms_place_open(&s, &(struct meta_serve_options){0}) == 0);
 	ask_all(&s, in);
 	check_store(s.meta);
 	rt_port_close(&branch.port);

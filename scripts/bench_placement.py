@@ -14,6 +14,7 @@ import statistics
 import sys
 
 from placement_bench import DATA, each, interval, plot, rewrite, run, saved, show, study, trace
+from placement_box import part_box
 from placement_parts import part_accuracy, part_halved, part_oracle, part_price
 
 TEST_SEEDS = range(101, 111)
@@ -245,7 +246,7 @@ def main():
     parser = argparse.ArgumentParser(prog="./dev bench placement", description=__doc__.splitlines()[0])
     parser.add_argument("--clusters", type=int, default=len(TEST_SEEDS), help="how many test clusters (10)")
     parser.add_argument("--jobs", type=int, default=12000, help="jobs a week (12000)")
-    parser.add_argument("--only", default="savings,models,hints,new,accuracy,rates,oracle,price,halved", help="parts, with commas")
+    parser.add_argument("--only", default="savings,models,hints,new,accuracy,rates,oracle,price,halved", help="parts, with commas; also box, which takes 20 minutes")
     parser.add_argument("--tune", action="store_true", help="try settings on the tuning clusters instead")
     a = parser.parse_args()
     DATA.mkdir(parents=True, exist_ok=True)
@@ -258,7 +259,7 @@ def main():
     report = Report()
     parts = {"savings": part_savings, "models": part_models, "hints": part_hints,
              "new": lambda r, p: part_new(r, p, a.jobs), "accuracy": part_accuracy, "rates": part_rates,
-             "oracle": part_oracle, "price": part_price, "halved": part_halved}
+             "oracle": part_oracle, "price": part_price, "halved": part_halved, "box": part_box}
     for name in a.only.split(","):
         if name not in parts:
             parser.error(f"--only {name}: there are {' '.join(parts)}")

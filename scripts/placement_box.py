@@ -80,7 +80,7 @@ class Cluster:
         self.command("down")
         for node in range(1, NODES + 1):
             self.limit(self.folder / "disks" / f"node-{node}" / str(DISKS), KEEP_FREE + flash_bytes)
-        self.change("meta", "[usage]", f"[placement]\nsettle = {14400 // FASTER}s\n[usage]")
+        self.change("meta", "[usage]", f"[placement]\nsettle = {28800 // FASTER}s\n[usage]")
         self.change("janitor", "grace = 5m", f"grace = {GRACE}s")
         self.change("janitor", "round = 5s", "round = 2s")
         self.command("up")

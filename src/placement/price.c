@@ -15,7 +15,8 @@ const struct price_config price_default = {
 	.categories = 15,
 	.goal = 0.65,
 	.span = 5,
-	.settle_s = 14400,
+	.settle_s = 28800,
+	.begin = 5,
 };
 
 int price_init(struct price *p, const struct price_config *config)
@@ -23,9 +24,10 @@ int price_init(struct price *p, const struct price_config *config)
 	if (config->categories < 2 || config->categories > THRESHOLD_CATEGORIES_MAX ||
 	    !(config->goal >= 0 && config->goal <= 1) ||
 	    !(config->span > 0 && config->span <= 2.0 * THRESHOLD_CATEGORIES_MAX) ||
-	    !(config->settle_s >= 1 && config->settle_s <= TIME_MAX_S))
+	    !(config->settle_s >= 1 && config->settle_s <= TIME_MAX_S) || !(config->begin >= 1))
 		return -EINVAL;
-	*p = (struct price){.config = *config, .level = 1};
+	*p = (struct price){.config = *config,
+			    .level = fmin(config->begin, config->categories - 1)};
 	return 0;
 }
 

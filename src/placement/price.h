@@ -9,8 +9,11 @@
  *
  * so the first half of the flash is open to ordinary files, and the last part is kept for the best ones, which may come
  * at any time. The level moves by span * (use - goal) in settle_s seconds: where flash stays fuller than the goal, all
- * categories lose; where it stays emptier, all gain. Categories of geometric depth (category.h) make this an
- * exponential price of flash in its use, as in online knapsack algorithms.
+ * categories lose; where it stays emptier, all gain. Categories of geometric depth (category.h) make this an exponential
+ * price of flash in its use, as in online knapsack algorithms.
+ *
+ * The level begins in the middle: with a goal above a half, an empty flash lowers it faster than a full one raises it, so a
+ * level that is too high is corrected sooner than one that is too low.
  *
  * The threshold of the paper learns of too much demand when files spill, at the next interval. The price reacts with
  * each block, and one large file cannot take what is left.
@@ -34,6 +37,7 @@ struct price_config {
 	double goal;         /* use of flash at which the level stays, 0 to 1 */
 	double span; /* categories between the price of empty flash and that of full flash; above 0 */
 	double settle_s; /* time in which the level follows a wrong use; at least 1 */
+	double begin;    /* level at which it begins, 1 to categories - 1 */
 };
 
 extern const struct price_config price_default;
@@ -45,7 +49,7 @@ struct price {
 	bool begun; /* last_s is set */
 };
 
-/* Begins with the level at which half of the flash is open to category 1. Returns 0 or -EINVAL. */
+/* Returns 0 or -EINVAL. */
 int price_init(struct price *p, const struct price_config *config);
 
 /* Moves the level to a time; `use` is the share of flash that was used since the last call. */

@@ -79,7 +79,7 @@ const struct conf_key meta_conf_schema[] = {
 		 "queries of one partition in a burst; 0: a quarter of partition_rate"),
 	CONF_INT("placement", "goal", struct meta_conf, price_goal, "65", 1, 99,
 		 "use of flash in percent at which the admission of categories stays as it is"),
-	CONF_DURATION("placement", "settle", struct meta_conf, price_settle_ns, "4h", NS_PER_S,
+	CONF_DURATION("placement", "settle", struct meta_conf, price_settle_ns, "8h", NS_PER_S,
 		      30ULL * 86400 * NS_PER_S,
 		      "time in which the admission follows a use above or below the goal"),
 	CONF_DURATION("usage", "every", struct meta_conf, usage_ns, "1h", 0, CONF_MAX,

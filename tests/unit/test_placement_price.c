@@ -13,7 +13,7 @@
 #include "placement/price.h"
 
 static const struct price_config simple = {
-	.categories = 15, .goal = 0.5, .span = 5, .settle_s = 14400};
+	.categories = 15, .goal = 0.5, .span = 5, .settle_s = 14400, .begin = 1};
 
 static void near(double got, double want)
 {
@@ -96,10 +96,14 @@ static void refuses_configurations_out_of_range(void **state)
 {
 	struct price p;
 	const struct price_config bad[] = {
-		{1, 0.5, 5, 100},    {65, 0.5, 5, 100}, {15, -0.1, 5, 100},
-		{15, 1.1, 5, 100},   {15, NAN, 5, 100}, {15, 0.5, 0, 100},
-		{15, 0.5, NAN, 100}, {15, 0.5, 5, 0},   {15, 0.5, 5, INFINITY},
+		{1, 0.5, 5, 100, 1},    {65, 0.5, 5, 100, 1},   {15, -0.1, 5, 100, 1},
+		{15, 1.1, 5, 100, 1},   {15, NAN, 5, 100, 1},   {15, 0.5, 0, 100, 1},
+		{15, 0.5, NAN, 100, 1}, {15, 0.5, 5, 0, 1},     {15, 0.5, 5, INFINITY, 1},
+		{15, 0.5, 5, 100, 0},   {15, 0.5, 5, 100, NAN},
 	};
+	const struct price_config good = {4, 0.5, 5, 100, 7};
+	assert_int_equal(price_init(&p, &good), 0);
+	near(p.level, 3); /* the best of its categories */
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
 		assert_int_equal(price_init(&p, &bad[i]), -EINVAL);
 }

@@ -12,8 +12,8 @@ struct method_options {
 	double ratio;      /* of the byte-seconds of a category by worth to those of the next one */
 	double categories; /* of the adaptive methods, with category 0 */
 	double window_s, interval_s, low, high; /* of their threshold */
-	double price_goal, price_span,
-		price_settle_s; /* of the price of flash, placement/price.h */
+	double price_goal, price_span, price_settle_s,
+		price_begin; /* of the price of flash, placement/price.h */
 	double trust; /* 1: a user's categories count as what they turned out to be, placement/trust.h */
 	double control; /* what decides: 0: as the method says, 1: the threshold, 2: the price */
 	double heuristic_window_s;   /* outcomes of this time count */

@@ -160,6 +160,7 @@ int adaptive_open_price_take(const struct study *s, const struct method_options 
 		.goal = o->price_goal,
 		.span = o->price_span,
 		.settle_s = o->price_settle_s,
+		.begin = o->price_begin,
 	};
 	int rc = price_init(&a->price, &config);
 	if (rc == 0 && o->trust > 0)

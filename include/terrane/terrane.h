@@ -336,6 +336,39 @@ int terrane_seal(struct terrane *t, const char *path, const struct terrane_optio
  * administrator of the path (-EACCES). -ENOTDIR: it is a file. */
 int terrane_unseal(struct terrane *t, const char *path, const struct terrane_options *o);
 
+/* --- quotas ------------------------------------------------------------------------------------- */
+
+#define TERRANE_QUOTA_PATH_MAX 2048
+
+/* Limits of a directory, for everything below it, or of the tenant. 0 is no limit. */
+struct terrane_quota {
+	char path[TERRANE_QUOTA_PATH_MAX +
+		  1];       /* where the directory was when the quota was set; tenant: "" */
+	uint64_t id;        /* of the directory; tenant: 0 */
+	uint64_t bytes_max; /* limit of the sizes of files; tenant: of stored bytes */
+	uint64_t files_max; /* limit of the number of files and directories */
+	/* used; more for some minutes after files were replaced or calls failed */
+	uint64_t used_bytes, used_files;
+	uint64_t
+		counted_ns; /* time of the last count; 0: not counted yet, nothing is refused; tenant: 0 */
+	bool hidden;        /* the caller may not look at the directory: only id is set */
+	uint64_t reserved[2];
+};
+
+/* Sets the quota of a directory; both limits 0: removes it (-ENOENT: it has none). From then on, calls that add files or
+ * bytes beyond it fail with -EDQUOT. Needs the role of an administrator of the directory above (-EACCES). Returns 1 if
+ * the tree was not counted in time: the quota holds after the servers' next count. -ENOTDIR; -ENAMETOOLONG: the path is
+ * longer than TERRANE_QUOTA_PATH_MAX; -ENOSPC: the tenant has too many quotas. */
+int terrane_quota_set(struct terrane *t, const char *path, uint64_t bytes_max, uint64_t files_max,
+		      const struct terrane_options *o);
+
+#define TERRANE_QUOTA_ALL 1U /* of all directories of the tenant */
+
+/* Returns the quotas that limit a directory: its own and those above, nearest first, then the tenant's, if it has limits;
+ * with TERRANE_QUOTA_ALL (path "/") all of the tenant. At most max are stored; returns their number. */
+int64_t terrane_quota_list(struct terrane *t, const char *path, unsigned flags,
+			   struct terrane_quota *out, size_t max, const struct terrane_options *o);
+
 #define TERRANE_NAME_MAX 255
 
 struct terrane_entry {

@@ -18,12 +18,14 @@ enum bug {
 	BUG_ACK_BELOW_QUORUM, /* an append is acknowledged when one replica has it */
 	/* a client that becomes the writer of a log does not fence the old writer */
 	BUG_FENCE_FORGOTTEN,
-	BUG_WRONG_PARITY,   /* a parity chunk is changed after it was verified */
-	BUG_SEAL_IGNORED,   /* a sealed file is opened for append */
-	BUG_REPLAY_TWICE,   /* a rename that is sent twice is executed twice */
-	BUG_COLLECT_SHARED, /* the collector deletes a block that another file still owns */
-	BUG_QUOTA_LEAK,     /* deleting a file does not reduce the tenant's usage */
-	BUG_QUOTA_IGNORED,  /* bytes are charged to a tenant beyond its quota */
+	BUG_WRONG_PARITY,      /* a parity chunk is changed after it was verified */
+	BUG_SEAL_IGNORED,      /* a sealed file is opened for append */
+	BUG_REPLAY_TWICE,      /* a rename that is sent twice is executed twice */
+	BUG_COLLECT_SHARED,    /* the collector deletes a block that another file still owns */
+	BUG_QUOTA_LEAK,        /* deleting a file does not reduce the tenant's usage */
+	BUG_QUOTA_IGNORED,     /* bytes are charged to a tenant beyond its quota */
+	BUG_DIR_QUOTA_IGNORED, /* names are stored beyond the quota of a directory */
+	BUG_MOVE_UNPAID,       /* a move into a directory with a quota is not charged */
 	/* the metadata index of a disk does not get the entry of a chunk that was moved there */
 	BUG_INDEX_FORGOTTEN,
 	BUG_REPORT_LOST,        /* a report of a damaged chunk is dropped */

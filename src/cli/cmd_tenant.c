@@ -15,13 +15,15 @@
 
 static const char usage_text[] =
 	"usage: terrane tenant list [options]\n"
-	"       terrane tenant create NAME [--quota SIZE] [options]\n"
-	"       terrane tenant quota NAME SIZE [options]\n"
+	"       terrane tenant create NAME [--quota SIZE] [--files N] [options]\n"
+	"       terrane tenant quota NAME [SIZE] [--files N] [options]\n"
 	"       terrane tenant share NAME on|off [options]\n"
 	"       terrane tenant remove NAME [--recursive] [options]\n"
 	"\n"
 	"Each tenant has a tree of files of its own. A quota limits its bytes before\n"
-	"redundancy; 0 is no limit. \"deleted\" is what was deleted and still takes space: it "
+	"redundancy, --files its files and directories; 0 is no limit, and what is not given\n"
+	"stays. Tenants limit their directories with terrane quota. \"deleted\" is what was "
+	"deleted and still takes space: it "
 	"does\n"
 	"not count, and janitors free it after the grace period (terrane gc).\n"
 	"\n"
@@ -38,7 +40,8 @@ static const char usage_text[] =
 
 struct asked {
 	const char *name;
-	uint64_t quota_bytes;
+	uint64_t quota_bytes, files_max;
+	bool set_bytes, set_files;
 	bool json, recursive, share;
 	json_t *all;   /* array to fill by `tenant list`; NULL: print text */
 	uint32_t last; /* highest tenant id in use, for `tenant create` */
@@ -51,10 +54,12 @@ static int failed(const struct meta_call *c, int rc, const char *name)
 
 static void print_tenant(const struct meta_tenant *t)
 {
-	char used[FS_SIZE_TEXT], quota[FS_SIZE_TEXT], waiting[FS_SIZE_TEXT];
-	printf("%-24s %12s %12s %12s\n", t->name, fs_size(used, (double)t->used_bytes),
+	char used[FS_SIZE_TEXT], quota[FS_SIZE_TEXT], waiting[FS_SIZE_TEXT], files[24] = "no limit";
+	if (t->files_max > 0)
+		snprintf(files, sizeof(files), "%lu", t->files_max);
+	printf("%-24s %12s %12s %12s %12lu %12s\n", t->name, fs_size(used, (double)t->used_bytes),
 	       t->quota_bytes == 0 ? "no limit" : fs_size(quota, (double)t->quota_bytes),
-	       fs_size(waiting, (double)t->waiting_bytes));
+	       fs_size(waiting, (double)t->waiting_bytes), t->used_files, files);
 }
 
 static int tell_one(struct admin *a, const struct meta_tenant *listed)
@@ -70,12 +75,15 @@ static int tell_one(struct admin *a, const struct meta_tenant *listed)
 	if (q->all == NULL)
 		print_tenant(&t);
 	else
-		json_array_append_new(
-			q->all,
-			json_pack("{s:I, s:s, s:I, s:I, s:I, s:b}", "id", (json_int_t)t.id, "name",
-				  t.name, "used_bytes", (json_int_t)t.used_bytes, "quota_bytes",
-				  (json_int_t)t.quota_bytes, "waiting_bytes",
-				  (json_int_t)t.waiting_bytes, "shares_content", t.shares_content));
+		json_array_append_new(q->all,
+				      json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:b}", "id",
+						(json_int_t)t.id, "name", t.name, "used_bytes",
+						(json_int_t)t.used_bytes, "quota_bytes",
+						(json_int_t)t.quota_bytes, "waiting_bytes",
+						(json_int_t)t.waiting_bytes, "used_files",
+						(json_int_t)t.used_files, "files_max",
+						(json_int_t)t.files_max, "shares_content",
+						t.shares_content));
 	return CLI_OK;
 }
 
@@ -85,7 +93,8 @@ static int run_list(struct admin *a)
 	AUTO_JSON json_t *all = q->json ? json_array() : NULL;
 	q->all = all;
 	if (!q->json)
-		printf("%-24s %12s %12s %12s\n", "tenant", "used", "quota", "deleted");
+		printf("%-24s %12s %12s %12s %12s %12s\n", "tenant", "used", "quota", "deleted",
+		       "files", "quota");
 	int status = admin_tenants(a, tell_one);
 	if (status == CLI_OK && q->json && json_emit(stdout, all) < 0)
 		return cli_fail("cannot write the output");
@@ -104,7 +113,7 @@ static int last_id(struct admin *a, const struct meta_tenant *t)
 static int run_create(struct admin *a)
 {
 	struct asked *q = a->ctx;
-	struct meta_tenant t = {.quota_bytes = q->quota_bytes};
+	struct meta_tenant t = {.quota_bytes = q->quota_bytes, .files_max = q->files_max};
 	if (strlen(q->name) > META_TENANT_NAME_MAX)
 		return cli_fail("cannot create tenant %s: a name has at most %d bytes", q->name,
 				META_TENANT_NAME_MAX);
@@ -151,8 +160,10 @@ static int run_quota(struct admin *a)
 	struct meta_call c = {.client = a->client};
 	struct meta_tenant t;
 	int rc = meta_client_tenant_get(&c, 0, q->name, &t);
-	if (rc == 0)
+	if (rc == 0 && q->set_bytes)
 		rc = meta_client_tenant_set_quota(&c, t.id, q->quota_bytes);
+	if (rc == 0 && q->set_files)
+		rc = meta_client_tenant_set_files(&c, t.id, q->files_max);
 	return rc < 0 ? failed(&c, rc, q->name) : CLI_OK;
 }
 
@@ -169,16 +180,21 @@ static int run_share(struct admin *a)
 	return rc < 0 ? failed(&c, rc, q->name) : CLI_OK;
 }
 
+static bool take_files(const char *text, struct asked *q)
+{
+	int64_t n = 0;
+	q->set_files = units_parse_int(text, &n) == 0 && n >= 0;
+	q->files_max = (uint64_t)n;
+	return q->set_files;
+}
+
 int cmd_tenant(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"cluster", required_argument, NULL, 'c'},
-		{"dir", required_argument, NULL, 'd'},
-		{"recursive", no_argument, NULL, 'r'},
-		{"quota", required_argument, NULL, 'Q'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"cluster", required_argument, NULL, 'c'}, {"dir", required_argument, NULL, 'd'},
+		{"recursive", no_argument, NULL, 'r'},     {"quota", required_argument, NULL, 'Q'},
+		{"files", required_argument, NULL, 'F'},   {"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
 	};
 	struct admin_where where = {0};
 	struct asked q = {0};
@@ -197,6 +213,9 @@ int cmd_tenant(int argc, char **argv)
 				return cli_usage(
 					"tenant: --quota %s: must be a size, such as 10TiB",
 					optarg);
+		} else if (c == 'F') {
+			if (!take_files(optarg, &q))
+				return cli_usage("tenant: --files %s: must be a number", optarg);
 		} else if (c == 'h') {
 			fputs(usage_text, stdout);
 			return CLI_OK;
@@ -211,8 +230,9 @@ int cmd_tenant(int argc, char **argv)
 		return admin_run(&where, run_list, &q);
 	if (n == 2 && strcmp(verb, "create") == 0)
 		return admin_run(&where, run_create, &q);
-	if (n == 3 && strcmp(verb, "quota") == 0 &&
-	    units_parse_size(argv[optind + 2], &q.quota_bytes) == 0)
+	if (n == 3 && strcmp(verb, "quota") == 0)
+		q.set_bytes = units_parse_size(argv[optind + 2], &q.quota_bytes) == 0;
+	if ((n == 3 && q.set_bytes) || (n == 2 && strcmp(verb, "quota") == 0 && q.set_files))
 		return admin_run(&where, run_quota, &q);
 	if (n == 3 && strcmp(verb, "share") == 0) {
 		q.share = strcmp(argv[optind + 2], "on") == 0;
@@ -224,6 +244,6 @@ int cmd_tenant(int argc, char **argv)
 		int status = q.recursive ? fs_remove_all(where.file, where.dir, q.name) : CLI_OK;
 		return status == CLI_OK ? admin_run(&where, run_remove, &q) : status;
 	}
-	return cli_usage("tenant needs list, create NAME, quota NAME SIZE, "
+	return cli_usage("tenant needs list, create NAME, quota NAME [SIZE] [--files N], "
 			 "share NAME on|off, or remove NAME");
 }

@@ -106,6 +106,9 @@ static const struct fs_option options[] = {
 	      "what is known of the job: n_NAME=NUMBER or s_NAME=TEXT; repeatable"),
 	VALUE('i', "job-id", "N", OPTION_COUNT, job_id,
 	      "the job that the files are written or read for"),
+	VALUE('B', "bytes", "SIZE", OPTION_SIZE, quota_bytes, "limit of the sizes of all files"),
+	VALUE('I', "files", "N", OPTION_COUNT, quota_files,
+	      "limit of the number of files and directories"),
 	VALUE('P', "pattern", "NAME", OPTION_TEXT, pattern,
 	      "seq or random; create, stat, list or remove"),
 };
@@ -288,8 +291,8 @@ static const struct {
 	{fs_list_commands, &fs_list_count},     {fs_find_commands, &fs_find_count},
 	{fs_names_commands, &fs_names_count},   {fs_pipe_commands, &fs_pipe_count},
 	{fs_remove_commands, &fs_remove_count}, {fs_seal_commands, &fs_seal_count},
-	{fs_read_commands, &fs_read_count},     {fs_write_commands, &fs_write_count},
-	{fs_bench_commands, &fs_bench_count},
+	{fs_quota_commands, &fs_quota_count},   {fs_read_commands, &fs_read_count},
+	{fs_write_commands, &fs_write_count},   {fs_bench_commands, &fs_bench_count},
 };
 
 const struct fs_command *fs_at(size_t i)

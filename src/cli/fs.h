@@ -27,8 +27,8 @@ struct fs_flags {
 	size_t feature_count;
 	int64_t job_id;
 	enum terrane_media media;
-	uint64_t block_bytes, size_bytes;
-	int64_t jobs, count, depth, threads;
+	uint64_t block_bytes, size_bytes, quota_bytes;
+	int64_t jobs, count, depth, threads, quota_files;
 	bool json, details, recursive, parents, force, replace, resume, verify, quiet, packed,
 		unseal, bare;
 	bool human, by_time, by_size, keep, remove, accepted;
@@ -65,10 +65,11 @@ struct fs_command {
 
 extern const struct fs_command fs_attr_commands[], fs_names_commands[], fs_copy_commands[],
 	fs_list_commands[], fs_find_commands[], fs_pipe_commands[], fs_remove_commands[],
-	fs_seal_commands[], fs_read_commands[], fs_write_commands[], fs_bench_commands[];
+	fs_seal_commands[], fs_quota_commands[], fs_read_commands[], fs_write_commands[],
+	fs_bench_commands[];
 extern const size_t fs_attr_count, fs_names_count, fs_copy_count, fs_list_count, fs_find_count,
-	fs_pipe_count, fs_remove_count, fs_seal_count, fs_read_count, fs_write_count,
-	fs_bench_count;
+	fs_pipe_count, fs_remove_count, fs_seal_count, fs_quota_count, fs_read_count,
+	fs_write_count, fs_bench_count;
 
 /* Runs the command that argv[0] names; returns its exit status. */
 int cmd_fs(int argc, char **argv);

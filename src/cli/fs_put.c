@@ -12,6 +12,7 @@
 
 #include "cli/cli.h"
 #include "cli/fs_put.h"
+#include "cli/fs_quota.h"
 
 #define NAMES_BYTES_MAX (256 * MIB) /* limit for the bytes of the names of one directory */
 
@@ -278,6 +279,9 @@ static int run_put(struct fs *fs, int n, char **operands)
 		return cli_fail("cannot put several sources to %s: it is not a directory%s",
 				to.path, to.there ? "" : "; end it with \"/\" to make one");
 	int status = put_distinct(n - 1, operands);
+	/* Of what exists at the target already, put may store nothing. */
+	if (status == CLI_OK && !fs->flags.resume && !fs->flags.replace)
+		status = fs_quota_check(fs, n - 1, operands, to.path);
 	if (status == CLI_OK)
 		status = transfer_start(&x, fs, "put", put_job);
 	if (status != CLI_OK)

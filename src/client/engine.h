@@ -67,6 +67,9 @@ int engine_copy(struct call *c, const char *from, const char *to, unsigned flags
 int engine_remove(struct call *c, const char *path);
 int engine_seal(struct call *c, const char *path, const struct terrane_options *o);
 int engine_unseal(struct call *c, const char *path);
+int engine_quota_set(struct call *c, const char *path, uint64_t bytes_max, uint64_t files_max);
+int64_t engine_quota_list(struct call *c, const char *path, unsigned flags,
+			  struct terrane_quota *out, size_t max);
 int64_t engine_list(struct call *c, const char *path, struct terrane_cursor *at,
 		    struct terrane_entry *out, size_t max);
 int64_t engine_list_id(struct call *c, uint64_t dir, struct terrane_cursor *at,

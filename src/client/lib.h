@@ -92,6 +92,8 @@ struct args {
 	int iov_count;
 	struct terrane_cursor *cursor;
 	struct terrane_entry *entries;
+	struct terrane_quota *quotas;
+	uint64_t bytes_max, files_max;
 	struct terrane_small *small;
 	struct terrane_range *ranges;
 	struct terrane_attributes *attributes;

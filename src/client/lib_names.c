@@ -231,6 +231,34 @@ int terrane_unseal(struct terrane *t, const char *path, const struct terrane_opt
 	return (int)lib_request_block(t, &r, o);
 }
 
+static int64_t run_quota_set(struct call *c, struct request *r)
+{
+	return engine_quota_set(c, r->a.path, r->a.bytes_max, r->a.files_max);
+}
+
+int terrane_quota_set(struct terrane *t, const char *path, uint64_t bytes_max, uint64_t files_max,
+		      const struct terrane_options *o)
+{
+	struct request r = {
+		.run = run_quota_set,
+		.a = {.path = path_or_empty(path), .bytes_max = bytes_max, .files_max = files_max}};
+	return (int)lib_request_block(t, &r, o);
+}
+
+static int64_t run_quota_list(struct call *c, struct request *r)
+{
+	return engine_quota_list(c, r->a.path, r->a.flags, r->a.quotas, r->a.count);
+}
+
+int64_t terrane_quota_list(struct terrane *t, const char *path, unsigned flags,
+			   struct terrane_quota *out, size_t max, const struct terrane_options *o)
+{
+	struct request r = {
+		.run = run_quota_list,
+		.a = {.path = path_or_empty(path), .flags = flags, .quotas = out, .count = max}};
+	return lib_request_block(t, &r, o);
+}
+
 int terrane_unseal_start(struct terrane *t, const char *path, const struct terrane_options *o,
 			 struct terrane_op *op)
 {

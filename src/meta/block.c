@@ -247,7 +247,7 @@ int block_hold(struct meta *m, uint32_t tenant, uint64_t block, const struct met
 	}
 	if (rc != 0 || count == 0)
 		return rc;
-	return meta_block_own(m, &(struct meta_ctx){tenant}, block, again, count);
+	return meta_block_own(m, &(struct meta_ctx){.tenant = tenant}, block, again, count);
 }
 
 /* Input of commit_write in addition to the block that the caller passed. */
@@ -310,7 +310,9 @@ static int commit_once(struct meta *m, uint32_t tenant, const struct meta_block 
 	if (rc != 0)
 		return rc;
 	if (rec->state != META_BLOCK_PENDING)
-		return n > 0 ? meta_block_own(m, &(struct meta_ctx){tenant}, b->id, owners, n) : 0;
+		return n > 0 ? meta_block_own(m, &(struct meta_ctx){.tenant = tenant}, b->id,
+					      owners, n)
+			     : 0;
 	uint64_t charge = k.charge = meta_id();
 	uint64_t bytes = b->state == META_BLOCK_SEALED ? b->length : rec->capacity;
 	rc = account_charge(m, tenant, b->id, charge, bytes, b->over_quota);

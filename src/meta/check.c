@@ -117,7 +117,7 @@ static int check_named(struct check *c, uint32_t tenant, uint64_t dir, const str
 
 static int check_dir(struct check *c, uint32_t tenant, uint64_t dir)
 {
-	struct meta_ctx ctx = {tenant};
+	struct meta_ctx ctx = {.tenant = tenant};
 	struct meta_cursor at = {0};
 	int rc = 0;
 	c->out->dirs++;

@@ -199,6 +199,15 @@ static int note_row(struct check *c, const struct kv_row *row, struct arena *a)
 		       : expect_bytes(c, tenant, (int64_t)note->bytes);
 }
 
+static int quota_row(const struct kv_row *row, struct arena *a)
+{
+	uint32_t tenant;
+	uint64_t dir;
+	rec_dir_quota *q;
+	return key_read_id(row->key, &tenant, &dir) ? rec_read_dir_quota(a, row->value, &q)
+						    : -EBADMSG;
+}
+
 int check_tenant_row(struct check *c, uint64_t partition, const struct kv_row *row, struct arena *a)
 {
 	(void)partition;
@@ -206,7 +215,9 @@ int check_tenant_row(struct check *c, uint64_t partition, const struct kv_row *r
 	if (kind == KEY_CHARGED || kind == KEY_REFUNDED)
 		return note_row(c, row, a);
 	if (kind != KEY_ACCOUNT)
-		return kind == KEY_TENANT || kind == KEY_TENANT_NAME ? 0 : -EBADMSG;
+		return kind == KEY_DIR_QUOTA                           ? quota_row(row, a)
+		       : kind == KEY_TENANT || kind == KEY_TENANT_NAME ? 0
+								       : -EBADMSG;
 	rec_account *q;
 	struct account_sum *d;
 	if (row->key.len != 5)

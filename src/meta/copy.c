@@ -46,7 +46,8 @@ static void own_blocks_fiber(void *arg)
 		uint64_t block = c->blocks[c->next++];
 		struct meta_owner owner = {.file = c->to,
 					   .bytes = (uint64_t)(uintptr_t)map_get(&c->bytes, block)};
-		int rc = meta_block_own(c->m, &(struct meta_ctx){c->tenant}, block, &owner, 1);
+		int rc = meta_block_own(c->m, &(struct meta_ctx){.tenant = c->tenant}, block,
+					&owner, 1);
 		if (rc != 0 && c->rc == 0)
 			c->rc = rc;
 	}

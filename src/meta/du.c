@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "meta/impl.h"
+#include "meta/quota.h"
 #include "rt/rt.h"
 
 /* A directory on the path of the walk, with the usage of it and of the directories below, as far as counted. */
@@ -46,7 +46,7 @@ int meta_du(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct met
 }
 
 /* Stores the usage of a directory, unless the directory was removed. */
-static int usage_put(struct meta *m, uint32_t tenant, const struct level *l)
+static int usage_put(struct meta *m, uint32_t tenant, const struct level *l, uint64_t pass)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, MIB);
@@ -61,6 +61,8 @@ static int usage_put(struct meta *m, uint32_t tenant, const struct level *l)
 	txn_present(&t, key_slice(KEY_DIR, tenant, l->dir, SLICE_HOME));
 	txn_put(&t, key_id(KEY_USAGE, tenant, l->dir), &u.base);
 	int rc = txn_run(m, &t, part_name(m, tenant, l->dir, SLICE_HOME), NULL);
+	if (rc == 0 && pass != 0)
+		rc = quota_counted(m, tenant, l->dir, pass, &l->sum);
 	return rc == -ESTALE ? 0 : rc;
 }
 
@@ -81,6 +83,20 @@ static int level_push(struct level **top, uint64_t dir)
 	return 0;
 }
 
+/* Sets *size to the present size of a log. */
+static int size_now(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t *size)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	struct kv_bytes raw;
+	rec_file *f;
+	bool dead;
+	int rc = file_read(m, ctx->tenant, file, &a, &raw, &f, &dead);
+	if (rc == 0 && f != NULL)
+		*size = f->size;
+	return rc;
+}
+
 /* Reads one page of a directory: adds its files to the usage, and its directories to l->subs. */
 static int level_page(struct meta *m, const struct meta_ctx *ctx, struct level *l)
 {
@@ -96,20 +112,26 @@ static int level_page(struct meta *m, const struct meta_ctx *ctx, struct level *
 	if (subs == NULL)
 		return -ENOMEM;
 	l->subs = subs;
-	for (size_t i = 0; i < page.count; i++) {
+	for (size_t i = 0; i < page.count && rc == 0; i++) {
 		const struct meta_entry *e = &page.entries[i];
 		if (e->kind == META_DIR) {
 			l->sum.dirs++;
 			l->subs[l->sub_count++] = e->id;
 		} else {
 			l->sum.files++;
+			rc = e->sealed ? 0 : size_now(m, ctx, e->id, &page.entries[i].size);
 			l->sum.bytes += e->size;
 		}
 	}
-	return 0;
+	return rc;
 }
 
 int meta_du_refresh(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
+{
+	return du_walk(m, ctx, dir, 0);
+}
+
+int du_walk(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint64_t pass)
 {
 	struct meta_dir d;
 	struct level *top = NULL;
@@ -130,7 +152,7 @@ int meta_du_refresh(struct meta *m, const struct meta_ctx *ctx, uint64_t dir)
 				rc = 0;
 			}
 		} else {
-			rc = usage_put(m, ctx->tenant, top);
+			rc = usage_put(m, ctx->tenant, top, pass);
 			struct level *done = top;
 			top = done->above;
 			depth--;

@@ -11,6 +11,7 @@
 #include "base/bug.h"
 #include "base/log.h"
 #include "meta/file.h"
+#include "meta/quota.h"
 #include "rt/rt.h"
 
 int meta_file_new(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, uint64_t id,
@@ -193,6 +194,26 @@ static int extents_hold(struct meta *m, uint32_t tenant, uint64_t file, const st
 	return rc;
 }
 
+/* Charges the bytes that a file with a name gets. A file without one is charged when it gets its name: until then there
+ * must be room for all of it. An extent under append is charged when it ends; there must be room for its first byte. */
+static int charge_extents(struct meta *m, const struct meta_ctx *ctx, const rec_file *f,
+			  const struct meta_extent *e, size_t n, struct quota_op *q,
+			  struct arena *a)
+{
+	uint64_t bytes = 0;
+	bool open = false;
+	for (size_t i = 0; i < n; i++) {
+		bytes = min_u64(bytes + e[i].length, META_FILE_MAX);
+		open = open || e[i].open;
+	}
+	*q = (struct quota_op){.to = f->dir, .room_bytes = open};
+	if (f->linked)
+		q->bytes = bytes;
+	else
+		q->room_bytes = f->size + bytes + open;
+	return quota_begin(m, ctx, q, a);
+}
+
 static int file_add_once(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,
 			 uint64_t offset, const struct meta_extent *extents, size_t n)
 {
@@ -219,12 +240,18 @@ static int file_add_once(struct meta *m, const struct meta_ctx *ctx, uint64_t fi
 	rc = extents_hold(m, ctx->tenant, file, extents, n, &a);
 	if (rc != 0)
 		return rc;
+	struct quota_op q = {0};
+	rc = charge_extents(m, ctx, f, extents, n, &q, &a);
+	if (rc != 0)
+		return rc;
 	struct txn t;
 	txn_init(&t, &a);
 	rec_extent last;
 	add_extents(&t, ctx->tenant, file, f, extents, n, &last);
 	f->mtime_ns = rt_wall_ns();
-	return file_write(m, ctx->tenant, file, raw, f, &t);
+	rc = file_write(m, ctx->tenant, file, raw, f, &t);
+	quota_end(m, ctx, &q, rc);
+	return rc;
 }
 
 int meta_file_add(struct meta *m, const struct meta_ctx *ctx, uint64_t file, uint64_t token,
@@ -269,9 +296,15 @@ static int file_close_extent_once(struct meta *m, const struct meta_ctx *ctx, ui
 	e.open = false;
 	e.length = length;
 	f->last = NULL;
+	struct quota_op q = {.to = f->dir, .bytes = f->linked ? length : 0, .anyway = true};
+	rc = quota_begin(m, ctx, &q, &a);
+	if (rc != 0)
+		return rc;
 	if (length > 0)
 		add_extents(&t, ctx->tenant, file, f, &e, 1, NULL);
-	return file_write(m, ctx->tenant, file, raw, f, &t);
+	rc = file_write(m, ctx->tenant, file, raw, f, &t);
+	quota_end(m, ctx, &q, rc);
+	return rc;
 }
 
 int meta_file_close_extent(struct meta *m, const struct meta_ctx *ctx, uint64_t file,

@@ -11,6 +11,7 @@
 #include "meta/attr.h"
 #include "meta/file.h"
 #include "meta/gc_impl.h"
+#include "meta/quota.h"
 #include "meta_api/attr.h"
 #include "rt/rt.h"
 
@@ -66,23 +67,15 @@ static int mark_linked(struct meta *m, uint32_t tenant, const struct meta_naming
 	return file_write(m, tenant, as->file, raw, f, &t);
 }
 
-static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
-		     struct meta_name name, const struct meta_naming *as, uint64_t began_ns)
+/* Writes the name to the record f, which was stored as raw, and then to the directory. */
+static int link_charged(struct meta *m, const struct meta_ctx *ctx, rec_file *f,
+			struct kv_bytes raw, struct meta_name name, const struct meta_naming *as,
+			uint64_t began_ns)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
-	struct kv_bytes raw;
-	rec_file *f;
-	int rc = schema_name_check(name);
-	if (rc == 0 && as->attrs != NULL)
-		rc = meta_attrs_check(as->attrs);
-	if (rc == 0)
-		rc = file_read_as_writer(m, ctx->tenant, as->file, as->token, &a, &raw, &f);
-	if (rc == 0 && f->dir != dir)
-		rc = -EINVAL;
-	if (rc != 0)
-		return rc;
-	rc = mark_linked(m, ctx->tenant, as, name, f, raw, &a);
+	uint64_t dir = f->dir;
+	int rc = mark_linked(m, ctx->tenant, as, name, f, raw, &a);
 	if (rc != 0)
 		return rc;
 	rec_entry e = TERRANE__REC__ENTRY__INIT;
@@ -104,6 +97,31 @@ static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 			  .name = name,
 			  .request = link_request(as->file, name)};
 	return row_create(m, &row, &e, as->flags, &a);
+}
+
+static int link_once(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
+		     struct meta_name name, const struct meta_naming *as, uint64_t began_ns)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	struct kv_bytes raw;
+	rec_file *f;
+	int rc = schema_name_check(name);
+	if (rc == 0 && as->attrs != NULL)
+		rc = meta_attrs_check(as->attrs);
+	if (rc == 0)
+		rc = file_read_as_writer(m, ctx->tenant, as->file, as->token, &a, &raw, &f);
+	if (rc == 0 && f->dir != dir)
+		rc = -EINVAL;
+	if (rc != 0)
+		return rc;
+	struct quota_op q = {.to = dir, .bytes = f->size, .files = 1};
+	rc = quota_begin(m, ctx, &q, &a);
+	if (rc != 0)
+		return rc;
+	rc = link_charged(m, ctx, f, raw, name, as, began_ns);
+	quota_end(m, ctx, &q, rc);
+	return rc;
 }
 
 int meta_link(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name name,

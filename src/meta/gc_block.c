@@ -433,7 +433,7 @@ int64_t meta_disk_blocks(struct meta *m, uint64_t index, uint64_t disk, struct m
 
 static int owned_bytes(struct meta *m, uint32_t tenant, uint64_t block, uint64_t *sum)
 {
-	struct meta_ctx ctx = {tenant};
+	struct meta_ctx ctx = {.tenant = tenant};
 	struct meta_owner owners[64];
 	uint64_t after = 0;
 	int64_t n;

@@ -27,8 +27,10 @@ enum meta_result {
 };
 #define META_ACCOUNTS_MAX 65536
 
+struct account_turn;
 struct accounts;
 struct cache;
+struct quotas;
 
 struct meta {
 	struct rt_loop *loop; /* loop of all calls */
@@ -39,6 +41,7 @@ struct meta {
 	/* Of all loops of a process that share the store: the first meta, which is `of` of the others, owns them. */
 	struct cache *cache; /* NULL: no cache */
 	struct accounts *accounts;
+	struct quotas *quotas; /* which directories have quotas */
 	const struct meta *of; /* NULL: the first */
 	/* set of hashes of (tenant, directory) of directories whose slice 0 is spread */
 	struct map known_spread;
@@ -316,6 +319,14 @@ int block_hold(struct meta *m, uint32_t tenant, uint64_t block, const struct met
 /* accounts_open makes the turns at the accounts, for all loops; accounts_close frees them, and none may be held then. */
 int accounts_open(struct accounts **out);
 void accounts_close(struct accounts *a);
+/* Waits for the turn at the account of a tenant, in whose partition its quotas are, too. Sets *out to NULL when too many
+ * accounts are in use: changes are still correct, with more retries. */
+int account_begin(struct meta *m, uint32_t tenant, struct account_turn **out);
+void account_end(struct account_turn *t); /* t may be NULL */
+static inline uint64_t part_account(const struct meta *m, uint32_t tenant)
+{
+	return part_of(m, META_LAYER_TENANT, tenant, tenant);
+}
 /* Adds bytes to the tenant's account, once for each (block, charge). -EDQUOT: this would exceed the quota, and
  * anyway is false. */
 int account_charge(struct meta *m, uint32_t tenant, uint64_t block, uint64_t charge, uint64_t bytes,

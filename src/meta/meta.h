@@ -62,6 +62,8 @@ struct meta;
 /* The tenant on whose behalf an operation runs. */
 struct meta_ctx {
 	uint32_t tenant; /* not 0 */
+	struct meta_over
+		*over; /* gets the directory quota that refused an operation; NULL: not wanted */
 };
 
 /* --- the store -------------------------------------------------------------------------------- */
@@ -378,6 +380,38 @@ int64_t meta_block_owners(struct meta *m, const struct meta_ctx *ctx, uint64_t b
 
 /* Returns the usage of the directory and of everything below it as of the last count. -ENOENT. */
 int meta_du(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_usage *out);
+
+/* --- quotas of directories: quota.h has the theory ---------------------------------------------- */
+
+/*
+ * Operations that add names or bytes below a directory with a quota fail with -EDQUOT when it has no room; ctx->over then
+ * has the quota. These are meta_create, meta_mkdir, meta_link, meta_copy, meta_move and meta_file_add. What a rename,
+ * move or removal takes away has room again at once, what was replaced after the next count.
+ */
+
+/* Sets the limits of a directory; both 0: removes the quota. Sets *created if the directory had none: until
+ * meta_dir_quota_count, or the next count of the servers, nothing is refused. -ENOENT, -EINVAL; -ENOSPC: the tenant has
+ * META_DIR_QUOTAS_MAX quotas. */
+int meta_dir_quota_set(struct meta *m, const struct meta_ctx *ctx,
+		       const struct meta_dir_quota *want, bool *created);
+/* Removes the quota of a directory. -ENOENT: it has none. */
+int meta_dir_quota_clear(struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
+/* Counts a directory for its quota. -ENOENT: it has none; errors of meta_du_refresh. */
+int meta_dir_quota_count(struct meta *m, const struct meta_ctx *ctx, uint64_t dir);
+/* Sets the limit of a tenant's files and directories; 0: no limit. -ENOENT, -ENOSPC. */
+int meta_tenant_set_files(struct meta *m, uint32_t id, uint64_t files_max);
+/* Both set *out to quotas of the tenant, in the arena, and return their number: all; those of a directory and the
+ * directories above it, nearest first. */
+int64_t meta_dir_quota_list(struct meta *m, const struct meta_ctx *ctx, struct arena *a,
+			    struct meta_dir_quota **out);
+int64_t meta_dir_quota_above(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
+			     struct arena *a, struct meta_dir_quota **out);
+
+/* The count of all directories of a tenant, with the quotas: meta_dir_quota_begin, a pause of META_DIR_QUOTA_PAUSE_NS if
+ * it returned a number of quotas above 0, meta_du_count. pass: a random number, not 0, the same for both. */
+#define META_DIR_QUOTA_PAUSE_NS META_CACHE_TTL_MAX
+int64_t meta_dir_quota_begin(struct meta *m, const struct meta_ctx *ctx, uint64_t pass);
+int meta_du_count(struct meta *m, const struct meta_ctx *ctx, uint64_t pass);
 
 /* Counts the usage of the directory and of every directory below it, deepest first, and stores the result of each.
  * -ENOENT, -ELOOP: more than 4 * META_DEPTH_MAX levels. */

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "meta/file.h"
+#include "meta/quota.h"
 #include "rt/rt.h"
 
 #define WALK_MAX 4096 /* largest number of levels between a directory and the root */
@@ -145,20 +146,23 @@ int meta_rmdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 	int rc = schema_name_check(name);
 	if (rc != 0)
 		return rc;
-	for (unsigned try = 0;; try++) {
+	struct quota_op q = {.from = dir, .files = 1};
+	rc = quota_begin(m, ctx, &q, &a);
+	for (unsigned try = 0; rc == 0; try++) {
 		struct row r;
 		rc = row_find(m, ctx->tenant, dir, name, id, &a, &r);
 		if (rc == 0 && id != 0 && r.row == r.entry &&
 		    (r.entry == NULL || r.entry->id != id))
-			return r.removed ? 0 : r.entry == NULL ? -ENOENT : -ESTALE;
+			rc = r.removed ? META_DONE : r.entry == NULL ? -ENOENT : -ESTALE;
 		if (rc == 0)
 			rc = rmdir_at(m, &r, &a);
 		if (rc != META_RETRY)
-			return rc;
+			break;
 		rc = meta_back_off(m, try);
-		if (rc != 0)
-			return rc == -EAGAIN ? -EBUSY : rc;
+		rc = rc == -EAGAIN ? -EBUSY : rc;
 	}
+	quota_end(m, ctx, &q, rc);
+	return rc == META_DONE ? 0 : rc;
 }
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -282,8 +286,8 @@ static int move_file(struct meta *m, const struct row *from, const struct row *t
 /* --- move ------------------------------------------------------------------------------------- */
 
 /* Moves a name once its rows were found. META_RETRY: a row has changed, find the rows again. */
-static int move_at(struct meta *m, const struct row *from, const struct row *to,
-		   struct meta_move *v, struct arena *a)
+static int move_at(struct meta *m, const struct meta_ctx *ctx, const struct row *from,
+		   const struct row *to, struct meta_move *v, struct arena *a)
 {
 	int rc = row_settle(m, from, a);
 	if (rc == 0)
@@ -306,13 +310,22 @@ static int move_at(struct meta *m, const struct row *from, const struct row *to,
 	}
 	if (to->entry == NULL && to->dir_raw.data == NULL)
 		return -ENOENT;
-	if (dir)
-		return move_dir(m, from, to, v->request, a);
-	if (v->new_id <= META_ROOT)
+	if (!dir && v->new_id <= META_ROOT)
 		return -EINVAL;
-	/* The new file is a copy of this file: if another file takes the name, the next attempt fails with -ESTALE. */
-	v->id = from->entry->id;
-	return move_file(m, from, to, v->new_id, v->request, a);
+	struct quota_op q = {.from = from->dir, .to = to->dir, .files = 1};
+	rc = quota_moving(m, ctx, from->entry, &q, a);
+	if (rc != 0)
+		return rc;
+	if (dir) {
+		rc = move_dir(m, from, to, v->request, a);
+	} else {
+		/* The new file is a copy of this file: if another file takes the name, the next attempt fails with
+		 * -ESTALE. */
+		v->id = from->entry->id;
+		rc = move_file(m, from, to, v->new_id, v->request, a);
+	}
+	quota_end(m, ctx, &q, rc);
+	return rc;
 }
 
 int meta_move(struct meta *m, const struct meta_ctx *ctx, const struct meta_move *move)
@@ -336,7 +349,7 @@ int meta_move(struct meta *m, const struct meta_ctx *ctx, const struct meta_move
 		if (rc == 0)
 			rc = row_find(m, ctx->tenant, v.to_dir, v.to, 0, &a, &t);
 		if (rc == 0)
-			rc = move_at(m, &f, &t, &v, &a);
+			rc = move_at(m, ctx, &f, &t, &v, &a);
 		if (rc != META_RETRY)
 			return rc;
 		rc = meta_back_off(m, try);
@@ -371,6 +384,35 @@ static int copy_source(struct meta *m, const struct meta_ctx *ctx, const struct 
 	return (*f)->sealed ? 0 : -EBUSY;
 }
 
+/* Makes the copy, and stores its name. */
+static int copy_charged(struct meta *m, const struct meta_ctx *ctx, const struct meta_move *copy,
+			const struct row *from, const rec_file *f, uint64_t began_ns)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, META_OP_BYTES);
+	int rc = copy_file(m, ctx->tenant, f,
+			   &(struct copying){.from = from->entry->id,
+					     .to = copy->new_id,
+					     .dir = copy->to_dir,
+					     .request = copy->request},
+			   copy->to, &a);
+	/* Later the collector may have seen the copy without a name. */
+	if (rc == 0 && rt_now_ns() - began_ns > META_NAMING_NS)
+		rc = -ETIMEDOUT;
+	if (rc != 0)
+		return rc;
+	rec_entry e = TERRANE__REC__ENTRY__INIT;
+	e.kind = META_FILE;
+	e.id = copy->new_id;
+	e.size = f->size;
+	e.mtime_ns = from->entry->mtime_ns;
+	e.sealed = true;
+	e.attrs = from->entry->attrs;
+	return row_create(
+		m, &(struct row){.tenant = ctx->tenant, .dir = copy->to_dir, .name = copy->to}, &e,
+		copy->flags, &a);
+}
+
 int meta_copy(struct meta *m, const struct meta_ctx *ctx, const struct meta_move *copy)
 {
 	AUTO_ARENA struct arena a;
@@ -389,26 +431,12 @@ int meta_copy(struct meta *m, const struct meta_ctx *ctx, const struct meta_move
 			break;
 		rc = meta_back_off(m, try);
 	}
-	if (rc == 0)
-		rc = copy_file(m, ctx->tenant, f,
-			       &(struct copying){.from = from.entry->id,
-						 .to = copy->new_id,
-						 .dir = copy->to_dir,
-						 .request = copy->request},
-			       copy->to, &a);
-	/* Later the collector may have seen the copy without a name. */
-	if (rc == 0 && rt_now_ns() - began_ns > META_NAMING_NS)
-		rc = -ETIMEDOUT;
 	if (rc != 0)
 		return rc;
-	rec_entry e = TERRANE__REC__ENTRY__INIT;
-	e.kind = META_FILE;
-	e.id = copy->new_id;
-	e.size = f->size;
-	e.mtime_ns = from.entry->mtime_ns;
-	e.sealed = true;
-	e.attrs = from.entry->attrs;
-	return row_create(
-		m, &(struct row){.tenant = ctx->tenant, .dir = copy->to_dir, .name = copy->to}, &e,
-		copy->flags, &a);
+	struct quota_op q = {.to = copy->to_dir, .bytes = f->size, .files = 1};
+	rc = quota_begin(m, ctx, &q, &a);
+	if (rc == 0)
+		rc = copy_charged(m, ctx, copy, &from, f, began_ns);
+	quota_end(m, ctx, &q, rc);
+	return rc;
 }

@@ -19,7 +19,7 @@
 
 #include "base/arena.h"
 #include "meta/attr.h"
-#include "meta/impl.h"
+#include "meta/quota.h"
 #include "meta_api/attr.h"
 #include "rt/rt.h"
 
@@ -209,20 +209,24 @@ int meta_mkdir(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct 
 		return there.id == id ? 0 : -EEXIST;
 	if (rc != -ENOENT)
 		return rc;
-	rc = dir_make(m, ctx->tenant, id, dir, name, &a);
+	struct quota_op q = {.to = dir, .files = 1};
+	rc = quota_begin(m, ctx, &q, &a);
 	if (rc != 0)
 		return rc;
+	rc = dir_make(m, ctx->tenant, id, dir, name, &a);
 	rec_entry e = TERRANE__REC__ENTRY__INIT;
 	e.kind = META_DIR;
 	e.id = id;
 	bool dated = attrs != NULL && (attrs->set & META_HAS_MTIME) != 0;
 	e.mtime_ns = dated ? attrs->mtime_ns : rt_wall_ns();
 	rec_attrs room;
-	rc = attr_to_record(&a, attrs, &room, &e);
-	if (rc != 0)
-		return rc;
+	if (rc == 0)
+		rc = attr_to_record(&a, attrs, &room, &e);
 	/* If storing the name fails, the Dir stays for the collector: a copy of this request may still store the
 	 * name of this directory. */
-	return row_create(m, &(struct row){.tenant = ctx->tenant, .dir = dir, .name = name}, &e, 0,
-			  &a);
+	if (rc == 0)
+		rc = row_create(m, &(struct row){.tenant = ctx->tenant, .dir = dir, .name = name},
+				&e, 0, &a);
+	quota_end(m, ctx, &q, rc);
+	return rc;
 }

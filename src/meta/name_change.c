@@ -11,11 +11,12 @@
 #include <errno.h>
 
 #include "base/arena.h"
-#include "meta/impl.h"
+#include "meta/quota.h"
 
 /* --- remove ----------------------------------------------------------------------------------- */
 
-/* Removes the name if its row is still as it was read. META_RETRY: the row has changed, find it again. */
+/* Removes the name if its row is still as it was read. META_RETRY: the row has changed, find it again. META_DONE: an earlier
+ * copy of this request removed the name. */
 static int remove_at(struct meta *m, const struct row *r, uint64_t id, unsigned flags,
 		     struct arena *a)
 {
@@ -24,7 +25,7 @@ static int remove_at(struct meta *m, const struct row *r, uint64_t id, unsigned 
 		return rc;
 	if (r->entry == NULL || (id != 0 && r->entry->id != id)) {
 		if (r->removed)
-			return 0; /* an earlier copy of this request removed the name */
+			return META_DONE;
 		return r->entry == NULL ? -ENOENT : -ESTALE;
 	}
 	if (r->entry->kind == META_DIR)
@@ -48,20 +49,23 @@ int meta_remove(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
+	struct quota_op q = {.from = dir, .files = 1};
 	int rc = schema_name_check(name);
-	if (rc != 0)
-		return rc;
-	for (unsigned try = 0;; try++) {
+	if (rc == 0)
+		rc = quota_begin(m, ctx, &q, &a);
+	for (unsigned try = 0; rc == 0; try++) {
 		struct row r;
 		rc = row_find(m, ctx->tenant, dir, name, id, &a, &r);
 		if (rc == 0)
 			rc = remove_at(m, &r, id, flags, &a);
+		if (rc == 0)
+			q.bytes = r.entry->size;
 		if (rc != META_RETRY)
-			return rc;
+			break;
 		rc = meta_back_off(m, try);
-		if (rc != 0)
-			return rc;
 	}
+	quota_end(m, ctx, &q, rc);
+	return rc == META_DONE ? 0 : rc;
 }
 
 /* --- rename ----------------------------------------------------------------------------------- */
@@ -112,9 +116,11 @@ static int rename_across(struct meta *m, const struct row *from, const struct ro
 }
 
 /* Renames the entry once both rows were found. META_RETRY: a row has changed, find the rows again. */
-static int rename_at(struct meta *m, const struct row *from, const struct row *to, uint64_t id,
-		     uint64_t request, unsigned flags, struct arena *a)
+static int rename_at(struct meta *m, const struct meta_ctx *ctx, const struct row *from,
+		     const struct row *to, const struct meta_move *move, struct arena *a)
 {
+	uint64_t id = move->id, request = move->request;
+	unsigned flags = move->flags;
 	int rc = row_settle(m, from, a);
 	if (rc == 0)
 		rc = row_settle(m, to, a);
@@ -130,9 +136,14 @@ static int rename_at(struct meta *m, const struct row *from, const struct row *t
 	rc = check_replace(from->entry, to->entry, flags);
 	if (rc != 0)
 		return rc;
-	if (from->slice == to->slice)
-		return rename_here(m, from, to, request, a);
-	return rename_across(m, from, to, request, a);
+	struct quota_op q = {.from = from->dir, .to = from->dir, .files = 1};
+	rc = quota_moving(m, ctx, from->entry, &q, a);
+	if (rc != 0)
+		return rc;
+	rc = from->slice == to->slice ? rename_here(m, from, to, request, a)
+				      : rename_across(m, from, to, request, a);
+	quota_end(m, ctx, &q, rc);
+	return rc;
 }
 
 int meta_rename(struct meta *m, const struct meta_ctx *ctx, uint64_t dir, struct meta_name from,
@@ -172,7 +183,7 @@ int meta_rename_id(struct meta *m, const struct meta_ctx *ctx, const struct meta
 		if (rc == 0)
 			rc = row_find(m, ctx->tenant, dir, to, 0, &a, &t);
 		if (rc == 0)
-			rc = rename_at(m, &f, &t, move->id, move->request, move->flags, &a);
+			rc = rename_at(m, ctx, &f, &t, move, &a);
 		if (rc != META_RETRY)
 			return rc;
 		rc = meta_back_off(m, try);

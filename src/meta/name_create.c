@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "meta/attr.h"
 #include "meta/name_create.h"
+#include "meta/quota.h"
 #include "meta_api/attr.h"
 #include "rt/rt.h"
 
@@ -382,7 +383,8 @@ static int blocks_commit(struct create_op *k)
 		b.early = true;
 		if (!has_block(f, b.id, &owner.bytes))
 			return -EINVAL;
-		rc = meta_block_commit(k->m, &(struct meta_ctx){k->tenant}, &b, &owner, 1);
+		rc = meta_block_commit(k->m, &(struct meta_ctx){.tenant = k->tenant}, &b, &owner,
+				       1);
 		if (rc == -ENOENT) {
 			k->results[i] = rc;
 			rc = 0;
@@ -423,6 +425,55 @@ static int make_at_once(struct create_op *k)
 	return rc;
 }
 
+/* Creates all files of a request that was checked and charged. */
+static int create_all(struct create_op *k)
+{
+	int rc = blocks_commit(k);
+	if (rc != 0)
+		return rc;
+	for (size_t i = 0; i < k->n; i++)
+		k->in_order = k->in_order || k->files[i].extent_count > 0 || k->files[i].token != 0;
+	rc = k->in_order ? make_in_order(k) : make_at_once(k);
+	for (size_t i = 0; i < k->n && rc == 0; i++)
+		if ((k->results[i] == -EEXIST || k->results[i] == -EISDIR) && !k->taken[i])
+			rc = name_refuse(k, i);
+	/* The directory was sealed without the name: no copy of the request can store the name any more. */
+	if (rc == -EROFS && k->n == 1)
+		record_unmake(k, 0);
+	return rc;
+}
+
+/* Adds up the files without an error (stored), or those with one. */
+static void sizes_of(const struct create_op *k, bool stored, uint64_t *bytes, uint64_t *files)
+{
+	*bytes = *files = 0;
+	for (size_t i = 0; i < k->n; i++) {
+		if ((k->results[i] == 0) != stored)
+			continue;
+		*files += 1;
+		for (size_t j = 0; j < k->files[i].extent_count; j++)
+			*bytes = min_u64(*bytes + k->files[i].extents[j].length, META_FILE_MAX);
+	}
+}
+
+/* Charges the quotas above the directory, creates the files, and gives back the charge of those that were refused. */
+static int create_charged(struct create_op *k, const struct meta_ctx *ctx)
+{
+	struct quota_op q = {.to = k->dir};
+	uint64_t bytes, files, wrong_bytes, wrong_files;
+	sizes_of(k, true, &q.bytes, &q.files);
+	sizes_of(k, false, &wrong_bytes, &wrong_files);
+	int rc = quota_begin(k->m, ctx, &q, k->a);
+	if (rc != 0)
+		return rc;
+	rc = create_all(k);
+	sizes_of(k, false, &bytes, &files);
+	if (rc == 0 && files > wrong_files)
+		quota_undo(k->m, ctx, &q, bytes - min_u64(bytes, wrong_bytes), files - wrong_files);
+	quota_end(k->m, ctx, &q, rc);
+	return rc;
+}
+
 int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 		const struct meta_create *files, size_t n, unsigned flags, int *results)
 {
@@ -440,18 +491,5 @@ int meta_create(struct meta *m, const struct meta_ctx *ctx, uint64_t dir,
 			      .began_ns = rt_now_ns(),
 			      .a = &a};
 	int rc = prepare(&k);
-	if (rc == 0)
-		rc = blocks_commit(&k);
-	if (rc != 0)
-		return rc;
-	for (size_t i = 0; i < n; i++)
-		k.in_order = k.in_order || files[i].extent_count > 0 || files[i].token != 0;
-	rc = k.in_order ? make_in_order(&k) : make_at_once(&k);
-	for (size_t i = 0; i < n && rc == 0; i++)
-		if ((results[i] == -EEXIST || results[i] == -EISDIR) && !k.taken[i])
-			rc = name_refuse(&k, i);
-	/* The directory was sealed without the name: no copy of the request can store the name any more. */
-	if (rc == -EROFS && n == 1)
-		record_unmake(&k, 0);
-	return rc;
+	return rc == 0 ? create_charged(&k, ctx) : rc;
 }

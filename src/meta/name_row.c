@@ -291,7 +291,7 @@ int row_guard_new(struct meta *m, struct txn *t, const struct row *r, uint64_t i
 		 * returned, so that every operation finds the directory sealed from now on. If the home slice is
 		 * sealed, the directory is; then it may be under an unseal, which sealing it again would undo. */
 		struct meta_dir d = {.sealed = true};
-		const struct meta_ctx ctx = {r->tenant};
+		const struct meta_ctx ctx = {.tenant = r->tenant};
 		int rc = r->slice == SLICE_HOME ? 0 : meta_dir_get(m, &ctx, r->dir, &d);
 		if (rc == 0 && !d.sealed)
 			rc = meta_dir_seal(m, &ctx, r->dir);

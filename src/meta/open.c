@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "meta/gc_impl.h"
 #include "meta/impl.h"
+#include "meta/quota.h"
 #include "rt/rt.h"
 
 #define KNOWN_SPREAD_MAX 65536
@@ -82,6 +83,8 @@ int meta_open(struct meta **out, struct kv *kv, const struct meta_options *optio
 	map_init(&m->known_spread, KNOWN_SPREAD_MAX);
 	rc = accounts_open(&m->accounts);
 	if (rc == 0)
+		rc = quotas_open(&m->quotas);
+	if (rc == 0)
 		rc = format_load(m);
 	if (rc == 0 && options->cache_bytes > 0)
 		rc = cache_open(&m->cache, options->cache_bytes, options->cache_ttl_ns);
@@ -105,6 +108,7 @@ int meta_share(struct meta **out, struct kv *kv, const struct meta *of)
 	m->options = of->options;
 	m->cache = of->cache;
 	m->accounts = of->accounts;
+	m->quotas = of->quotas;
 	m->of = of;
 	map_init(&m->known_spread, KNOWN_SPREAD_MAX);
 	return 0;
@@ -119,6 +123,7 @@ void meta_close(struct meta *m)
 	gc_searches_free(m);
 	if (m->of == NULL) {
 		accounts_close(m->accounts);
+		quotas_close(m->quotas);
 		cache_close(m->cache);
 	}
 	free(m);

@@ -9,6 +9,7 @@
 #include "meta/attr.h"
 #include "meta/jobs.h"
 #include "meta/note.h"
+#include "meta/quota.h"
 #include "meta/schema.h"
 #include "meta_api/gc.h"
 #include "placement/outcome.h"
@@ -190,6 +191,16 @@ static bool account_ok(const rec_account *a)
 	return a != NULL;
 }
 
+static bool dir_quota_ok(const rec_dir_quota *q)
+{
+	const int64_t sums[] = {q->since_bytes, q->since_files, q->before_bytes, q->before_files};
+	for (size_t i = 0; i < ARRAY_LEN(sums); i++)
+		if (sums[i] > QUOTA_SUM_MAX || sums[i] < -QUOTA_SUM_MAX)
+			return false;
+	return q->counted_bytes <= QUOTA_SUM_MAX && q->counted_files <= QUOTA_SUM_MAX &&
+	       q->state <= QUOTA_WALKING && strlen(q->path) <= META_DIR_QUOTA_PATH_MAX;
+}
+
 static bool counted_ok(const rec_counted *c)
 {
 	return c->bytes <= META_BLOCK_MAX;
@@ -232,6 +243,7 @@ READER(dead_chunks)
 READER(tenant)
 READER(tenant_name)
 READER(account)
+READER(dir_quota)
 READER(counted)
 READER(gc_epoch)
 READER(refund)

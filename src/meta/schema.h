@@ -37,6 +37,7 @@
  *   TENANT     0                   t tenant                Tenant
  *                                  n name                  TenantName
  *              tenant              q tenant                Account
+ *                                  l tenant dir            DirQuota
  *                                  c tenant block charge   Counted: a charge
  *                                  d tenant block charge   Counted: a refund
  *   SYSTEM     0                   F                       Format
@@ -117,6 +118,7 @@ enum key_kind {
 	KEY_TENANT = 't',
 	KEY_TENANT_NAME = 'n',
 	KEY_ACCOUNT = 'q',
+	KEY_DIR_QUOTA = 'l',
 	KEY_CHARGED = 'c',
 	KEY_REFUNDED = 'd',
 	/* SYSTEM */

@@ -78,6 +78,7 @@ int ms_find_tenant(struct meta_service *s, const char *name, uint32_t *id)
 int ms_enter(struct rpc_request *r, struct meta_ctx *ctx)
 {
 	const char *name = rt_context()->tenant;
+	ctx->over = NULL;
 	if (ms_is_system(name, &ctx->tenant)) {
 		if (ctx->tenant != 0)
 			return 0;

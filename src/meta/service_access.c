@@ -143,6 +143,11 @@ static const struct rule rules[METHOD_COUNT] = {
 	[METHOD_block_get] = IN_TENANT(OP_READ), /* of each block what ms_block_opens gives */
 	[METHOD_block_owners] = {.subject = SUBJECT_WHOLE, .op = OP_READ},
 	[METHOD_du] = ON_DIR(OP_STAT, Du, .path = 0),
+	/* A quota limits those who administer the directory, too: who sets it administers the directory above. */
+	[METHOD_dir_quota_set] = {.subject = SUBJECT_DIR,
+				  .op = OP_QUOTA,
+				  .at = {.id = AT(DirQuotaSet, parent)}},
+	[METHOD_dir_quota_list] = ON_DIR(OP_STAT, DirQuotaList, .path = 0),
 	[METHOD_gc_epoch] = CLUSTER(OP_CLUSTER_READ),
 	[METHOD_gc_advance] = CLUSTER(OP_RECORD_WRITE),
 	[METHOD_gc_hold] = CLUSTER(OP_CLUSTER_WRITE),
@@ -466,7 +471,7 @@ static int place_says(struct decision *d, const struct rule *rule)
 	case SUBJECT_FILE:
 		return file_says(d, id_at(d->r, rule->at.id));
 	case SUBJECT_BLOCK:
-		return ms_block_allows(d->r, &(struct meta_ctx){d->tenant},
+		return ms_block_allows(d->r, &(struct meta_ctx){.tenant = d->tenant},
 				       id_at(d->r, rule->at.id), d->op);
 	case SUBJECT_WROTE:
 		return 0; /* ms_block_uses decides */
@@ -495,7 +500,7 @@ static int decide_in_tenant(struct decision *d, const struct rule *rule)
 	if (whole)
 		return 0;
 	rc = place_says(d, rule);
-	return rc == 0 ? ms_block_uses(d->r, &(struct meta_ctx){d->tenant},
+	return rc == 0 ? ms_block_uses(d->r, &(struct meta_ctx){.tenant = d->tenant},
 				       (unsigned)(rule - rules))
 		       : rc;
 }

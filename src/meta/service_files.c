@@ -230,14 +230,16 @@ int ms_handle_file_add(struct rpc_request *r)
 {
 	const Terrane__Meta__FileAddRequest *q = rpc_body(r);
 	struct meta_ctx ctx;
+	struct meta_over over = {0};
 	struct meta_extent *extents = NULL;
 	int rc = meta_wire_extents_get(&r->arena, q->extents, q->n_extents, &extents);
 	if (rc == 0)
 		rc = ms_begin(r, &ctx, SERVICE_FILE, q->file, 1 + q->n_extents / 16);
+	ctx.over = &over;
 	if (rc == 0)
 		rc = meta_file_add(ms_meta(r), &ctx, q->file, q->token, q->offset, extents,
 				   q->n_extents);
-	return ms_end(r, rc);
+	return ms_end_over(r, &over, rc);
 }
 
 int ms_handle_file_close_extent(struct rpc_request *r)

@@ -228,7 +228,7 @@ int ms_handle_chunks_wanted(struct rpc_request *r)
 		   bool *) = q->give_up ? meta_chunk_give_up : meta_chunk_wanted;
 	for (size_t i = 0; rc == 0 && i < q->n_chunks; i++) {
 		const Terrane__Meta__FoundChunk *f = q->chunks[i];
-		struct meta_ctx ctx = {f->tenant};
+		struct meta_ctx ctx = {.tenant = f->tenant};
 		bool wanted = false;
 		rc = ask(ms_meta(r), &ctx, f->block, f->chunk_block, f->index, q->disk, &wanted);
 		/* All chunks of an unreadable record count as wanted, and the request continues with the other

@@ -129,6 +129,11 @@ int ms_system(struct rpc_request *r);
 /* Returns rc, the result of an operation. Sets an error text first if the code alone is not clear to the client. */
 int ms_end(struct rpc_request *r, int rc);
 
+/* Like ms_end; -EDQUOT gets a text about the directory quota in *over, if it has one (service_quota.c). */
+int ms_end_over(struct rpc_request *r, const struct meta_over *over, int rc);
+/* Converts a tenant to a message. -ENOMEM. */
+int ms_tenant_set(struct rpc_request *r, const struct meta_tenant *t, Terrane__Meta__Tenant **out);
+
 static inline struct meta *ms_meta(const struct rpc_request *r)
 {
 	return ((struct meta_service *)r->service)->meta;

@@ -11,8 +11,7 @@
 
 /* --- tenants ---------------------------------------------------------------------------------- */
 
-static int tenant_set(struct rpc_request *r, const struct meta_tenant *t,
-		      Terrane__Meta__Tenant **out)
+int ms_tenant_set(struct rpc_request *r, const struct meta_tenant *t, Terrane__Meta__Tenant **out)
 {
 	Terrane__Meta__Tenant *m = rpc_alloc(r, sizeof(*m));
 	if (m == NULL)
@@ -24,6 +23,8 @@ static int tenant_set(struct rpc_request *r, const struct meta_tenant *t,
 	m->waiting_bytes = t->waiting_bytes;
 	m->removed = t->removed;
 	m->shares_content = t->shares_content;
+	m->files_max = t->files_max;
+	m->used_files = t->used_files;
 	m->name = meta_wire_name(&r->arena, meta_name(t->name));
 	*out = m;
 	return m->name == NULL ? -ENOMEM : 0;
@@ -45,6 +46,8 @@ int ms_handle_tenant_create(struct rpc_request *r)
 	struct meta_tenant t = {.id = q->tenant->id, .quota_bytes = q->tenant->quota_bytes};
 	memcpy(t.name, q->tenant->name, strlen(q->tenant->name) + 1);
 	int made = meta_tenant_create(ms_meta(r), &t);
+	if (made == 0 && q->tenant->files_max > 0)
+		made = meta_tenant_set_files(ms_meta(r), t.id, q->tenant->files_max);
 	if (made == 0)
 		ms_grant_creator(r, t.id);
 	return ms_end(r, made);
@@ -67,7 +70,7 @@ int ms_handle_tenant_get(struct rpc_request *r)
 		rc = meta_tenant_get(ms_meta(r), own ? ctx.tenant : q->id, &t);
 	else
 		rc = meta_tenant_find(ms_meta(r), q->name, &t);
-	return rc < 0 ? ms_end(r, rc) : tenant_set(r, &t, &p->tenant);
+	return rc < 0 ? ms_end(r, rc) : ms_tenant_set(r, &t, &p->tenant);
 }
 
 int ms_handle_tenant_quota(struct rpc_request *r)
@@ -76,7 +79,11 @@ int ms_handle_tenant_quota(struct rpc_request *r)
 	int rc = ms_system(r);
 	if (rc < 0)
 		return rc;
-	return ms_end(r, meta_tenant_set_quota(ms_meta(r), q->id, q->quota_bytes));
+	if (!q->keep_bytes)
+		rc = meta_tenant_set_quota(ms_meta(r), q->id, q->quota_bytes);
+	if (rc == 0 && q->set_files)
+		rc = meta_tenant_set_files(ms_meta(r), q->id, q->files_max);
+	return ms_end(r, rc);
 }
 
 int ms_handle_tenant_remove(struct rpc_request *r)
@@ -132,7 +139,7 @@ int ms_handle_tenant_list(struct rpc_request *r)
 		return ms_end(r, (int)n);
 	assert((size_t)n <= max);
 	for (int64_t i = 0; rc == 0 && i < n; i++)
-		rc = tenant_set(r, &all[i], &p->tenants[p->n_tenants++]);
+		rc = ms_tenant_set(r, &all[i], &p->tenants[p->n_tenants++]);
 	return rc;
 }
 
@@ -257,12 +264,14 @@ int ms_handle_mkdir(struct rpc_request *r)
 	const Terrane__Meta__MkdirRequest *q = rpc_body(r);
 	struct meta_ctx ctx;
 	struct meta_attrs attrs;
+	struct meta_over over = {0};
 	int rc = meta_wire_attrs_get(&r->arena, q->attrs, &attrs);
 	if (rc == 0)
 		rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	ctx.over = &over;
 	if (rc == 0)
 		rc = meta_mkdir(ms_meta(r), &ctx, q->dir, meta_name(q->name), q->id, &attrs);
-	return ms_end(r, rc);
+	return ms_end_over(r, &over, rc);
 }
 
 static int new_block(struct rpc_request *r, const meta_msg_block *m, struct meta_create *file)
@@ -348,6 +357,7 @@ int ms_handle_create(struct rpc_request *r)
 	const Terrane__Meta__CreateRequest *q = rpc_body(r);
 	struct meta_create *files = NULL;
 	struct meta_ctx ctx;
+	struct meta_over over = {0};
 	if (q->n_files == 0 || q->n_files > META_BATCH_MAX)
 		return rpc_fail(r, -EINVAL, "%zu files in one request, 1 to %d are allowed",
 				q->n_files, META_BATCH_MAX);
@@ -362,9 +372,10 @@ int ms_handle_create(struct rpc_request *r)
 			rc = ms_admit(r, &ctx, SERVICE_BLOCK, files[i].block->id, 1);
 	if (rc == 0)
 		rc = create_path_check(r, &ctx, q);
+	ctx.over = &over;
 	if (rc == 0)
 		rc = meta_create(ms_meta(r), &ctx, q->dir, files, q->n_files, q->flags, results);
-	return rc < 0 ? ms_end(r, rc) : create_reply(r, results, q->n_files);
+	return rc < 0 ? ms_end_over(r, &over, rc) : create_reply(r, results, q->n_files);
 }
 
 int ms_handle_link(struct rpc_request *r)
@@ -372,9 +383,11 @@ int ms_handle_link(struct rpc_request *r)
 	const Terrane__Meta__LinkRequest *q = rpc_body(r);
 	struct meta_ctx ctx;
 	struct meta_attrs attrs;
+	struct meta_over over = {0};
 	int rc = meta_wire_attrs_get(&r->arena, q->attrs, &attrs);
 	if (rc == 0)
 		rc = ms_begin(r, &ctx, SERVICE_DIR, q->dir, 1);
+	ctx.over = &over;
 	if (rc == 0)
 		rc = meta_link(ms_meta(r), &ctx, q->dir, meta_name(q->name),
 			       &(struct meta_naming){.file = q->file,
@@ -383,7 +396,7 @@ int ms_handle_link(struct rpc_request *r)
 						     .mtime_ns = q->mtime_ns,
 						     .flags = q->flags,
 						     .attrs = &attrs});
-	return ms_end(r, rc);
+	return ms_end_over(r, &over, rc);
 }
 
 /* --- removing, moving ------------------------------------------------------------------------- */
@@ -421,9 +434,11 @@ int ms_handle_move(struct rpc_request *r)
 {
 	const Terrane__Meta__MoveRequest *q = rpc_body(r);
 	struct meta_ctx ctx;
+	struct meta_over over = {0};
 	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->from_dir, 4);
 	if (rc == 0 && q->to_dir != q->from_dir)
 		rc = ms_admit(r, &ctx, SERVICE_DIR, q->to_dir, 4);
+	ctx.over = &over;
 	if (rc == 0)
 		rc = meta_move(ms_meta(r), &ctx,
 			       &(struct meta_move){.from_dir = q->from_dir,
@@ -434,16 +449,18 @@ int ms_handle_move(struct rpc_request *r)
 						   .new_id = q->new_id,
 						   .request = q->request,
 						   .flags = q->flags});
-	return ms_end(r, rc);
+	return ms_end_over(r, &over, rc);
 }
 
 int ms_handle_copy(struct rpc_request *r)
 {
 	const Terrane__Meta__CopyRequest *q = rpc_body(r);
 	struct meta_ctx ctx;
+	struct meta_over over = {0};
 	int rc = ms_begin(r, &ctx, SERVICE_DIR, q->from_dir, 4);
 	if (rc == 0 && q->to_dir != q->from_dir)
 		rc = ms_admit(r, &ctx, SERVICE_DIR, q->to_dir, 4);
+	ctx.over = &over;
 	if (rc == 0)
 		rc = meta_copy(ms_meta(r), &ctx,
 			       &(struct meta_move){.from_dir = q->from_dir,
@@ -454,7 +471,7 @@ int ms_handle_copy(struct rpc_request *r)
 						   .new_id = q->new_id,
 						   .request = q->request,
 						   .flags = q->flags});
-	return ms_end(r, rc);
+	return ms_end_over(r, &over, rc);
 }
 
 int ms_handle_rmdir(struct rpc_request *r)

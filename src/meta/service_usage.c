@@ -16,15 +16,21 @@
 #define COUNT_SHARE 50 /* a pause is at least this many times as long as the count before */
 #define COUNT_PAUSE_NS (60 * NS_PER_S)
 
-static int count_tenant(struct meta_service *s, uint32_t tenant)
+/* Does something for one tenant in a pass. */
+typedef int64_t tenant_fn(struct meta_service *s, uint32_t tenant, uint64_t pass);
+
+static int64_t count_tenant(struct meta_service *s, uint32_t tenant, uint64_t pass)
 {
-	int rc = meta_du_refresh(s->meta, &(struct meta_ctx){tenant}, META_ROOT);
-	if (rc < 0 && rc != -ECANCELED)
-		log_warn("usage_not_counted", "tenant=%u err=%s", tenant, err_name(rc));
-	return rc == -ECANCELED ? rc : 0;
+	return meta_du_count(s->meta, &(struct meta_ctx){.tenant = tenant}, pass);
 }
 
-static int count_all(struct meta_service *s)
+static int64_t begin_tenant(struct meta_service *s, uint32_t tenant, uint64_t pass)
+{
+	return meta_dir_quota_begin(s->meta, &(struct meta_ctx){.tenant = tenant}, pass);
+}
+
+/* Adds the results of fn for all tenants to *sum; what fails for one is logged. */
+static int each_tenant(struct meta_service *s, tenant_fn *fn, uint64_t pass, int64_t *sum)
 {
 	struct meta_tenant page[TENANTS_PAGE];
 	uint32_t after = 0;
@@ -33,12 +39,29 @@ static int count_all(struct meta_service *s)
 		if (n <= 0)
 			return (int)n;
 		for (int64_t i = 0; i < n; i++) {
-			int rc = count_tenant(s, page[i].id);
-			if (rc < 0)
-				return rc;
+			int64_t done = fn(s, page[i].id, pass);
+			if (done == -ECANCELED)
+				return -ECANCELED;
+			if (done < 0)
+				log_warn("usage_not_counted", "tenant=%u err=%s", page[i].id,
+					 err_name((int)done));
+			else
+				*sum += done;
 		}
 		after = page[n - 1].id;
 	}
+}
+
+/* Counts all tenants. *began_ns gets the time when the walks began, after the pause that the quotas need. */
+static int count_all(struct meta_service *s, uint64_t *began_ns)
+{
+	uint64_t pass = rt_random_u64() | 1;
+	int64_t quotas = 0, walked = 0;
+	int rc = each_tenant(s, begin_tenant, pass, &quotas);
+	if (rc == 0 && quotas > 0)
+		rc = rt_sleep_ns(META_DIR_QUOTA_PAUSE_NS);
+	*began_ns = rt_now_ns();
+	return rc == 0 ? each_tenant(s, count_tenant, pass, &walked) : rc;
 }
 
 /* Returns the pause after a count that took this long: a small tree is counted each minute, a large one so seldom that
@@ -55,14 +78,15 @@ void ms_count_usage(void *arg)
 	struct meta_service *s = arg;
 	struct meta_lease lease = {.name = "usage",
 				   .holder = rt_random_u64() | 1,
-				   .duration_ns = s->usage_ns + s->usage_ns / 2};
+				   .duration_ns =
+					   s->usage_ns + s->usage_ns / 2 + META_DIR_QUOTA_PAUSE_NS};
 	rt_background();
 	for (;;) {
 		uint64_t begin_ns = rt_now_ns();
 		int rc = meta_lease_take(s->meta, &lease);
 		bool ours = rc == 0;
 		if (ours)
-			rc = count_all(s);
+			rc = count_all(s, &begin_ns);
 		if (rc == -ECANCELED)
 			break;
 		if (ours && rc == 0) {

@@ -27,18 +27,13 @@
 
 #include "base/arena.h"
 #include "base/bug.h"
-#include "meta/impl.h"
+#include "meta/quota.h"
 #include "rt/queue.h"
 #include "rt/rt.h"
 
 static uint64_t part_registry(const struct meta *m)
 {
 	return part_of(m, META_LAYER_TENANT, 0, 0);
-}
-
-static uint64_t part_account(const struct meta *m, uint32_t tenant)
-{
-	return part_of(m, META_LAYER_TENANT, tenant, tenant);
 }
 
 /* --- accounts --------------------------------------------------------------------------------- */
@@ -102,9 +97,7 @@ static struct account_turn *account_at(struct accounts *a, uint32_t tenant)
 	return t;
 }
 
-/* Waits for the turn at the account of a tenant. Sets *out to NULL when too many accounts are in use: changes are still
- * correct, with more retries. */
-static int account_begin(struct meta *m, uint32_t tenant, struct account_turn **out)
+int account_begin(struct meta *m, uint32_t tenant, struct account_turn **out)
 {
 	struct accounts *a = m->accounts;
 	pthread_mutex_lock(&a->lock);
@@ -117,7 +110,7 @@ static int account_begin(struct meta *m, uint32_t tenant, struct account_turn **
 	return rc;
 }
 
-static void account_end(struct account_turn *t)
+void account_end(struct account_turn *t)
 {
 	if (t != NULL)
 		rt_budget_give(&t->turn, 1);
@@ -403,7 +396,7 @@ int meta_tenant_get(struct meta *m, uint32_t id, struct meta_tenant *out)
 	out->removed = t->removed;
 	out->shares_content = t->shares_content;
 	memcpy(out->name, t->name, strlen(t->name) + 1);
-	return 0;
+	return quota_tenant_files(m, id, &a, out);
 }
 
 int meta_tenant_find(struct meta *m, const char *name, struct meta_tenant *out)
@@ -509,7 +502,7 @@ int meta_tenant_remove(struct meta *m, uint32_t id)
 {
 	AUTO_ARENA struct arena a;
 	arena_init(&a, META_OP_BYTES);
-	struct meta_ctx ctx = {id};
+	struct meta_ctx ctx = {.tenant = id};
 	struct meta_tenant t;
 	struct meta_cursor at = {0};
 	size_t names = 0;

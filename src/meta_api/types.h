@@ -56,9 +56,40 @@ struct meta_tenant {
 	uint64_t used_bytes; /* bytes of committed blocks, before redundancy; set by the store */
 	/* bytes of deleted blocks whose chunks still exist; not in used_bytes; set by the store */
 	uint64_t waiting_bytes;
+	uint64_t files_max; /* limit of used_files, of meta_tenant_set_files; 0: no limit */
+	/* files and directories, as of the last count and with what was added since; set by the store */
+	uint64_t used_files;
 	bool removed; /* set by the store */
 	/* cache nodes may share its entries by content with other such tenants; set by the store */
 	bool shares_content;
+};
+
+/* --- quotas of directories ---------------------------------------------------------------------- */
+
+#define META_DIR_QUOTAS_MAX 256 /* largest number of directories of one tenant that have a quota */
+#define META_DIR_QUOTA_PATH_MAX 2048 /* longest path of a directory that can get one */
+
+/* A directory with a quota, which limits everything below it. 0 is no limit. */
+struct meta_dir_quota {
+	uint64_t dir;
+	const char *path;   /* where the directory was when the quota was set */
+	uint64_t bytes_max; /* limit of the sizes of the files */
+	uint64_t files_max; /* limit of the number of files and directories */
+	/* the limit that operators set for the files and directories of a tenant: META_ROOT only */
+	uint64_t tenant_files_max;
+	uint64_t used_bytes,
+		used_files; /* set by the store: the last count and what was added since */
+	uint64_t
+		counted_ns; /* wall clock of the last count; 0: not counted, nothing is refused yet */
+};
+
+/* The quota that refused an operation. */
+struct meta_over {
+	uint64_t dir; /* 0: the tenant's quota of bytes, or none */
+	uint64_t used, max, wanted;
+	bool files;     /* used, max and wanted are files and directories, not bytes */
+	bool of_tenant; /* the limit that operators set for the tenant */
+	char path[256]; /* path of the quota, cut off if it is longer */
 };
 
 /* --- names ------------------------------------------------------------------------------------ */

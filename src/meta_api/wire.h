@@ -60,6 +60,8 @@ struct arena;
 	X(0x339, block_get, META_WIRE_PATH * 2, META_WIRE_LARGE)      \
 	X(0x33a, block_owners, META_WIRE_SMALL, META_WIRE_LARGE)      \
 	X(0x340, du, META_WIRE_SMALL, META_WIRE_SMALL)                \
+	X(0x3a0, dir_quota_set, META_WIRE_PATH, META_WIRE_SMALL)      \
+	X(0x3a1, dir_quota_list, META_WIRE_SMALL, META_WIRE_LARGE)    \
 	X(0x341, gc_epoch, META_WIRE_SMALL, META_WIRE_SMALL)          \
 	X(0x342, gc_advance, META_WIRE_SMALL, META_WIRE_SMALL)        \
 	X(0x343, gc_step, META_WIRE_SMALL, META_WIRE_SMALL)           \

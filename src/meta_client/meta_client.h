@@ -172,6 +172,8 @@ int meta_client_tenant_set_quota(struct meta_call *c, uint32_t id, uint64_t quot
 int meta_client_tenant_share(struct meta_call *c, bool share);
 /* Reads shares_content of the tenant of the fiber's context, which may be "system:N": for cache nodes. */
 int meta_client_tenant_shares(struct meta_call *c, bool *share);
+/* Sets the quota of files and directories of a tenant; 0: no limit. */
+int meta_client_tenant_set_files(struct meta_call *c, uint32_t id, uint64_t files_max);
 int64_t meta_client_tenant_list(struct meta_call *c, uint32_t after, struct meta_tenant *out,
 				size_t max);
 
@@ -316,6 +318,15 @@ int64_t meta_client_block_owners(struct meta_call *c, uint64_t block, uint64_t a
 /* Returns the usage of a directory as of the last count. refresh: starts a count first, which reads the complete
  * tree; only META_SYSTEM may do this (-EPERM). */
 int meta_client_du(struct meta_call *c, uint64_t dir, bool refresh, struct meta_usage *out);
+
+/* Sets the quota of a directory, or removes it if no limit is given. parent: the directory that has it. *counted: the quota
+ * holds from now on; false: after the next count of the servers. -ENOENT: clearing a quota that is not there. */
+int meta_client_dir_quota_set(struct meta_call *c, uint64_t parent,
+			      const struct meta_dir_quota *want, bool *counted);
+/* Sets *out, in the arena, to the quotas of dir and of the directories above, or to all of the tenant (dir is the root), and
+ * *tenant to the tenant's own limits. Returns their number. Those that the caller may not look at have only their id. */
+int64_t meta_client_dir_quota_list(struct meta_call *c, uint64_t dir, bool all, struct arena *a,
+				   struct meta_dir_quota **out, struct meta_tenant *tenant);
 
 /* --- placement on flash or disk; the category is that of the fiber's context ----------------------- */
 

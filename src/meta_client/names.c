@@ -16,6 +16,8 @@ static int tenant_from_wire(const Terrane__Meta__Tenant *m, struct meta_tenant *
 		return -EINVAL;
 	*out = (struct meta_tenant){.id = m->id,
 				    .quota_bytes = m->quota_bytes,
+				    .files_max = m->files_max,
+				    .used_files = m->used_files,
 				    .used_bytes = m->used_bytes,
 				    .waiting_bytes = m->waiting_bytes,
 				    .removed = m->removed,
@@ -31,6 +33,7 @@ int meta_client_tenant_create(struct meta_call *c, const struct meta_tenant *t)
 	m.id = t->id;
 	m.name = (char *)t->name;
 	m.quota_bytes = t->quota_bytes;
+	m.files_max = t->files_max;
 	q.tenant = &m;
 	return mc_call_status(c, &meta_type_tenant_create, &q.base);
 }
@@ -87,6 +90,15 @@ int meta_client_tenant_shares(struct meta_call *c, bool *share)
 	if (rc == 0)
 		*share = ((const Terrane__Meta__TenantSharesResponse *)reply.message)->share;
 	return rc;
+}
+
+int meta_client_tenant_set_files(struct meta_call *c, uint32_t id, uint64_t files_max)
+{
+	Terrane__Meta__TenantQuotaRequest q = TERRANE__META__TENANT_QUOTA_REQUEST__INIT;
+	q.id = id;
+	q.keep_bytes = q.set_files = true;
+	q.files_max = files_max;
+	return mc_call_status(c, &meta_type_tenant_quota, &q.base);
 }
 
 int meta_client_tenant_remove(struct meta_call *c, uint32_t id)
@@ -517,6 +529,59 @@ int meta_client_dir_unseal(struct meta_call *c, uint64_t dir)
 	Terrane__Meta__DirUnsealRequest q = TERRANE__META__DIR_UNSEAL_REQUEST__INIT;
 	q.dir = dir;
 	return mc_call_status(c, &meta_type_dir_unseal, &q.base);
+}
+
+int meta_client_dir_quota_set(struct meta_call *c, uint64_t parent,
+			      const struct meta_dir_quota *want, bool *counted)
+{
+	Terrane__Meta__DirQuotaSetRequest q = TERRANE__META__DIR_QUOTA_SET_REQUEST__INIT;
+	q.parent = parent;
+	q.dir = want->dir;
+	q.path = (char *)want->path;
+	q.bytes_max = want->bytes_max;
+	q.files_max = want->files_max;
+	q.clear = want->bytes_max == 0 && want->files_max == 0;
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = mc_call(c, &meta_type_dir_quota_set, &q.base, &reply);
+	if (rc == 0)
+		*counted = ((const Terrane__Meta__DirQuotaSetResponse *)reply.message)->counted;
+	return rc;
+}
+
+static void dir_quota_from_wire(const Terrane__Meta__DirQuota *m, struct arena *a,
+				struct meta_dir_quota *out)
+{
+	*out = (struct meta_dir_quota){.dir = m->dir,
+				       .path = arena_strdup(a, m->path),
+				       .bytes_max = m->bytes_max,
+				       .files_max = m->files_max,
+				       .tenant_files_max = m->tenant_files_max,
+				       .used_bytes = m->used_bytes,
+				       .used_files = m->used_files,
+				       .counted_ns = m->counted_ns};
+}
+
+int64_t meta_client_dir_quota_list(struct meta_call *c, uint64_t dir, bool all, struct arena *a,
+				   struct meta_dir_quota **out, struct meta_tenant *tenant)
+{
+	Terrane__Meta__DirQuotaListRequest q = TERRANE__META__DIR_QUOTA_LIST_REQUEST__INIT;
+	q.dir = dir;
+	q.all = all;
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = mc_call(c, &meta_type_dir_quota_list, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__DirQuotaListResponse *p = reply.message;
+	rc = tenant_from_wire(p->tenant, tenant);
+	if (rc < 0 || p->n_quotas > META_DIR_QUOTAS_MAX)
+		return mc_response_error(c, -EINVAL);
+	*out = arena_alloc(a, (p->n_quotas + 1) * sizeof(**out));
+	for (size_t i = 0; *out != NULL && i < p->n_quotas; i++) {
+		dir_quota_from_wire(p->quotas[i], a, &(*out)[i]);
+		if ((*out)[i].path == NULL)
+			return -ENOMEM;
+	}
+	return *out == NULL ? -ENOMEM : (int64_t)p->n_quotas;
 }
 
 int meta_client_du(struct meta_call *c, uint64_t dir, bool refresh, struct meta_usage *out)

@@ -468,7 +468,7 @@ static void unsealed_directories_change_again(void **state)
 static void tenant_body(struct meta_fixture *fx)
 {
 	struct meta_tenant t = {.id = 9, .name = "nine"}, again = {.id = 10, .name = "nine"}, got;
-	struct meta_ctx ctx = {9};
+	struct meta_ctx ctx = {.tenant = 9};
 	CHECK_EQ(meta_tenant_remove(fx->m, 9), -ENOENT);
 	CHECK_EQ(meta_tenant_create(fx->m, &t), 0);
 	CHECK_EQ(meta_mkdir(fx->m, &ctx, META_ROOT, meta_name("d"), 77, NULL), 0);

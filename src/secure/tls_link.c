@@ -288,12 +288,19 @@ int tls_link_bind(struct tls_link *l, uint8_t key[MAC_KEY_BYTES])
 
 /* --- receiving ------------------------------------------------------------------------------------------ */
 
+/* Returns whether libssl can give out nothing more before more ciphertext arrives: a call that finds that out costs about
+ * as much as one that decrypts a small record. */
+static bool drained(const struct tls_link *l)
+{
+	return l->head == l->tail && SSL_has_pending(l->ssl) == 0;
+}
+
 /* Decrypts what has arrived, up to len bytes. Returns their number; 0: libssl needs more ciphertext; -EPIPE: the peer
  * ended the stream. */
 static int64_t decrypt(struct tls_link *l, uint8_t *to, size_t len)
 {
 	size_t done = 0, got = 0;
-	while (done < len) {
+	while (done < len && !drained(l)) {
 		ERR_clear_error();
 		if (SSL_read_ex(l->ssl, to + done, len - done, &got) == 1) {
 			done += got;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * quiver_tables table3|epoch|figure6|figure7: experiments of the Quiver paper (FAST '20, section 7) in virtual time, as
+ * quiver_tables table3|epoch|figure6|figure7|failure: experiments of the Quiver paper (FAST '20, section 7) in virtual time, as
  * JSON lines; ./dev bench quiver prints them.
  *
  * What the paper does not say: the samples of a mini-batch and of a data set. Here ResNet50 reads 512 images of ImageNet's
@@ -72,7 +72,7 @@ static struct quiver_result *run(const struct quiver_study *s)
 	return &out;
 }
 
-/* --- seven jobs on one data set ------------------------------------------------------------------- */
+/* --- jobs of one workload on one data set: seven, unless another number is given ------------------------------------------------------------------- */
 
 struct seven {
 	enum quiver_keep keep;
@@ -80,25 +80,34 @@ struct seven {
 	double share, spread;
 	uint64_t batches, seed;
 	uint32_t candidates;
+	uint32_t jobs; /* 0: seven; at most QUIVER_JOBS_MAX */
+	double lru_bytes;
+	double fail_s, fail_share, end_s; /* end_s > 0: in place of batches */
 };
 
 static struct quiver_result *run_seven(const struct workload *w, const struct seven *how)
 {
 	struct quiver_set set = set_of(w, how->keep, how->share);
-	struct quiver_job jobs[SEVEN];
-	for (int i = 0; i < SEVEN; i++)
-		jobs[i] = (struct quiver_job){.compute_s =
-						      w->hit_s * (1 + how->spread * (i - 3) / 3.0),
-					      .batch = w->batch,
-					      .contract = how->contract,
-					      .batches = how->batches};
+	struct quiver_job jobs[QUIVER_JOBS_MAX];
+	uint32_t n = how->jobs != 0 ? how->jobs : SEVEN;
+	double middle = (n - 1) / 2.0;
+	for (uint32_t i = 0; i < n; i++)
+		jobs[i] = (struct quiver_job){
+			.compute_s = w->hit_s * (1 + how->spread * (i - middle) / middle),
+			.batch = w->batch,
+			.contract = how->contract,
+			.batches = how->batches};
 	return run(&(struct quiver_study){.sets = &set,
 					  .sets_n = 1,
 					  .jobs = jobs,
-					  .jobs_n = SEVEN,
+					  .jobs_n = n,
 					  .store_bytes_s = store_of(w),
+					  .lru_bytes = how->lru_bytes,
 					  .force_s = 600,
 					  .candidates = how->candidates,
+					  .fail_s = how->fail_s,
+					  .fail_share = how->fail_share,
+					  .end_s = how->end_s,
 					  .seed = how->seed});
 }
 
@@ -153,37 +162,96 @@ static void table3(void)
 	}
 }
 
-/* Returns how often the store sends the data set in so many epochs of seven jobs on a cold cache. */
-static double sent(const struct workload *w, size_t c, double spread, uint64_t epochs)
+/* Returns how often the store sends the data set in so many epochs on a cold cache. *waits: the largest share of its time that
+ * a job waited, which has the cold beginning and the waits for other jobs. */
+static double sent(const struct workload *w, struct seven how, uint64_t epochs, double *waits)
+{
+	how.batches = epochs * w->samples / w->batch;
+	how.seed = 1;
+	const struct quiver_result *r = run_seven(w, &how);
+	*waits = 0;
+	for (uint32_t i = 0; i < (how.jobs != 0 ? how.jobs : SEVEN); i++)
+		*waits = fmax(*waits, r->jobs[i].waited_s / r->jobs[i].done_s);
+	return r->store_samples[0] / w->samples;
+}
+
+static void epoch_one(const struct workload *w, size_t c, uint32_t jobs, double spread)
 {
 	struct seven how = {.keep = cases[c].keep,
 			    .contract = cases[c].contract,
 			    .share = cases[c].share,
 			    .spread = spread,
-			    .batches = epochs * w->samples / w->batch,
-			    .seed = 1,
+			    .jobs = jobs,
 			    .candidates = cases[c].candidates};
-	return run_seven(w, &how)->store_samples[0] / w->samples;
+	double waits, one = sent(w, how, 1, &waits), four = sent(w, how, 4, &waits);
+	printf("{\"workload\": \"%s\", \"case\": \"%s\", \"jobs\": %u, \"spread\": %.3f, "
+	       "\"first\": %.4f, \"later\": %.4f, \"waits\": %.4f}\n",
+	       w->name, cases[c].name, jobs, spread, one - 1.0 / windows_of(w, cases[c].share),
+	       (four - one) / 3, waits);
+	fflush(stdout);
 }
 
 /* Bytes that the store sends in the first epoch, without the window that is read ahead for the second; and in an epoch of
- * the second to the fourth, in which jobs of different pace have drifted apart. */
+ * the second to the fourth. */
 static void epoch(void)
 {
-	static const double spreads[] = {0.002, 0.005, 0.02};
-	for (size_t i = 0; i < WORKLOADS; i++) {
-		const struct workload *w = &workloads[i];
-		for (size_t c = 2; c < ARRAY_LEN(cases); c++)
-			for (size_t s = 0; s < ARRAY_LEN(spreads); s++) {
-				double one = sent(w, c, spreads[s], 1);
-				double four = sent(w, c, spreads[s], 4);
-				printf("{\"workload\": \"%s\", \"case\": \"%s\", \"spread\": %.3f, "
-				       "\"first\": %.4f, \"later\": %.4f}\n",
-				       w->name, cases[c].name, spreads[s],
-				       one - 1.0 / windows_of(w, cases[c].share), (four - one) / 3);
-				fflush(stdout);
-			}
+	static const double spreads[] = {0.005, 0.02, 0.05};
+	static const uint32_t jobs[] = {2, 20};
+	for (size_t i = 0; i < WORKLOADS; i++)
+		for (size_t c = 2; c < ARRAY_LEN(cases); c++) {
+			for (size_t s = 0; s < ARRAY_LEN(spreads); s++)
+				epoch_one(&workloads[i], c, SEVEN, spreads[s]);
+			for (size_t n = 0; c == 2 && n < ARRAY_LEN(jobs); n++)
+				epoch_one(&workloads[i], c, jobs[n], 0.02);
+		}
+}
+
+/* --- a cache node fails ----------------------------------------------------------------------------- */
+
+/* One of two cache nodes fails after 2100 s of seven ResNet50 jobs. */
+static void failure_one(const char *name, const struct seven *base)
+{
+	const struct workload *w = &workloads[0];
+	struct seven how = *base;
+	how.share = 0.1;
+	how.seed = 1;
+	how.fail_s = 2100;
+	how.fail_share = 0.5;
+	how.end_s = 2560;
+	const struct quiver_result *r = run_seven(w, &how);
+	size_t at = (size_t)(how.fail_s / r->step_s), back = at;
+	double before = 0, lost = 0, worst = INFINITY;
+	for (size_t i = at / 2; i < at; i++)
+		before += (double)r->steps[i] / (double)(at - at / 2);
+	for (size_t i = at; i < QUIVER_STEPS; i++) {
+		worst = fmin(worst, (double)r->steps[i] / before);
+		lost += before - (double)r->steps[i];
+		back = (double)r->steps[i] < 0.95 * before ? i + 1 : back;
 	}
+	printf("{\"case\": \"%s\", \"before\": %.2f, \"worst\": %.3f, \"lost_s\": %.1f, "
+	       "\"back_s\": %.0f, \"step_s\": %.0f, \"batches\": [",
+	       name, before / r->step_s, worst, lost / (before / r->step_s),
+	       (double)(back - at) * r->step_s, r->step_s);
+	for (size_t i = 0; i < QUIVER_STEPS; i++)
+		printf("%s%llu", i > 0 ? ", " : "", (unsigned long long)r->steps[i]);
+	printf("]}\n");
+	fflush(stdout);
+}
+
+static void failure(void)
+{
+	double all = workloads[0].bytes;
+	failure_one("LRU, 20%", &(struct seven){.keep = QUIVER_LRU, .lru_bytes = 0.2 * all});
+	failure_one("LRU, 100%", &(struct seven){.keep = QUIVER_LRU, .lru_bytes = all});
+	failure_one("two windows, window",
+		    &(struct seven){.keep = QUIVER_WINDOWS, .contract = QUIVER_WINDOW});
+	failure_one(
+		"two windows, free",
+		&(struct seven){.keep = QUIVER_WINDOWS, .contract = QUIVER_FREE, .candidates = 10});
+	failure_one("all, strict", &(struct seven){.keep = QUIVER_ALL});
+	failure_one("all, window", &(struct seven){.keep = QUIVER_ALL, .contract = QUIVER_WINDOW});
+	failure_one("all, free",
+		    &(struct seven){.keep = QUIVER_ALL, .contract = QUIVER_FREE, .candidates = 10});
 }
 
 /* --- figure 6: twelve jobs on three data sets ------------------------------------------------------ */
@@ -381,13 +449,16 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} all[] = {
-		{"table3", table3}, {"epoch", epoch}, {"figure6", figure6}, {"figure7", figure7}};
+	} all[] = {{"table3", table3},
+		   {"epoch", epoch},
+		   {"figure6", figure6},
+		   {"figure7", figure7},
+		   {"failure", failure}};
 	for (size_t i = 0; argc == 2 && i < ARRAY_LEN(all); i++)
 		if (strcmp(argv[1], all[i].name) == 0) {
 			all[i].run();
 			return 0;
 		}
-	fprintf(stderr, "usage: quiver_tables table3|epoch|figure6|figure7\n");
+	fprintf(stderr, "usage: quiver_tables table3|epoch|figure6|figure7|failure\n");
 	return 2;
 }

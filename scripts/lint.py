@@ -39,7 +39,7 @@ ARROWS = {
     "meta_client": ["meta_api", "jobs", "cluster", "rpc", "limits", "secure", "auth", "rt", "base"],
     "placement": ["base"],
     "cache": ["rt", "base"],
-    "analysis": ["cache", "placement", "code", "base"],
+    "analysis": ["cache", "jobs", "placement", "code", "base"],
     "shift": ["rpc", "rt", "base"],
     "client": ["placement", "shift", "meta_client", "meta_api", "node", "prep", "stripe", "cluster", "code", "secure", "auth", "rt",
                "base"],

@@ -95,6 +95,81 @@ static void windows_read_the_data_set_once_in_an_epoch_and_two_are_there(void **
 	}
 }
 
+static void jobs_of_like_pace_stay_together_epoch_after_epoch(void **state)
+{
+	static const enum quiver_contract contracts[] = {QUIVER_WINDOW, QUIVER_FREE};
+	for (size_t i = 0; i < ARRAY_LEN(contracts); i++)
+		for (uint32_t windows = 5; windows <= 40; windows += 35) {
+			/* the slowest job takes 4% longer than the first */
+			struct case_of c = {QUIVER_WINDOWS, contracts[i],        0.2,
+					    0.01,           6 * SAMPLES / BATCH, windows};
+			const struct quiver_result *r = run(&c);
+			double ahead = SAMPLES / (double)windows;
+			assert_true(r->store_samples[0] <= 6.0 * SAMPLES * 1.02 + ahead);
+			assert_true(r->store_samples[0] >= 6.0 * SAMPLES);
+			assert_int_equal(r->resident_max, 2);
+			/* the price: the fastest is as slow as the slowest, and no slower */
+			assert_true(r->jobs[0].done_s < 1.02 * r->jobs[JOBS - 1].done_s);
+		}
+}
+
+static void a_much_slower_job_costs_the_others_little(void **state)
+{
+	static struct quiver_result out;
+	struct quiver_set set = {
+		.samples = SAMPLES, .sample_bytes = 1000, .keep = QUIVER_WINDOWS, .windows = 10};
+	struct quiver_job jobs[] = {
+		{.compute_s = 0.2, .batch = BATCH, .contract = QUIVER_WINDOW, .batches = 1000},
+		{.compute_s = 0.2, .batch = BATCH, .contract = QUIVER_WINDOW, .batches = 1000},
+		{.compute_s = 0.6, .batch = BATCH, .contract = QUIVER_WINDOW, .batches = 300}};
+	struct quiver_study s = {.sets = &set,
+				 .sets_n = 1,
+				 .jobs = jobs,
+				 .jobs_n = 3,
+				 .store_bytes_s = 2 * STORE,
+				 .force_s = 10,
+				 .seed = 1};
+	assert_int_equal(quiver_run(&s, &out), 0);
+	for (int i = 0; i < 2; i++)
+		assert_true(out.jobs[i].done_s < 1.05 * 1000 * 0.2);
+}
+
+static void free_jobs_do_not_wait_for_what_a_lost_cache_node_had(void **state)
+{
+	static const enum quiver_contract contracts[] = {QUIVER_FREE, QUIVER_STRICT};
+	double waited[2], sent[2];
+	for (size_t i = 0; i < 2; i++) {
+		static struct quiver_result out;
+		struct quiver_set set = {.samples = SAMPLES,
+					 .sample_bytes = 1000,
+					 .keep = QUIVER_ALL,
+					 .windows = 1,
+					 .warm = true};
+		struct quiver_job jobs[JOBS];
+		for (int k = 0; k < JOBS; k++)
+			jobs[k] = (struct quiver_job){.compute_s = 0.2,
+						      .batch = BATCH,
+						      .contract = contracts[i],
+						      .batches = 800};
+		struct quiver_study s = {.sets = &set,
+					 .sets_n = 1,
+					 .jobs = jobs,
+					 .jobs_n = JOBS,
+					 .store_bytes_s = STORE / 2,
+					 .fail_s = 82,
+					 .fail_share = 0.5,
+					 .seed = 5};
+		assert_int_equal(quiver_run(&s, &out), 0);
+		waited[i] = sent[i] = 0;
+		for (int k = 0; k < JOBS; k++)
+			waited[i] += out.jobs[k].waited_s;
+		sent[i] = out.store_samples[0];
+	}
+	assert_true(waited[0] < 0.2 && waited[1] > 5);
+	/* what was lost is fetched again once, for all jobs */
+	assert_true(sent[0] > 0.45 * SAMPLES && sent[0] < 0.55 * SAMPLES);
+}
+
 static void windows_are_nearly_as_fast_as_hits_and_free_order_faster(void **state)
 {
 	struct case_of c = {QUIVER_WINDOWS, QUIVER_WINDOW, 0.2, 0, 400, 10};
@@ -199,6 +274,8 @@ static void impossible_studies_are_refused(void **state)
 	REFUSED(t.samples = UINT32_MAX);
 	REFUSED(t.windows = 0);
 	REFUSED(t.windows = 11);
+	REFUSED(s.fail_share = 2);
+	REFUSED(s.fail_s = -1);
 	REFUSED(t.pinned = 2);
 	REFUSED(j.set = 1);
 	REFUSED(j.compute_s = 0);
@@ -213,6 +290,9 @@ int main(void)
 		cmocka_unit_test(without_a_cache_jobs_share_the_store),
 		cmocka_unit_test(whatever_is_kept_is_read_once_for_all_jobs),
 		cmocka_unit_test(windows_read_the_data_set_once_in_an_epoch_and_two_are_there),
+		cmocka_unit_test(jobs_of_like_pace_stay_together_epoch_after_epoch),
+		cmocka_unit_test(a_much_slower_job_costs_the_others_little),
+		cmocka_unit_test(free_jobs_do_not_wait_for_what_a_lost_cache_node_had),
 		cmocka_unit_test(windows_are_nearly_as_fast_as_hits_and_free_order_faster),
 		cmocka_unit_test(a_pinned_part_saves_its_share),
 		cmocka_unit_test(a_slow_job_does_not_hold_the_others_for_ever),

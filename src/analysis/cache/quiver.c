@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/rng.h"
+#include "jobs/together.h"
 
 #define NONE UINT32_MAX
 #define SHARED (1u << 31)
@@ -19,6 +20,9 @@
 struct set {
 	const struct quiver_set *is;
 	uint8_t *present; /* [sample] */
+	uint8_t *
+		lost; /* [sample]: was lost with a cache node, and is to be fetched again; NULL: none was */
+	uint32_t refill_at, refill_left;
 	uint64_t *
 		waiting; /* [sample]: a bit for each job that waits for it while the store sends it or will */
 	uint32_t base; /* number of its first sample in the LRU list */
@@ -35,8 +39,11 @@ struct job {
 	struct set *set;
 	uint32_t *order; /* what it has not read of its window (its epoch), from `at` on */
 	uint32_t count, at;
-	uint32_t window;
-	bool begun;
+	uint32_t looked;       /* of the order free: end of what it has looked at */
+	uint32_t window, turn; /* turn: windows of this epoch before it */
+	double entered_s;      /* when it began to read the window */
+	bool begun, held; /* held: waits for jobs two windows behind, until then at the latest */
+	double held_until_s;
 	/* the mini-batch that is being read */
 	bool loading;
 	uint32_t missing;
@@ -69,6 +76,8 @@ struct run {
 	bool sending, alone; /* alone: sent_for is not among those that wait for the sample */
 	uint32_t sent_set, sent_sample, sent_for, turn, fill_turn;
 	double sent_s;
+	bool left;   /* a job has left a window: others may enter theirs */
+	bool failed; /* the cache node has */
 };
 
 /* --- LRU ------------------------------------------------------------------------------------------ */
@@ -216,26 +225,80 @@ static bool kept(const struct set *s, uint32_t sample)
 
 /* --- what a job reads ----------------------------------------------------------------------------- */
 
+static bool has_windows(const struct job *j)
+{
+	return j->is->contract != QUIVER_STRICT && j->set->is->windows > 1;
+}
+
+/* Lists the windows that the other jobs of the data set read. Returns their number. */
+static size_t windows_of_others(const struct run *r, const struct job *j,
+				uint32_t out[QUIVER_JOBS_MAX])
+{
+	size_t n = 0;
+	for (uint32_t i = 0; i < r->s->jobs_n; i++) {
+		const struct job *o = &r->jobs[i];
+		if (o != j && o->set == j->set && o->begun && !o->ended && has_windows(o))
+			out[n++] = o->window;
+	}
+	return n;
+}
+
+/* Returns the window that the job reads next. */
+static uint32_t next_window(const struct run *r, const struct job *j)
+{
+	uint32_t windows = j->set->is->windows, others[QUIVER_JOBS_MAX];
+	uint32_t own = j->begun ? (j->window + 1) % windows : 0;
+	if (j->begun && j->turn + 1 < windows)
+		return own;
+	return together_join(others, windows_of_others(r, j, others), windows, own);
+}
+
+/* Returns whether the job may read a mini-batch now, or waits until others have come nearer. */
+static bool may_read(const struct run *r, struct job *j)
+{
+	uint32_t others[QUIVER_JOBS_MAX];
+	bool ends = j->count - j->at < j->is->batch;
+	if (!has_windows(j) || !j->begun || !ends ||
+	    !together_waits(others, windows_of_others(r, j, others), j->set->is->windows,
+			    next_window(r, j))) {
+		j->held = false;
+		return true;
+	}
+	if (!j->held) {
+		/* what was read ahead is computed first: only after that it waits */
+		double idle_s = (j->computing ? j->end_s : r->now_s) + j->ready * j->is->compute_s;
+		j->held_until_s = idle_s + together_patience(idle_s - j->entered_s);
+	}
+	j->held = r->now_s < j->held_until_s;
+	return !j->held;
+}
+
+static void leave_window(struct run *r, struct job *j)
+{
+	assert(j->set->users[j->window] > 0);
+	j->set->users[j->window]--;
+	if (j->window == j->set->old && j->set->left_s == 0)
+		j->set->left_s = r->now_s;
+	r->left = true;
+}
+
 /* Begins the next window, or the next epoch. */
 static void next_part(struct run *r, struct job *j)
 {
 	const struct quiver_set *s = j->set->is;
-	bool whole = j->is->contract == QUIVER_STRICT || s->windows == 1;
-	if (!whole && j->begun) {
-		assert(j->set->users[j->window] > 0);
-		j->set->users[j->window]--;
-		if (j->window == j->set->old && j->set->left_s == 0)
-			j->set->left_s = r->now_s;
-		j->window = (j->window + 1) % s->windows;
-	} else if (!whole) {
-		j->window = j->set->now != NONE    ? j->set->now
-			    : j->set->next != NONE ? j->set->next
-						   : 0;
+	bool whole = !has_windows(j);
+	if (!whole) {
+		uint32_t next = next_window(r, j);
+		if (j->begun)
+			leave_window(r, j);
+		j->turn = j->begun ? (j->turn + 1) % s->windows : 0;
+		j->window = next;
+		j->entered_s = r->now_s;
 	}
 	j->begun = true;
 	uint32_t begin = whole ? 0 : window_begin(s, j->window);
 	j->count = whole ? s->samples : window_len(s, j->window);
-	j->at = 0;
+	j->at = j->looked = 0;
 	for (uint32_t i = 0; i < j->count; i++) {
 		uint32_t k = (uint32_t)rng_below(&j->rng, i + 1);
 		j->order[i] = j->order[k];
@@ -257,6 +320,9 @@ static void swap(uint32_t *a, uint32_t *b)
 /* Moves what is best to read next to the front: what is there, then what is on its way. */
 static void substitute(const struct run *r, struct job *j)
 {
+	/* others take the place of what was looked at in vain (dataset/free.c does the same) */
+	for (uint32_t i = j->at; i < j->looked && i < j->count; i++)
+		swap(&j->order[i], &j->order[i + rng_below(&j->rng, j->count - i)]);
 	uint32_t wide = r->s->candidates != 0 ? r->s->candidates : CANDIDATES;
 	uint32_t end = (uint32_t)min_u64(j->count, j->at + (uint64_t)wide * j->is->batch);
 	uint32_t front = j->at;
@@ -266,6 +332,7 @@ static void substitute(const struct run *r, struct job *j)
 	for (uint32_t i = front; i < end && front < j->at + j->is->batch; i++)
 		if (j->set->waiting[j->order[i]] != 0)
 			swap(&j->order[i], &j->order[front++]);
+	j->looked = end;
 }
 
 /* Asks for one sample of the mini-batch. */
@@ -304,7 +371,7 @@ static void start_computing(struct run *r, struct job *j)
 static void read_on(struct run *r, struct job *j)
 {
 	uint32_t ahead = r->s->read_ahead != 0 ? r->s->read_ahead : READ_AHEAD;
-	while (!j->loading && j->ready < ahead) {
+	while (!j->loading && j->ready < ahead && may_read(r, j)) {
 		uint32_t left = j->is->batch;
 		j->queue_n = j->queue_at = j->missing = 0;
 		j->loading = true;
@@ -344,14 +411,28 @@ static void got(struct run *r, struct job *j)
 
 /* --- the store ------------------------------------------------------------------------------------ */
 
+/* Finds the next sample that was lost with a cache node, is still to be kept, and that no job has asked for. */
+static bool next_refill(struct set *s, uint32_t *sample)
+{
+	while (s->refill_left > 0) {
+		*sample = s->refill_at;
+		s->refill_at = (s->refill_at + 1) % s->is->samples;
+		s->refill_left--;
+		if (s->lost[*sample] && kept(s, *sample) && !s->present[*sample] &&
+		    s->waiting[*sample] == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Finds the next sample of a window that is being filled and that no job has asked for. */
 static bool next_fill(struct set *s, uint32_t *sample)
 {
 	if (s->is->keep != QUIVER_WINDOWS || s->next == NONE)
 		return false;
 	uint32_t begin = window_begin(s->is, s->next), len = window_len(s->is, s->next);
-	for (; s->fill_at < len; s->fill_at++) {
-		*sample = begin + s->fill_at;
+	while (s->fill_at < len) {
+		*sample = begin + s->fill_at++;
 		if (!s->present[*sample] && s->waiting[*sample] == 0)
 			return true;
 	}
@@ -401,9 +482,8 @@ static void store_next(struct run *r)
 	}
 	for (uint32_t i = 1; i <= r->s->sets_n; i++) {
 		uint32_t set = (r->fill_turn + i) % r->s->sets_n;
-		if (next_fill(&r->sets[set], &sample)) {
+		if (next_refill(&r->sets[set], &sample) || next_fill(&r->sets[set], &sample)) {
 			r->fill_turn = set;
-			r->sets[set].fill_at++;
 			send(r, set, sample, NONE, false);
 			return;
 		}
@@ -440,6 +520,38 @@ static void arrived(struct run *r)
 			got(r, &r->jobs[j]);
 }
 
+/* --- a cache node fails -------------------------------------------------------------------------- */
+
+static void fail_node(struct run *r)
+{
+	r->failed = true;
+	for (uint32_t i = 0; i < r->s->sets_n; i++) {
+		struct set *s = &r->sets[i];
+		assert(s->lost != NULL);
+		for (uint32_t k = 0; k < s->is->samples; k++) {
+			double place = (double)(mix_u64(s->base + k + 1ULL) >> 11) * 0x1p-53;
+			if (!s->present[k] || place >= r->s->fail_share)
+				continue;
+			s->lost[k] = 1;
+			s->present[k] = 0;
+			if (s->is->keep == QUIVER_WINDOWS)
+				s->have[window_of(s->is, k)]--;
+			if (s->is->keep == QUIVER_LRU) {
+				lru_unlink(&r->lru, s->base + k);
+				r->lru.bytes -= s->is->sample_bytes;
+			}
+		}
+		s->fill_at = 0; /* of the window that is being filled */
+		s->refill_left = s->is->keep != QUIVER_LRU ? s->is->samples : 0;
+	}
+	/* what jobs read soon comes first */
+	for (uint32_t i = 0; i < r->s->jobs_n; i++) {
+		const struct job *j = &r->jobs[i];
+		if (j->begun && !j->ended && has_windows(j))
+			j->set->refill_at = window_begin(j->set->is, j->window);
+	}
+}
+
 /* --- the run -------------------------------------------------------------------------------------- */
 
 static void computed(struct run *r, struct job *j)
@@ -459,8 +571,9 @@ static void computed(struct run *r, struct job *j)
 		/* it has ended: it neither reads nor uses a window any more */
 		j->ended = true;
 		j->queue_at = j->queue_n;
-		if (j->is->contract != QUIVER_STRICT && j->set->is->windows > 1) {
-			j->set->users[j->window]--;
+		j->held = false;
+		if (has_windows(j)) {
+			leave_window(r, j);
 			move_on(r, j->set);
 		}
 		return;
@@ -478,12 +591,40 @@ static uint32_t soonest(const struct run *r, double *at_s)
 	for (uint32_t i = 0; i < r->s->jobs_n; i++) {
 		const struct job *j = &r->jobs[i];
 		double t = !j->begun ? j->is->start_s : j->computing ? j->end_s : INFINITY;
+		if (j->held)
+			t = fmin(t, j->held_until_s);
 		if (t < *at_s) {
 			*at_s = t;
 			best = i;
 		}
 	}
 	return best;
+}
+
+/* The next event of a job: it begins, has computed, or has waited for others long enough. */
+static void job_event(struct run *r, struct job *j)
+{
+	if (!j->begun) {
+		j->idle_s = r->now_s;
+		next_part(r, j);
+		read_on(r, j);
+	} else if (j->computing && j->end_s <= r->now_s) {
+		computed(r, j);
+	} else {
+		assert(j->held);
+		read_on(r, j);
+	}
+}
+
+/* Lets jobs go on that waited for others to leave a window. */
+static void release_held(struct run *r)
+{
+	while (r->left) {
+		r->left = false;
+		for (uint32_t i = 0; i < r->s->jobs_n; i++)
+			if (r->jobs[i].held)
+				read_on(r, &r->jobs[i]);
+	}
 }
 
 static void run(struct run *r)
@@ -497,6 +638,8 @@ static void run(struct run *r)
 			store_next(r);
 		bool store = r->sending && r->sent_s <= at_s;
 		double next_s = store ? r->sent_s : at_s;
+		bool fails = !r->failed && r->s->fail_share > 0 && r->s->fail_s <= next_s;
+		next_s = fails ? fmax(r->s->fail_s, r->now_s) : next_s;
 		if (!isfinite(at_s) && !r->sending)
 			return;
 		if (r->s->end_s > 0 && next_s > r->s->end_s) {
@@ -510,15 +653,13 @@ static void run(struct run *r)
 			return;
 		assert(next_s >= r->now_s);
 		r->now_s = next_s;
-		if (store) {
+		if (fails)
+			fail_node(r);
+		else if (store)
 			arrived(r);
-		} else if (!r->jobs[i].begun) {
-			r->jobs[i].idle_s = r->now_s;
-			next_part(r, &r->jobs[i]);
-			read_on(r, &r->jobs[i]);
-		} else {
-			computed(r, &r->jobs[i]);
-		}
+		else
+			job_event(r, &r->jobs[i]);
+		release_held(r);
 	}
 }
 
@@ -526,7 +667,8 @@ static bool study_ok(const struct quiver_study *s)
 {
 	bool ok = s->sets_n > 0 && s->sets_n <= QUIVER_SETS_MAX && s->jobs_n > 0 &&
 		  s->jobs_n <= QUIVER_JOBS_MAX && s->store_bytes_s > 0 &&
-		  isfinite(s->store_bytes_s) && s->lru_bytes >= 0;
+		  isfinite(s->store_bytes_s) && s->lru_bytes >= 0 && s->fail_s >= 0 &&
+		  s->fail_share >= 0 && s->fail_share <= 1;
 	bool ends = s->end_s > 0;
 	uint64_t samples = 0;
 	for (uint32_t i = 0; ok && i < s->sets_n; i++) {
@@ -552,7 +694,10 @@ static int open_set(struct run *r, uint32_t i, uint32_t base)
 	s->waiting = calloc(is->samples, sizeof(*s->waiting));
 	s->have = calloc(is->windows, sizeof(*s->have));
 	s->users = calloc(is->windows, sizeof(*s->users));
-	if (s->present == NULL || s->waiting == NULL || s->have == NULL || s->users == NULL)
+	if (r->s->fail_share > 0)
+		s->lost = calloc(is->samples, 1);
+	if (s->present == NULL || s->waiting == NULL || s->have == NULL || s->users == NULL ||
+	    (r->s->fail_share > 0 && s->lost == NULL))
 		return -ENOMEM;
 	for (uint32_t k = 0; is->warm && k < is->samples; k++)
 		s->present[k] = (is->keep == QUIVER_ALL || is->keep == QUIVER_PINNED) && kept(s, k);
@@ -585,6 +730,7 @@ static void close_all(struct run *r)
 {
 	for (uint32_t i = 0; i < r->s->sets_n; i++) {
 		free(r->sets[i].present);
+		free(r->sets[i].lost);
 		free(r->sets[i].waiting);
 		free(r->sets[i].have);
 		free(r->sets[i].users);

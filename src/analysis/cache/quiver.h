@@ -19,6 +19,12 @@
  *
  * Of what it keeps, the cache reads each sample once, whoever asks in whatever order at the same time.
  *
+ * Jobs of the orders window and free stay together by the rules of jobs/together.h: an epoch begins at the current window,
+ * and a job waits a little before it gets two windows ahead of another one.
+ *
+ * A cache node fails at fail_s: a share of what the cache holds is gone. The store sends it again when no job waits, except
+ * for an LRU cache, which has it again when jobs ask.
+ *
  * Order contracts: strict is a permutation of the data set. window reads window after window, each in the job's own order.
  * free looks at `candidates` times a mini-batch of what it has not read of the window (of the data set, where there are no
  * windows), takes what is in the cache, then what is on its way, then the rest. Samples are numbered so that window w of K has
@@ -65,11 +71,12 @@ struct quiver_study {
 	uint32_t jobs_n;
 	double store_bytes_s;
 	double lru_bytes;
-	uint32_t read_ahead; /* 0: 4 */
-	uint32_t candidates; /* 0: 10 */
-	double force_s;      /* 0: never */
-	double end_s;        /* 0: when all jobs are done */
-	double warm_s;       /* rates are measured from here on */
+	uint32_t read_ahead;       /* 0: 4 */
+	uint32_t candidates;       /* 0: 10 */
+	double force_s;            /* 0: never */
+	double end_s;              /* 0: when all jobs are done */
+	double warm_s;             /* rates are measured from here on */
+	double fail_s, fail_share; /* of the cache that is lost then; 0: nothing fails */
 	uint64_t seed;
 };
 

@@ -763,6 +763,23 @@ int terrane_job_add(struct terrane *t, const struct terrane_job *job,
  * -ESTALE: it has ended. */
 int terrane_job_report(struct terrane *t, uint64_t id, const struct terrane_job_progress *p,
 		       const struct terrane_options *o);
+
+/* A window that a job is about to enter, of those that all jobs of a data set share. */
+struct terrane_job_window {
+	uint64_t set;     /* names the version of the data set: its fingerprint */
+	uint32_t windows; /* of the data set */
+	uint32_t window;  /* in: the one that the job would enter by itself; out: the one that it enters */
+	uint32_t epoch;
+	bool begins; /* the first one of the epoch: the job joins the others, and may begin in another window */
+	bool force;  /* the job has waited long enough */
+	bool wait;   /* out: other jobs are two windows behind; ask again a little later */
+	uint64_t reserved[4];
+};
+/* Asks in which window a job goes on, so that jobs of like pace stay in the same two windows. The answer for the first window
+ * of an epoch is the same whenever it is asked, for all ranks of the job. -ENOENT: no such job of this identity; -ESTALE: it
+ * has ended; -EINVAL: there is no such window. */
+int terrane_job_enter(struct terrane *t, uint64_t id, struct terrane_job_window *w,
+		      const struct terrane_options *o);
 /* Ends a job: it stops counting at once. -ENOENT. */
 int terrane_job_end(struct terrane *t, uint64_t id, const struct terrane_options *o);
 /* Removes a job from the registry. Returns 0 also if there is none. */
@@ -838,6 +855,8 @@ int terrane_job_add_start(struct terrane *t, const struct terrane_job *job,
 			  const struct terrane_options *o, struct terrane_op *op);
 int terrane_job_end_start(struct terrane *t, uint64_t id, const struct terrane_options *o,
 			  struct terrane_op *op);
+int terrane_job_enter_start(struct terrane *t, uint64_t id, struct terrane_job_window *w,
+			    const struct terrane_options *o, struct terrane_op *op);
 int terrane_job_report_start(struct terrane *t, uint64_t id, const struct terrane_job_progress *p,
 			     const struct terrane_options *o, struct terrane_op *op);
 int terrane_read_batch_start(struct terrane *t, struct terrane_range *ranges, size_t n,

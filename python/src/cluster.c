@@ -347,6 +347,7 @@ static PyMethodDef methods[] = {
 	{"read_batch", py_cluster_read_batch, METH_VARARGS, NULL},
 	{"job_add", py_cluster_job_add, METH_VARARGS, NULL},
 	{"job_report", py_cluster_job_report, METH_VARARGS, NULL},
+	{"job_enter", py_cluster_job_enter, METH_VARARGS, NULL},
 	{"job_end", py_cluster_job_end, METH_VARARGS, NULL},
 	{"stats", cluster_stats, METH_NOARGS, NULL},
 	{NULL, NULL, 0, NULL},

@@ -130,6 +130,7 @@ PyObject *py_cluster_read_batch(PyObject *self, PyObject *args);
 /* Methods that job.c adds to the cluster: the registry of jobs. */
 PyObject *py_cluster_job_add(PyObject *self, PyObject *args);
 PyObject *py_cluster_job_report(PyObject *self, PyObject *args);
+PyObject *py_cluster_job_enter(PyObject *self, PyObject *args);
 PyObject *py_cluster_job_end(PyObject *self, PyObject *args);
 
 /* Functions of the module: the order of epochs. */

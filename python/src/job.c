@@ -109,6 +109,29 @@ PyObject *py_cluster_job_report(PyObject *self, PyObject *args)
 	return end(&c, rc);
 }
 
+/* job_enter(id, set, epoch, windows, window, begins, force, options) -> (window, wait) */
+PyObject *py_cluster_job_enter(PyObject *self, PyObject *args)
+{
+	struct job_call c;
+	struct terrane_job_window w = {0};
+	unsigned long long id, set;
+	int begins, force, rc;
+	PyObject *options;
+	if (!PyArg_ParseTuple(args, "KKIIIppO", &id, &set, &w.epoch, &w.windows, &w.window,
+			      &begins, &force, &options) ||
+	    !begin(&c, self, options))
+		return NULL;
+	w.set = set;
+	w.begins = begins != 0;
+	w.force = force != 0;
+	CALL_START(rc, terrane_job_enter_start(c.t, id, &w, &c.call.o, &c.call.op));
+	PyObject *done = end(&c, rc);
+	if (done == NULL)
+		return NULL;
+	Py_DECREF(done);
+	return Py_BuildValue("Ii", w.window, (int)w.wait);
+}
+
 /* job_end(id, options) */
 PyObject *py_cluster_job_end(PyObject *self, PyObject *args)
 {

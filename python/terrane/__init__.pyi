@@ -182,7 +182,7 @@ class Loader:
                  decode: Callable[[Sample], Any] | None = None, collate: Callable[[list[Any]], Any] | None = None,
                  threads: int = 0, processes: int = 0, repeat: bool = False, allocate: Callable[[int], Any] = ...,
                  bucket: int = 0, bucket_key: Callable[[numpy.ndarray], Any] | None = None,
-                 patience: float = 3600.0, window_share: float = 0.1, first_window: int = 0,
+                 patience: float = 3600.0, window_share: float = 0.1, first_window: int | None = None,
                  cached: Callable[[numpy.ndarray], Any] | None = None, decisions: list[tuple[int, list[int]]] | None = None,
                  replay: Iterable[tuple[int, list[int]]] | None = None, job: int = 0, job_name: str = "",
                  epochs: int = 0) -> None: ...

@@ -10,6 +10,12 @@ TIMEOUT_S = 5.0  # of a request: reports are never worth a wait of the training
 _log = logging.getLogger("terrane")
 
 
+def add(handle, job, options):
+    """Adds a job to the registry, or renews its lease."""
+    handle.job_add(job["id"], job["name"], job["paths"], job["order"], job["shuffle"], job["seed"], job["epochs"],
+                   job["accelerators"], LEASE_S * 1000, options)
+
+
 class Reporter:
     """Registers a job, reports on it in the background until it is closed or its loader is gone, and ends it then. Errors are
     logged once, and never reach the training. progress is a method of the loader."""
@@ -34,9 +40,7 @@ class Reporter:
         return True
 
     def _add(self):
-        job = self._job
-        self._handle.job_add(job["id"], job["name"], job["paths"], job["order"], job["shuffle"], job["seed"], job["epochs"],
-                             job["accelerators"], LEASE_S * 1000, self._options)
+        add(self._handle, self._job, self._options)
 
     def report(self):
         """Reports now; adds the job first if the registry does not have it."""

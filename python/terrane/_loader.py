@@ -9,7 +9,7 @@ from collections import deque
 
 import numpy
 
-from . import _errors, _job, _order, _terrane
+from . import _errors, _job, _order, _terrane, _together
 from ._dataset import Dataset, Sample, _room
 from ._sources import Mix, Subset
 
@@ -47,8 +47,10 @@ class Loader:
     Order. Which sample comes at which position follows from seed, epoch, rank and world alone, on every run, whatever the
     number of workers. Each sample is in one batch of one rank per epoch. order="window" cuts the data set into windows, a fair
     sample of `window_share` of it each (at most 15 GB), which all jobs of the data set share; each job reads a window
-    completely before the next one, shuffled by its own seed, so that caches need two windows for any number of jobs. Epochs
-    begin at first_window: a job that joins others begins at theirs (`window`). "strict" (or "global") shuffles all samples;
+    completely before the next one, shuffled by its own seed, so that caches need two windows for any number of jobs. With job=N
+    an epoch begins at the current window of the other jobs, and a job that gets two windows ahead of others waits for them, for
+    5% of the time of a window at most; ranks ask the registry, which tells all of them the same. With first_window (0 without
+    job) all epochs begin there. "strict" (or "global") shuffles all samples;
     "local" shuffles runs of neighbours and within `window` samples of them; "sequential" does not shuffle. The last batches of
     an epoch are smaller where the samples do not divide evenly, and a rank may have none; drop_last leaves such a step out
     for all ranks.
@@ -80,7 +82,7 @@ class Loader:
 
     def __init__(self, dataset, batch_size, *, seed=0, order="window", window=0, rank=0, world=1, drop_last=False,
                  prefetch=4, prefetch_bytes=PREFETCH_BYTES, decode=None, collate=None, threads=0, processes=0,
-                 repeat=False, allocate=_room, bucket=0, bucket_key=None, patience=3600.0, window_share=0.1, first_window=0,
+                 repeat=False, allocate=_room, bucket=0, bucket_key=None, patience=3600.0, window_share=0.1, first_window=None,
                  cached=None, decisions=None, replay=None, job=0, job_name="",
                  epochs=0):
         if not isinstance(dataset, (Dataset, Subset, Mix)):
@@ -97,14 +99,16 @@ class Loader:
             raise ValueError("collate, threads and processes need decode")
         if not isinstance(bucket, int) or bucket < 0 or (bucket_key is not None and not bucket):
             raise ValueError("bucket must be a number of samples; bucket_key needs it")
-        if not 0 < window_share <= 1 or not 0 <= first_window < 1 << 48 or (first_window and isinstance(dataset, Mix)):
+        if not 0 < window_share <= 1 or not 0 <= (first_window or 0) < 1 << 48 or (first_window and isinstance(dataset, Mix)):
             raise ValueError("window_share must be above 0 and at most 1, first_window a number; a Mix begins at window 0")
         self.dataset, self.batch_size, self.drop_last, self.repeat = dataset, batch_size, drop_last, repeat
         self.rank, self.world = rank, world
         shared = ORDERS[order] == _order.WINDOW
         self._order, self._seed = _order.Order(ORDERS[order], window), seed
         if shared:
-            self._order = self._order._replace(share=max(round(window_share * _order.SHARE_ALL), 1), first=first_window)
+            self._order = self._order._replace(share=max(round(window_share * _order.SHARE_ALL), 1), first=first_window or 0)
+        self._joins = shared and first_window is None and job > 0 and not isinstance(dataset, Mix)
+        self._together, self._firsts = None, {}  # first windows of epochs that joined others
         # A job that began with the order "local", which "window" was once, goes on with it.
         self._kinds = {ORDERS[order], _order.LOCAL} if order == "window" else {ORDERS[order]}
         self._prefetch, self._prefetch_bytes, self._allocate = prefetch, prefetch_bytes, allocate
@@ -135,9 +139,13 @@ class Loader:
 
     # --- order
 
+    def _order_of(self, epoch):
+        joined = max((e for e in self._firsts if e <= epoch), default=None)
+        return self._order if joined is None else self._order._replace(first=self._firsts[joined])
+
     def _numbers(self, epoch, position, count):
         if not self._bucket:
-            return self.dataset._order(self._order, self._seed, epoch, position, count)
+            return self.dataset._order(self._order_of(epoch), self._seed, epoch, position, count)
         parts = []
         while count > 0:
             number, skip = divmod(position, self._bucket)
@@ -147,10 +155,11 @@ class Loader:
 
     def _in_bucket(self, epoch, number):
         """The samples of a bucket: sorted by length, and its full runs shuffled."""
-        which = (self._seed, epoch, number)
+        order = self._order_of(epoch)
+        which = (self._seed, epoch, number, order.first)
         if self._sorted[0] != which:
             begin = number * self._bucket
-            numbers = self.dataset._order(self._order, self._seed, epoch, begin,
+            numbers = self.dataset._order(order, self._seed, epoch, begin,
                                           min(self._bucket, len(self.dataset) - begin))
             keys = numpy.asarray(self._key(self._patiently(lambda: self.dataset._lookup(numbers))))
             if keys.shape != numbers.shape:
@@ -246,7 +255,8 @@ class Loader:
         """The window that is read next, and the number of windows; None if the order has no windows that jobs share."""
         if self._order.kind != _order.WINDOW or isinstance(self.dataset, Mix):
             return None
-        return _order.window_at(len(self.dataset), self.dataset._size, self._order, self._place()[1])[:2]
+        epoch, position = self._place()
+        return _order.window_at(len(self.dataset), self.dataset._size, self._order_of(epoch), position)[:2]
 
     def set_epoch(self, epoch):
         """Makes the next iteration read this epoch from its beginning."""
@@ -272,7 +282,7 @@ class Loader:
         return {**more, "version": STATE_VERSION, "dataset": self.dataset.fingerprint, "samples": len(self.dataset),
                 "order": self._order.kind, "window": self._order.window, "seed": self._seed, "epoch": epoch,
                 "position": position, "bucket": self._bucket, "run": self._run, "share": self._order.share,
-                "first_window": self._order.first}
+                "first_window": self._order_of(epoch).first}
 
     def load_state_dict(self, state):
         """Makes the next iteration continue at a state. Raises ValueError for the state of another data set, version or
@@ -305,7 +315,7 @@ class Loader:
             raise ValueError("the state is of windows that this data set does not have") from None
         if self._free:
             self._take_used(state)
-        self._order = order
+        self._order, self._firsts = order, {}
         self._bucket, self._run = state["bucket"], state["run"]
         self._seed, self._epoch, self._from, self._step = state["seed"], state["epoch"], state["position"], 0
         self._ended = False
@@ -348,11 +358,43 @@ class Loader:
 
     # --- iteration
 
+    def _join(self, epoch):
+        """Chooses where an epoch begins: with the other jobs of the data set."""
+        order = self._order_of(epoch)
+        windows = _order.shape(len(self.dataset), self.dataset._size, order.share)[1]
+        first = self._together.join(epoch, windows, order.first, self._stopping)
+        if not 0 <= first < windows:
+            raise ValueError(f"the registry names window {first} of {windows}")
+        self._firsts[epoch] = first
+
+    def _may_read(self, epoch, begin, step):
+        """Whether a step may be read now, or the job waits for others before it enters a window."""
+        if self._together is None:
+            return True
+        size = self.world * self.batch_size
+        last = min(begin + (step + 1) * size, len(self.dataset)) - 1
+        window, windows = _order.window_at(len(self.dataset), self.dataset._size, self._order_of(epoch), last)[:2]
+        return self._together.may_enter(epoch, windows, window)
+
+    def _window_steps(self, epoch, begin):
+        """Yields (step, numbers) of an epoch, and None while the job waits for others."""
+        if begin == 0:
+            self._join(epoch)
+        step = 0
+        while (share := self._share(begin, step)) is not None:
+            while not self._may_read(epoch, begin, step):
+                yield None
+            if share[1] > 0:
+                yield step, self._numbers(epoch, *share)
+            step += 1
+
     def _steps(self, epoch, begin):
-        """Yields (epoch, begin, step, numbers) of the batches to read, for ever with repeat."""
+        """Yields (epoch, begin, step, numbers) of the batches to read, for ever with repeat; None: others must come nearer."""
+        if self._joins and self._together is None:
+            self._together = _together.Together(self)
         while True:
-            for step, numbers in enumerate(self.samples_of(epoch, begin)):
-                yield epoch, begin, step, numbers
+            steps = self._window_steps(epoch, begin) if self._joins else enumerate(self.samples_of(epoch, begin))
+            yield from (one and (epoch, begin, *one) for one in steps)
             if not self.repeat:
                 return
             if begin == 0 and not self._free and self._share(0, 0) is None:
@@ -448,10 +490,16 @@ class Loader:
                 while more and len(pending) < self._prefetch and (not pending or sum(
                         reading.bytes for *_, (reading, _) in pending) < self._prefetch_bytes):
                     try:
-                        epoch, begin, step, numbers = next(steps)
+                        one = next(steps)
                     except StopIteration:
                         more = False
                         break
+                    if one is None:
+                        if pending:
+                            break
+                        self._together.wait(self._stopping)
+                        continue
+                    epoch, begin, step, numbers = one
                     pending.append((epoch, begin, step, numbers, self._start(numbers, pool)))
                 if not pending:
                     break
@@ -463,6 +511,8 @@ class Loader:
                     raise RuntimeError("another iteration of this loader has begun, or its state was loaded")
                 if self._free:
                     self._took(epoch, numbers)
+                if epoch in self._firsts:
+                    self._firsts = {e: first for e, first in self._firsts.items() if e >= epoch}
                 self._epoch, self._from, self._step = epoch, begin, step + 1
                 self._steps_done, self._bytes = self._steps_done + 1, self._bytes + size
                 ready = time.monotonic()

@@ -79,6 +79,7 @@ int64_t engine_list_id(struct call *c, uint64_t dir, struct terrane_cursor *at,
 
 int engine_job_add(struct call *c, const struct terrane_job *job);
 int engine_job_report(struct call *c, uint64_t id, const struct terrane_job_progress *p);
+int engine_job_enter(struct call *c, uint64_t id, struct terrane_job_window *w);
 int engine_job_end(struct call *c, uint64_t id);
 int engine_job_remove(struct call *c, uint64_t id);
 int engine_job_get(struct call *c, uint64_t id, struct terrane_job_info **out);

@@ -107,6 +107,20 @@ int engine_job_report(struct call *c, uint64_t id, const struct terrane_job_prog
 	return call_meta_fail(c, &m, rc, what(name, id));
 }
 
+int engine_job_enter(struct call *c, uint64_t id, struct terrane_job_window *w)
+{
+	char name[32];
+	struct job_enter e = {.place = {w->set, w->windows, w->window},
+			      .epoch = w->epoch,
+			      .begins = w->begins,
+			      .force = w->force};
+	struct meta_call m = call_meta(c);
+	if (w->windows == 0 || w->window >= w->windows)
+		return call_fail(c, -EINVAL, "there is no window %u of %u", w->window, w->windows);
+	int rc = meta_client_job_enter(&m, id, &e, &w->window, &w->wait);
+	return call_meta_fail(c, &m, rc, what(name, id));
+}
+
 int engine_job_end(struct call *c, uint64_t id)
 {
 	char name[32];

@@ -42,6 +42,25 @@ int terrane_job_report_start(struct terrane *t, uint64_t id, const struct terran
 	return lib_request_start(t, &r, o, op);
 }
 
+static int64_t run_enter(struct call *c, struct request *r)
+{
+	return r->a.out != NULL ? engine_job_enter(c, r->a.id, r->a.out) : -EINVAL;
+}
+
+int terrane_job_enter(struct terrane *t, uint64_t id, struct terrane_job_window *w,
+		      const struct terrane_options *o)
+{
+	struct request r = {.run = run_enter, .a = {.id = id, .out = w}};
+	return (int)lib_request_block(t, &r, o);
+}
+
+int terrane_job_enter_start(struct terrane *t, uint64_t id, struct terrane_job_window *w,
+			    const struct terrane_options *o, struct terrane_op *op)
+{
+	struct request r = {.run = run_enter, .a = {.id = id, .out = w}};
+	return lib_request_start(t, &r, o, op);
+}
+
 static int64_t run_end(struct call *c, struct request *r)
 {
 	return engine_job_end(c, r->a.id);

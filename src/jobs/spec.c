@@ -103,6 +103,11 @@ const char *job_progress_of(const struct job_progress *p, const struct job_spec 
 	return s->epochs > 0 && p->epoch > s->epochs ? "the job has fewer epochs" : NULL;
 }
 
+bool job_place_ok(const struct job_place *p)
+{
+	return p->windows > 0 ? p->window < p->windows : p->window == 0 && p->set == 0;
+}
+
 /* --- state -------------------------------------------------------------------------------------- */
 
 uint64_t job_lease_left(const struct job_state *st, uint64_t lease_ms, uint64_t now_ms)

@@ -37,6 +37,7 @@
 #define JOB_LEASE_MAX_MS (24ULL * 3600 * 1000)
 #define JOB_LEASE_DEFAULT_MS 60000
 #define JOB_COUNTER_MAX (1ULL << 60)
+#define JOB_JOINS_MAX 4
 
 enum job_order { JOB_STRICT = 1, JOB_WINDOW = 2, JOB_FREE = 3 };
 enum job_shuffle { JOB_SCAN = 1, JOB_SEEDED = 2, JOB_SECRET = 3 };
@@ -77,17 +78,42 @@ struct job_progress {
 	uint32_t window, windows;
 };
 
+/* The window that a job reads, of those that all jobs of a version of a data set share (together.h). windows 0: none. */
+struct job_place {
+	uint64_t set; /* fingerprint of the version */
+	uint32_t windows, window;
+};
+
+/* Where an epoch begins. */
+struct job_join {
+	struct job_place place;
+	uint32_t epoch;
+};
+
+/* A job is about to enter a window. */
+struct job_enter {
+	struct job_place place; /* window: that which it would enter by itself */
+	uint32_t epoch;
+	bool begins; /* the first window of the epoch: the job may begin in another one */
+	bool force;  /* it has waited long enough */
+};
+
 /* Times are the wall clock of the metadata server in ms. */
 struct job_state {
 	uint64_t stamp, added_ms, expires_ms, reported_ms, before_ms;
 	bool ended;
 	char owner[JOB_OWNER_MAX + 1];
 	struct job_progress progress, before;
+	struct job_place place;
+	struct job_join joins[JOB_JOINS_MAX]; /* oldest first */
+	uint32_t join_count;
 };
 
 /* Returns NULL, or what is wrong with a spec, a report or a report of a job with this spec: for people. */
 const char *job_spec_check(const struct job_spec *s);
 const char *job_progress_check(const struct job_progress *p);
+/* Returns whether a place is one: a window below the number of windows, or none. */
+bool job_place_ok(const struct job_place *p);
 const char *job_progress_of(const struct job_progress *p, const struct job_spec *s);
 
 /* Returns whether the job counts at this time: it has not ended, and its lease runs. A lease is never longer than the spec's

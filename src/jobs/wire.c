@@ -154,6 +154,50 @@ int job_progress_read(const Terrane__Job__Progress *m, struct job_progress *out)
 	return job_progress_check(out) == NULL ? 0 : -EINVAL;
 }
 
+/* Adds the place and the joins of a state. */
+static int set_windows(struct arena *a, const struct job_state *st, Terrane__Job__State *m)
+{
+	Terrane__Job__Join *joins = arena_alloc(a, JOB_JOINS_MAX * sizeof(*joins));
+	m->joins = arena_alloc(a, JOB_JOINS_MAX * sizeof(Terrane__Job__Join *));
+	m->place = arena_alloc(a, sizeof(*m->place));
+	if (joins == NULL || m->joins == NULL || m->place == NULL)
+		return -ENOMEM;
+	assert(st->join_count <= JOB_JOINS_MAX);
+	terrane__job__place__init(m->place);
+	m->place->set = st->place.set;
+	m->place->windows = st->place.windows;
+	m->place->window = st->place.window;
+	for (uint32_t i = 0; i < st->join_count; i++) {
+		terrane__job__join__init(&joins[i]);
+		joins[i].set = st->joins[i].place.set;
+		joins[i].windows = st->joins[i].place.windows;
+		joins[i].window = st->joins[i].place.window;
+		joins[i].epoch = st->joins[i].epoch;
+		m->joins[m->n_joins++] = &joins[i];
+	}
+	if (st->place.windows == 0)
+		m->place = NULL;
+	return 0;
+}
+
+static int get_windows(const Terrane__Job__State *m, struct job_state *out)
+{
+	const Terrane__Job__Place *p = m->place;
+	if (p != NULL)
+		out->place = (struct job_place){p->set, p->windows, p->window};
+	if (!job_place_ok(&out->place) || m->n_joins > JOB_JOINS_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < m->n_joins; i++) {
+		const Terrane__Job__Join *j = m->joins[i];
+		out->joins[i] = (struct job_join){.place = {j->set, j->windows, j->window},
+						  .epoch = j->epoch};
+		if (!job_place_ok(&out->joins[i].place) || j->windows == 0)
+			return -EINVAL;
+	}
+	out->join_count = (uint32_t)m->n_joins;
+	return 0;
+}
+
 Terrane__Job__State *job_state_message(struct arena *a, const struct job_state *st)
 {
 	Terrane__Job__State *m = arena_alloc(a, sizeof(*m));
@@ -173,7 +217,7 @@ Terrane__Job__State *job_state_message(struct arena *a, const struct job_state *
 	m->owner = (char *)st->owner;
 	m->progress = &p[0];
 	m->before = &p[1];
-	return m;
+	return set_windows(a, st, m) == 0 ? m : NULL;
 }
 
 int job_state_read(const Terrane__Job__State *m, struct job_state *out)
@@ -188,6 +232,8 @@ int job_state_read(const Terrane__Job__State *m, struct job_state *out)
 				  .before_ms = m->before_ms,
 				  .ended = m->ended};
 	snprintf(out->owner, sizeof(out->owner), "%s", m->owner);
-	int rc = job_progress_read(m->progress, &out->progress);
+	int rc = get_windows(m, out);
+	if (rc == 0)
+		rc = job_progress_read(m->progress, &out->progress);
 	return rc == 0 ? job_progress_read(m->before, &out->before) : rc;
 }

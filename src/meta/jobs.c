@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "jobs/together.h"
 #include "jobs/wire.h"
 #include "meta/impl.h"
 
@@ -330,6 +331,92 @@ int meta_job_report(struct meta *m, const struct meta_ctx *ctx, uint64_t id,
 	if (p != NULL && job_progress_check(p) != NULL)
 		return -EINVAL;
 	RETRY(rc, report_once(m, ctx->tenant, id, p));
+	return rc;
+}
+
+/* --- windows that jobs share ---------------------------------------------------------------------- */
+
+static bool same_set(const struct job_place *a, const struct job_place *b)
+{
+	return a->set == b->set && a->windows == b->windows;
+}
+
+/* Lists the windows in which the other active jobs of the data set are. Returns their number. */
+static int64_t places_of_others(struct meta *m, uint32_t tenant, uint64_t id,
+				const struct job_place *of, struct arena *a, uint32_t **out)
+{
+	struct meta_job *page = arena_alloc(a, META_JOBS_PAGE * sizeof(*page));
+	struct meta_job_place at = {.tenant = tenant};
+	uint64_t now_ms = wall_ms();
+	int64_t found = 0;
+	bool end = false;
+	*out = arena_alloc(a, META_JOBS_TENANT_MAX * sizeof(**out));
+	if (page == NULL || *out == NULL)
+		return -ENOMEM;
+	while (!end) {
+		int64_t n = meta_job_list(m, tenant, &at, page, META_JOBS_PAGE, &end);
+		if (n < 0)
+			return n;
+		for (int64_t i = 0; i < n && found < META_JOBS_TENANT_MAX; i++)
+			if (page[i].id != id && job_active(&page[i].state, now_ms) &&
+			    same_set(&page[i].state.place, of))
+				(*out)[found++] = page[i].state.place.window;
+	}
+	return found;
+}
+
+/* Returns the window in which the epoch of a job begins: that which was chosen when a rank asked first. */
+static uint32_t join(struct job_state *st, const struct job_enter *e, const uint32_t *others,
+		     size_t n)
+{
+	for (uint32_t i = 0; i < st->join_count; i++)
+		if (st->joins[i].epoch == e->epoch && same_set(&st->joins[i].place, &e->place))
+			return st->joins[i].place.window;
+	if (st->join_count == JOB_JOINS_MAX)
+		memmove(&st->joins[0], &st->joins[1], --st->join_count * sizeof(st->joins[0]));
+	struct job_join *j = &st->joins[st->join_count++];
+	*j = (struct job_join){.place = e->place, .epoch = e->epoch};
+	j->place.window = together_join(others, n, e->place.windows, e->place.window);
+	return j->place.window;
+}
+
+static int enter_once(struct meta *m, uint32_t tenant, uint64_t id, const struct job_enter *e,
+		      struct job_place *to, bool *wait)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, 4 * MIB);
+	struct rows r;
+	struct txn t;
+	uint32_t *others;
+	int rc = rows_read(m, tenant, id, &a, &r);
+	if (rc != 0 || r.spec == NULL || r.state.ended)
+		return rc != 0 ? rc : r.spec == NULL ? -ENOENT : -ESTALE;
+	int64_t n = places_of_others(m, tenant, id, &e->place, &a, &others);
+	if (n < 0)
+		return (int)n;
+	*to = e->place;
+	if (e->begins)
+		to->window = join(&r.state, e, others, (size_t)n);
+	*wait = !e->force && together_waits(others, (size_t)n, to->windows, to->window);
+	if (!*wait)
+		r.state.place = *to;
+	txn_init(&t, &a);
+	txn_equals(&t, key_id(KEY_JOB_STATE, tenant, id), r.state_raw);
+	put_state(&t, tenant, id, &r.state);
+	return run(m, &t);
+}
+
+int meta_job_enter(struct meta *m, const struct meta_ctx *ctx, uint64_t id,
+		   const struct job_enter *e, uint32_t *window, bool *wait)
+{
+	struct job_place to;
+	int rc;
+	if (!job_place_ok(&e->place) || e->place.windows == 0 || e->epoch > JOB_EPOCHS_MAX)
+		return -EINVAL;
+	RETRY(rc, enter_once(m, ctx->tenant, id, e, &to, wait));
+	if (rc == 0)
+		*window = to.window;
+	assert(rc != 0 || to.window < e->place.windows);
 	return rc;
 }
 

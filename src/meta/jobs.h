@@ -43,6 +43,11 @@ int meta_job_get(struct meta *m, const struct meta_ctx *ctx, uint64_t id, struct
  * but the lease. -ENOENT: no such job; -ESTALE: the job has ended; -EINVAL: no such part or epoch. */
 int meta_job_report(struct meta *m, const struct meta_ctx *ctx, uint64_t id,
 		    const struct job_progress *p);
+/* A job is about to enter a window of a data set. Sets *window to the one that it enters (with `begins` the current window of
+ * the other jobs; the same one for every rank that asks for the epoch), and *wait if it should first wait for others.
+ * -ENOENT; -ESTALE: the job has ended; -EINVAL: there is no such window. */
+int meta_job_enter(struct meta *m, const struct meta_ctx *ctx, uint64_t id,
+		   const struct job_enter *e, uint32_t *window, bool *wait);
 /* Ends a job: it stops counting. Returns 0 also if it ended before. -ENOENT. */
 int meta_job_end(struct meta *m, const struct meta_ctx *ctx, uint64_t id);
 /* Deletes a job. Returns 0 also if there is none. */

@@ -171,6 +171,32 @@ int ms_handle_job_change(struct rpc_request *r)
 	}
 }
 
+int ms_handle_job_enter(struct rpc_request *r)
+{
+	const Terrane__Meta__JobEnterRequest *q = rpc_body(r);
+	Terrane__Meta__JobEnterResponse *p = rpc_reply_body(r);
+	struct meta_ctx ctx = {0};
+	bool wait = false;
+	if (q->place == NULL)
+		return rpc_fail(r, -EINVAL, "a job enters a window of a data set: none is given");
+	struct job_enter e = {.place = {q->place->set, q->place->windows, q->place->window},
+			      .epoch = q->epoch,
+			      .begins = q->begins,
+			      .force = q->force};
+	int rc = ms_enter(r, &ctx);
+	if (rc == 0)
+		rc = find_own(r, &ctx, q->id);
+	if (rc == 0)
+		rc = meta_job_enter(ms_meta(r), &ctx, q->id, &e, &p->window, &wait);
+	p->wait = wait;
+	if (rc == -EINVAL)
+		return rpc_fail(r, rc, "there is no window %u of %u, or no epoch %u",
+				q->place->window, q->place->windows, q->epoch);
+	if (rc == -ESTALE)
+		return rpc_fail(r, rc, "job %" PRIu64 " has ended; add it again", q->id);
+	return ms_end(r, rc);
+}
+
 /* --- reads -------------------------------------------------------------------------------------- */
 
 /* Finds whose jobs the request sees: *tenant 0 is all. */

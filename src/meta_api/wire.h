@@ -94,7 +94,8 @@ struct arena;
 	X(0x380, job_add, META_WIRE_JOB, META_WIRE_SMALL)             \
 	X(0x381, job_change, META_WIRE_SMALL, META_WIRE_SMALL)        \
 	X(0x382, job_get, META_WIRE_SMALL, META_WIRE_JOB * 2)         \
-	X(0x383, job_list, META_WIRE_SMALL, META_WIRE_LARGE)
+	X(0x383, job_list, META_WIRE_SMALL, META_WIRE_LARGE)          \
+	X(0x384, job_enter, META_WIRE_SMALL, META_WIRE_SMALL)
 
 #define META_WIRE_SMALL 2048  /* limit in bytes of a message with a few numbers and two names */
 #define META_WIRE_PATH 8192   /* limit in bytes of a message with a path */

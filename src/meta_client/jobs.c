@@ -45,6 +45,31 @@ int meta_client_job_report(struct meta_call *c, uint64_t id, const struct job_pr
 	return change(c, id, TERRANE__META__JOB_CHANGE__JOB_REPORT, p != NULL ? &m : NULL);
 }
 
+int meta_client_job_enter(struct meta_call *c, uint64_t id, const struct job_enter *e,
+			  uint32_t *window, bool *wait)
+{
+	Terrane__Meta__JobEnterRequest q = TERRANE__META__JOB_ENTER_REQUEST__INIT;
+	Terrane__Job__Place place = TERRANE__JOB__PLACE__INIT;
+	place.set = e->place.set;
+	place.windows = e->place.windows;
+	place.window = e->place.window;
+	q.id = id;
+	q.place = &place;
+	q.epoch = e->epoch;
+	q.begins = e->begins;
+	q.force = e->force;
+	AUTO_REPLY struct rpc_reply reply;
+	int rc = mc_call(c, &meta_type_job_enter, &q.base, &reply);
+	if (rc < 0)
+		return rc;
+	const Terrane__Meta__JobEnterResponse *p = reply.message;
+	if (p->window >= e->place.windows)
+		return mc_response_error(c, -EINVAL);
+	*window = p->window;
+	*wait = p->wait;
+	return 0;
+}
+
 int meta_client_job_end(struct meta_call *c, uint64_t id)
 {
 	return change(c, id, TERRANE__META__JOB_CHANGE__JOB_END, NULL);

@@ -32,6 +32,9 @@ int meta_client_job_add(struct meta_call *c, const struct job_spec *spec, uint64
 /* Reports progress (NULL: none) and renews the lease. -ENOENT: no such job of this identity; -ESTALE: it has ended;
  * -EINVAL: the report is impossible. */
 int meta_client_job_report(struct meta_call *c, uint64_t id, const struct job_progress *p);
+/* Asks for the window that a job enters (meta_job_enter). -ENOENT, -ESTALE, -EINVAL. */
+int meta_client_job_enter(struct meta_call *c, uint64_t id, const struct job_enter *e,
+			  uint32_t *window, bool *wait);
 /* Ends a job: it stops counting. -ENOENT. */
 int meta_client_job_end(struct meta_call *c, uint64_t id);
 /* Deletes a job. Returns 0 also if there is none. */

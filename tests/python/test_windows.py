@@ -6,6 +6,7 @@ import os
 import numpy
 import pytest
 import terrane
+from terrane import _together
 
 TOTAL = 6500  # seven stripes of 1,024 samples, the last one shorter
 SHARE = 0.2   # four windows
@@ -113,3 +114,78 @@ def test_a_selection_and_a_mix_have_windows_too(data):
     assert mix.window is None
     numbers = flat(mix.samples_of(0))
     assert len(set(number for number in numbers if number < TOTAL)) == TOTAL
+
+
+# --- jobs that stay together: the registry says where epochs begin
+
+
+@pytest.fixture(autouse=True)
+def ask_for_each_window(monkeypatch):
+    """Also for windows that are read in no time, as those of these tests are."""
+    monkeypatch.setattr(_together, "SHORT_S", 0)
+
+
+def begun(data, job, steps, **options):
+    """A loader that has returned so many batches, and its iterator."""
+    one = loader(data, job=job, window_share=0.01, **options)  # seven windows
+    batches = iter(one)
+    seen = [number for batch in itertools.islice(batches, steps) for number in batch.samples.tolist()]
+    return one, batches, seen
+
+
+def test_a_job_joins_the_current_window_and_its_epoch_is_complete(data):
+    first, _, _ = begun(data, 7001, 35, seed=1)  # 3,500 of 6,500 samples: the fourth window
+    assert first.window == (3, 7)
+    late, batches, seen = begun(data, 7002, 5, seed=2)
+    assert late.window == (3, 7) and windows_of(data, seen, 7) == [3]
+    state = late.state_dict()
+    assert state["first_window"] == 3 and all(isinstance(value, int) for value in state.values())
+    rest = [number for batch in batches for number in batch.samples.tolist()]
+    assert sorted(seen + rest) == list(range(TOTAL)) and windows_of(data, seen + rest, 7) == [3, 4, 5, 6, 0, 1, 2]
+    resumed = loader(data, seed=0, window_share=0.5, first_window=0)  # the order follows from the state alone
+    resumed.load_state_dict(state)
+    assert [number for batch in resumed for number in batch.samples.tolist()] == rest
+    for one in (first, late):
+        one.close()
+    alone, _, _ = begun(data, 7003, 1, seed=2)
+    assert alone.window == (0, 7)  # the others have ended
+    alone.close()
+
+
+def test_all_ranks_of_a_job_join_in_the_same_window(data):
+    first, batches, _ = begun(data, 7011, 35, seed=1)
+    ranks = [loader(data, batch=50, seed=3, rank=rank, world=3, job=7012, window_share=0.01) for rank in range(3)]
+    epochs = [iter(rank) for rank in ranks]
+    seen = [next(epochs[0]).samples.tolist()]
+    for _ in batches:  # meanwhile the first job goes on to its last window
+        pass
+    assert first.window == (0, 7)
+    seen += [next(epoch).samples.tolist() for epoch in epochs[1:]]
+    assert {rank.window for rank in ranks} == {(3, 7)}
+    seen += [batch.samples.tolist() for epoch in epochs for batch in epoch]
+    assert sorted(number for numbers in seen for number in numbers) == list(range(TOTAL))
+    assert len({tuple(rank.state_dict().items()) for rank in ranks}) == 1
+    for one in (first, ranks[0]):
+        one.close()
+
+
+def test_a_job_waits_a_little_for_another_and_then_goes_on(data, monkeypatch):
+    waits = []
+    wait = _together.Together.wait
+    monkeypatch.setattr(_together.Together, "wait", lambda self, stopping: (waits.append(self._at), wait(self, stopping)))
+    slow, _, _ = begun(data, 7021, 1, seed=1)
+    fast, batches, seen = begun(data, 7022, 1, seed=2, prefetch=1)
+    assert slow.window == fast.window == (0, 7)
+    seen += [number for batch in batches for number in batch.samples.tolist()]
+    assert sorted(seen) == list(range(TOTAL))
+    assert set(waits) == {(0, 1)}  # in window 1, before it entered the one that is two ahead of the slow job
+    for one in (slow, fast):
+        one.close()
+
+
+def test_ranks_that_cannot_agree_say_so_and_what_to_do(data, box):
+    box("job", "add", 7031, data.path, "--lease", "1h")  # another job has the number
+    ranks = loader(data, world=2, job=7031, patience=0.0)
+    with pytest.raises(RuntimeError, match="7031 cannot agree .* first_window"):
+        next(iter(ranks))
+    box("job", "rm", 7031)

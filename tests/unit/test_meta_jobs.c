@@ -322,6 +322,121 @@ static void large_specs_are_listed_page_by_page(struct fixture *fx)
 	CHECK_EQ(count_listed(&fx->root, false), 40);
 }
 
+/* --- windows that jobs share ---------------------------------------------------------------------- */
+
+#define SET 0x5e7
+#define WINDOWS 10
+
+static int enter(struct meta_call *c, uint64_t id, uint32_t epoch, uint32_t window, bool begins,
+		 uint32_t *in, bool *wait)
+{
+	struct job_enter e = {
+		.place = {SET, WINDOWS, window}, .epoch = epoch, .begins = begins};
+	return meta_client_job_enter(c, id, &e, in, wait);
+}
+
+static void an_epoch_begins_where_the_other_jobs_are(struct fixture *fx)
+{
+	uint32_t in = 99;
+	bool wait = true;
+	make_dir(&fx->call, META_ROOT, "data");
+	for (uint64_t id = 1; id <= 3; id++)
+		CHECK_EQ(add_as(&fx->call, id), 0);
+	CHECK_EQ(enter(&fx->call, 1, 0, 0, true, &in, &wait), 0);
+	CHECK(in == 0 && !wait); /* it is alone */
+	CHECK_EQ(enter(&fx->call, 1, 0, 4, false, &in, &wait), 0);
+	CHECK(in == 4 && !wait);
+	CHECK_EQ(enter(&fx->call, 2, 0, 0, true, &in, &wait), 0);
+	CHECK(in == 4 && !wait);
+	/* the other ranks of job 2 ask later, when job 1 is elsewhere, and get the same answer */
+	CHECK_EQ(enter(&fx->call, 1, 0, 5, false, &in, &wait), 0);
+	CHECK_EQ(enter(&fx->call, 2, 0, 0, true, &in, &wait), 0);
+	CHECK_EQ(in, 4);
+	/* another version of the data set, or other windows, are another matter */
+	struct job_enter e = {.place = {SET + 1, WINDOWS, 0}, .begins = true};
+	CHECK_EQ(meta_client_job_enter(&fx->call, 3, &e, &in, &wait), 0);
+	CHECK_EQ(in, 0);
+	e.place = (struct job_place){SET, WINDOWS + 1, 2};
+	CHECK_EQ(meta_client_job_enter(&fx->call, 3, &e, &in, &wait), 0);
+	CHECK_EQ(in, 2);
+	/* jobs that ended do not count */
+	CHECK_EQ(meta_client_job_end(&fx->call, 1), 0);
+	CHECK_EQ(meta_client_job_end(&fx->call, 2), 0);
+	CHECK_EQ(enter(&fx->call, 3, 1, 8, true, &in, &wait), 0);
+	CHECK_EQ(in, 8);
+	CHECK_EQ(enter(&fx->call, 1, 1, 8, true, &in, &wait), -ESTALE);
+	CHECK_EQ(enter(&fx->call, 9, 1, 8, true, &in, &wait), -ENOENT);
+}
+
+static void a_job_waits_for_those_two_windows_behind_until_it_forces_its_way(struct fixture *fx)
+{
+	uint32_t in;
+	bool wait = false;
+	make_dir(&fx->call, META_ROOT, "data");
+	CHECK_EQ(add_as(&fx->call, 1), 0);
+	CHECK_EQ(add_as(&fx->call, 2), 0);
+	CHECK_EQ(enter(&fx->call, 1, 0, 3, false, &in, &wait), 0);
+	CHECK_EQ(enter(&fx->call, 2, 0, 4, false, &in, &wait), 0);
+	CHECK(in == 4 && !wait);
+	CHECK_EQ(enter(&fx->call, 2, 0, 5, false, &in, &wait), 0);
+	CHECK(in == 5 && wait);
+	/* while it waits it counts where it was: a third job joins there */
+	CHECK_EQ(add_as(&fx->call, 3), 0);
+	CHECK_EQ(enter(&fx->call, 3, 0, 0, true, &in, &wait), 0);
+	CHECK_EQ(in, 4);
+	struct job_enter e = {.place = {SET, WINDOWS, 5}, .force = true};
+	CHECK_EQ(meta_client_job_enter(&fx->call, 2, &e, &in, &wait), 0);
+	CHECK(!wait);
+	CHECK_EQ(enter(&fx->call, 1, 0, 4, false, &in, &wait), 0);
+	CHECK(!wait); /* nobody waits for a job that is ahead */
+}
+
+static void a_job_that_is_silent_holds_nobody(struct fixture *fx)
+{
+	uint32_t in;
+	bool wait = false;
+	make_dir(&fx->call, META_ROOT, "data");
+	CHECK_EQ(add_as(&fx->call, 1), 0);
+	CHECK_EQ(add_as(&fx->call, 2), 0);
+	CHECK_EQ(enter(&fx->call, 1, 0, 3, false, &in, &wait), 0);
+	CHECK_EQ(rt_sleep_ns(LEASE_MS / 2 * NS_PER_MS), 0);
+	CHECK_EQ(meta_client_job_report(&fx->call, 2, NULL), 0);
+	CHECK_EQ(enter(&fx->call, 2, 0, 5, false, &in, &wait), 0);
+	CHECK(wait);
+	CHECK_EQ(rt_sleep_ns((LEASE_MS / 2 + 1) * NS_PER_MS), 0);
+	CHECK_EQ(enter(&fx->call, 2, 0, 5, false, &in, &wait), 0);
+	CHECK(!wait);
+	/* it comes back after its lease, and counts again */
+	CHECK_EQ(meta_client_job_report(&fx->call, 1, NULL), 0);
+	CHECK_EQ(add_as(&fx->call, 3), 0);
+	CHECK_EQ(enter(&fx->call, 3, 0, 5, false, &in, &wait), 0);
+	CHECK(wait);
+}
+
+static void windows_that_do_not_exist_are_refused(struct fixture *fx)
+{
+	uint32_t in = 77;
+	bool wait = false;
+	make_dir(&fx->call, META_ROOT, "data");
+	CHECK_EQ(add_as(&fx->call, 1), 0);
+	const struct job_enter bad[] = {
+		{.place = {SET, 0, 0}},
+		{.place = {SET, 5, 5}},
+		{.place = {SET, 5, UINT32_MAX}, .begins = true},
+		{.place = {SET, 5, 1}, .epoch = JOB_EPOCHS_MAX + 1},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		CHECK_EQ(meta_client_job_enter(&fx->call, 1, &bad[i], &in, &wait), -EINVAL);
+	CHECK_EQ(in, 77);
+	/* more epochs than are remembered: the last ones still get the same answer */
+	for (uint32_t epoch = 0; epoch < 20; epoch++) {
+		CHECK_EQ(enter(&fx->call, 1, epoch, epoch % WINDOWS, true, &in, &wait), 0);
+		CHECK_EQ(in, epoch % WINDOWS);
+	}
+	CHECK_EQ(enter(&fx->call, 1, 17, 0, true, &in, &wait), 0);
+	CHECK_EQ(in, 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -335,6 +450,10 @@ int main(void)
 		TEST_SECURED(a_job_belongs_to_its_identity_and_tenant),
 		TEST(a_tenant_does_not_see_jobs_of_another),
 		TEST(large_specs_are_listed_page_by_page),
+		TEST(an_epoch_begins_where_the_other_jobs_are),
+		TEST(a_job_waits_for_those_two_windows_behind_until_it_forces_its_way),
+		TEST_SIM(a_job_that_is_silent_holds_nobody),
+		TEST(windows_that_do_not_exist_are_refused),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

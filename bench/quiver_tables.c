@@ -219,10 +219,10 @@ static void failure_one(const char *name, const struct seven *base)
 	how.fail_share = 0.5;
 	how.end_s = 2560;
 	const struct quiver_result *r = run_seven(w, &how);
-	size_t at = (size_t)(how.fail_s / r->step_s), back = at;
+	size_t at = (size_t)(how.fail_s / r->step_s), half = at / 2, back = at;
 	double before = 0, lost = 0, worst = INFINITY;
-	for (size_t i = at / 2; i < at; i++)
-		before += (double)r->steps[i] / (double)(at - at / 2);
+	for (size_t i = half; i < at; i++)
+		before += (double)r->steps[i] / (double)(at - half);
 	for (size_t i = at; i < QUIVER_STEPS; i++) {
 		worst = fmin(worst, (double)r->steps[i] / before);
 		lost += before - (double)r->steps[i];

@@ -737,7 +737,30 @@ struct terrane_job_progress {
 		wait_us; /* time of steps, and time in which accelerators waited for data */
 	uint64_t bytes, hit_bytes; /* read; of these, served by a cache */
 	uint32_t window, windows; /* current window, and number of windows; 0: the order has none */
-	uint64_t reserved[4];
+	uint64_t part_bytes;      /* bytes of the part; 0: not known */
+	uint64_t reserved[3];
+};
+
+/* How much of a job's data set caches keep. */
+enum terrane_job_keep {
+	TERRANE_KEEP_ANY, /* as their policy likes */
+	TERRANE_KEEP_NOTHING,
+	TERRANE_KEEP_WINDOWS, /* two windows */
+	TERRANE_KEEP_PART,
+	TERRANE_KEEP_ALL
+};
+
+/* What the flash manager decided for a job. */
+struct terrane_job_flash {
+	uint64_t at_ms; /* since 1970 */
+	enum terrane_job_keep keep;
+	bool off;       /* nothing is kept for the job, because it gains nothing */
+	bool probed;    /* it reads from the disks alone for some steps, to see what that costs */
+	double share;   /* of the data set; of a part */
+	uint64_t bytes; /* of flash, for the data set */
+	double hit_s, miss_s; /* time of a step with and without a cache; 0: not known */
+	double saved;         /* accelerators that the data set's share of flash frees */
+	const char *why;
 };
 
 struct terrane_job_info {
@@ -752,7 +775,8 @@ struct terrane_job_info {
 	double wait_share; /* of the time of steps: accelerators waited for data */
 	double hit_share;  /* of the bytes: served by a cache */
 	double done_share; /* of all epochs; of the current one if their number is not known */
-	uint64_t reserved[4];
+	const struct terrane_job_flash *flash; /* NULL: no manager has decided yet */
+	uint64_t reserved[3];
 };
 
 /* Adds a job, or renews the lease of the same job. -ENOENT, -ENOTDIR, -EISDIR: a part does not exist, or is something else;
@@ -768,11 +792,12 @@ int terrane_job_report(struct terrane *t, uint64_t id, const struct terrane_job_
 struct terrane_job_window {
 	uint64_t set;     /* names the version of the data set: its fingerprint */
 	uint32_t windows; /* of the data set */
-	uint32_t window;  /* in: the one that the job would enter by itself; out: the one that it enters */
+	uint32_t
+		window; /* in: the one that the job would enter by itself; out: the one that it enters */
 	uint32_t epoch;
 	bool begins; /* the first one of the epoch: the job joins the others, and may begin in another window */
-	bool force;  /* the job has waited long enough */
-	bool wait;   /* out: other jobs are two windows behind; ask again a little later */
+	bool force; /* the job has waited long enough */
+	bool wait;  /* out: other jobs are two windows behind; ask again a little later */
 	uint64_t reserved[4];
 };
 /* Asks in which window a job goes on, so that jobs of like pace stay in the same two windows. The answer for the first window

@@ -82,17 +82,18 @@ PyObject *py_cluster_job_add(PyObject *self, PyObject *args)
 	return done;
 }
 
-/* job_report(id, sequence, epoch, position, total, steps, compute_us, wait_us, bytes, window, windows, options) */
+/* job_report(id, sequence, epoch, position, total, steps, compute_us, wait_us, bytes, window, windows,
+ * part_bytes, options) */
 PyObject *py_cluster_job_report(PyObject *self, PyObject *args)
 {
 	struct job_call c;
 	struct terrane_job_progress p = {0};
-	unsigned long long n[8];
+	unsigned long long n[8], part_bytes;
 	unsigned int epoch, window, windows;
 	PyObject *options;
 	int rc;
-	if (!PyArg_ParseTuple(args, "KKIKKKKKKIIO", &n[0], &n[1], &epoch, &n[2], &n[3], &n[4],
-			      &n[5], &n[6], &n[7], &window, &windows, &options) ||
+	if (!PyArg_ParseTuple(args, "KKIKKKKKKIIKO", &n[0], &n[1], &epoch, &n[2], &n[3], &n[4],
+			      &n[5], &n[6], &n[7], &window, &windows, &part_bytes, &options) ||
 	    !begin(&c, self, options))
 		return NULL;
 	p.sequence = n[1];
@@ -105,6 +106,7 @@ PyObject *py_cluster_job_report(PyObject *self, PyObject *args)
 	p.bytes = n[7];
 	p.window = window;
 	p.windows = windows;
+	p.part_bytes = part_bytes;
 	CALL_START(rc, terrane_job_report_start(c.t, n[0], &p, &c.call.o, &c.call.op));
 	return end(&c, rc);
 }
@@ -117,8 +119,8 @@ PyObject *py_cluster_job_enter(PyObject *self, PyObject *args)
 	unsigned long long id, set;
 	int begins, force, rc;
 	PyObject *options;
-	if (!PyArg_ParseTuple(args, "KKIIIppO", &id, &set, &w.epoch, &w.windows, &w.window,
-			      &begins, &force, &options) ||
+	if (!PyArg_ParseTuple(args, "KKIIIppO", &id, &set, &w.epoch, &w.windows, &w.window, &begins,
+			      &force, &options) ||
 	    !begin(&c, self, options))
 		return NULL;
 	w.set = set;

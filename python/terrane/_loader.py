@@ -354,7 +354,7 @@ class Loader:
             epoch = min(epoch, self._epochs)
         window, windows = self.window or (0, 0)
         return (epoch, position, len(self.dataset), self._steps_done, int(self._computed * 1e6), int(self._waited * 1e6),
-                self._bytes, window, windows)
+                self._bytes, window, windows, getattr(self.dataset, "_size", 0))
 
     # --- iteration
 

@@ -83,6 +83,22 @@ uint32_t node_jobs_number(const struct node_jobs *js, uint32_t tenant, uint64_t 
 	return j != NULL ? j->number : CACHE_NONE;
 }
 
+/* Returns a number in [0, 1) for each piece of a block of the size that a get has at most. So a pinned part is the same for all
+ * jobs, on all nodes. */
+static double place_of(uint64_t block, uint64_t off)
+{
+	return (double)(mix_u64(block ^ mix_u64(off / SHIFT_GET_MAX + 1)) >> 11) * 0x1p-53;
+}
+
+enum worth_rule node_jobs_rule(const struct node_jobs *js, uint32_t tenant, uint64_t id,
+			       uint64_t block, uint64_t off)
+{
+	const struct node_job *j = node_jobs_find(js, tenant, id);
+	if (j == NULL)
+		return WORTH_KEEP;
+	return worth_rule_of(&j->verdict, place_of(block, off), job_view_wall_ms(js->registry));
+}
+
 /* --- parts ---------------------------------------------------------------------------------------- */
 
 /* A job while its parts are looked up. */
@@ -384,6 +400,7 @@ static bool jobs_follow(struct cachenode *n)
 			continue;
 		j->current = true;
 		j->until_ns = of->until_ns;
+		j->verdict = of->state.verdict;
 		take_report(js, j, &of->state);
 	}
 	struct node_job *gone;

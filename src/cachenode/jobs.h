@@ -21,6 +21,7 @@
 #include "base/map.h"
 #include "cache/jobs.h"
 #include "cachenode/dirmap.h"
+#include "jobs/worth.h"
 #include "meta_client/jobs.h"
 
 struct cachenode;
@@ -34,9 +35,10 @@ struct node_job {
 	uint64_t reported_ms; /* last report that was taken; clock of the metadata */
 	uint32_t
 		number; /* in cache_jobs; CACHE_NONE: it has no part that can be followed, or its lease has ended */
-	bool current;    /* the last refresh has it */
-	bool expired;    /* its lease ended; a report may renew it */
-	uint32_t epochs; /* of its spec */
+	struct job_verdict verdict; /* of the flash manager */
+	bool current;               /* the last refresh has it */
+	bool expired;               /* its lease ended; a report may renew it */
+	uint32_t epochs;            /* of its spec */
 	struct dirmap_dir **dirs;
 	size_t dirs_n;
 	struct cache_part *parts; /* with ranges of their own */
@@ -74,5 +76,9 @@ const struct node_job *node_jobs_find(const struct node_jobs *js, uint32_t tenan
 int node_jobs_order(const struct job_spec *s, const struct dirmap_dir *d,
 		    const struct dirmap_file *f, uint64_t segment, struct cache_range *ranges,
 		    struct cache_order *out);
+
+/* Returns what the flash manager wants for a read of this job: WORTH_KEEP leaves it to the policy. */
+enum worth_rule node_jobs_rule(const struct node_jobs *js, uint32_t tenant, uint64_t id,
+			       uint64_t block, uint64_t off);
 
 #endif

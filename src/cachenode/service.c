@@ -119,8 +119,15 @@ static int get(struct rpc_request *r, const Terrane__Shift__GetRequest *q, struc
 {
 	struct cachenode *n = r->service;
 	bool fetched = q->again;
+	enum worth_rule rule = node_jobs_rule(&n->jobs, q->tenant, rt_context()->tags.job_id,
+					      g->name.block, g->off);
 	int rc = -EINPROGRESS;
-	if (!q->again || fetch_find(n, g) == NULL)
+	/* Without `defer` what is missing is not offered to the policy; a fetch for other jobs serves this one, too. */
+	if (rule == WORTH_SERVE && !q->again)
+		g->defer = fetch_find(n, g) != NULL;
+	if (rule == WORTH_PASS)
+		rc = -ENOENT;
+	else if (!q->again || fetch_find(n, g) == NULL)
 		rc = get_here(r, g, out);
 	if (rc == -EINPROGRESS) {
 		fetched = true;

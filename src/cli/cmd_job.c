@@ -42,6 +42,7 @@ static const char usage_text[] =
 	"\n"
 	"  --epoch N, --part N  what it reads (part: number of its PATH, from 0)\n"
 	"  --position N, --total N   samples or bytes of the part that were read, and in all\n"
+	"  --part-bytes SIZE    bytes of that part: caches get room for it by what they save\n"
 	"  --steps N, --compute TIME, --wait TIME   since it began; waiting for data\n"
 	"  --bytes SIZE, --hit-bytes SIZE   read, and served by a cache\n"
 	"  --window N, --windows N   current window, and number of windows\n"
@@ -132,6 +133,7 @@ static const struct number {
 	{'P', COUNT32, offsetof(struct job_command, progress.part), true},
 	{'p', COUNT64, offsetof(struct job_command, progress.position), true},
 	{'T', COUNT64, offsetof(struct job_command, progress.total), true},
+	{'Y', SIZE, offsetof(struct job_command, progress.part_bytes), true},
 	{'n', COUNT64, offsetof(struct job_command, progress.steps), true},
 	{'C', TIME_US, offsetof(struct job_command, progress.compute_us), true},
 	{'W', TIME_US, offsetof(struct job_command, progress.wait_us), true},
@@ -325,6 +327,7 @@ int cmd_job(int argc, char **argv)
 		{"part", required_argument, NULL, 'P'},
 		{"position", required_argument, NULL, 'p'},
 		{"total", required_argument, NULL, 'T'},
+		{"part-bytes", required_argument, NULL, 'Y'},
 		{"steps", required_argument, NULL, 'n'},
 		{"compute", required_argument, NULL, 'C'},
 		{"wait", required_argument, NULL, 'W'},

@@ -59,6 +59,18 @@ static json_t *progress_json(const struct terrane_job_info *i)
 			 (int)p->window, "windows", (int)p->windows);
 }
 
+/* null: no manager has decided yet. */
+static json_t *flash_json(const struct terrane_job_flash *f)
+{
+	if (f == NULL)
+		return json_null();
+	return json_pack("{s:s, s:b, s:b, s:f, s:I, s:f, s:f, s:f, s:s, s:I}", "keep",
+			 job_keep_name((enum job_keep)f->keep), "off", (int)f->off, "probed",
+			 (int)f->probed, "share", f->share, "bytes", (json_int_t)f->bytes, "hit_s",
+			 f->hit_s, "miss_s", f->miss_s, "saved", f->saved, "why", f->why, "at_ms",
+			 (json_int_t)f->at_ms);
+}
+
 static json_t *job_json(const struct terrane_job_info *i)
 {
 	const struct terrane_job *j = &i->job;
@@ -69,12 +81,13 @@ static json_t *job_json(const struct terrane_job_info *i)
 			      (json_int_t)j->seed, "readers", (int)j->readers, "epochs",
 			      (int)j->epochs, "accelerators", (int)j->accelerators, "lease_ms",
 			      (json_int_t)j->lease_ms, "left_ms", (json_int_t)i->left_ms);
-	json_t *more = json_pack(
-		"{s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "parts", parts_json(j),
-		"ranges", ranges_json(j), "columns", columns_json(j), "progress", progress_json(i),
-		"added_ms", (json_int_t)i->added_ms, "reported_ms", (json_int_t)i->reported_ms,
-		"steps_s", i->steps_s, "bytes_s", i->bytes_s, "wait_share", i->wait_share,
-		"hit_share", i->hit_share, "done_share", i->done_share);
+	json_t *more =
+		json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "flash",
+			  flash_json(i->flash), "parts", parts_json(j), "ranges", ranges_json(j),
+			  "columns", columns_json(j), "progress", progress_json(i), "added_ms",
+			  (json_int_t)i->added_ms, "reported_ms", (json_int_t)i->reported_ms,
+			  "steps_s", i->steps_s, "bytes_s", i->bytes_s, "wait_share", i->wait_share,
+			  "hit_share", i->hit_share, "done_share", i->done_share);
 	if (o != NULL && more != NULL)
 		json_object_update(o, more);
 	json_decref(more);
@@ -106,28 +119,49 @@ static void list_line(const struct terrane_job_info *i)
 
 static void top_head(void)
 {
-	printf("%-20s %-16s %5s %8s %9s %6s %6s %-9s %-7s %5s %9s\n", "id", "name", "acc.",
-	       "steps/s", "read/s", "wait", "hits", "window", "order", "done", "lease");
+	printf("%-20s %-16s %5s %8s %9s %6s %6s %-9s %-7s %5s %9s  %s\n", "id", "name", "acc.",
+	       "steps/s", "read/s", "wait", "hits", "window", "order", "done", "lease", "flash");
+}
+
+#define FLASH_TEXT (FS_SIZE_TEXT + 128)
+
+/* Says what flash the data set of a job has, and why. */
+static const char *flash_text(char out[FLASH_TEXT], const struct terrane_job_flash *f)
+{
+	static const char *const keeps[] = {[TERRANE_KEEP_ANY] = "by policy",
+					    [TERRANE_KEEP_NOTHING] = "none",
+					    [TERRANE_KEEP_WINDOWS] = "two windows",
+					    [TERRANE_KEEP_PART] = "a part",
+					    [TERRANE_KEEP_ALL] = "all"};
+	char size[FS_SIZE_TEXT];
+	if (f == NULL)
+		return "-";
+	if (f->bytes == 0 || f->off)
+		snprintf(out, FLASH_TEXT, "%s: %s", f->off ? "none" : keeps[f->keep], f->why);
+	else
+		snprintf(out, FLASH_TEXT, "%s, %s: %s; frees %.1f accelerators", keeps[f->keep],
+			 fs_size(size, (double)f->bytes), f->why, f->saved);
+	return out;
 }
 
 static void top_line(const struct terrane_job_info *i)
 {
-	char name[FS_PATH_MAX], rate[FS_SIZE_TEXT], window[32] = "-";
+	char name[FS_PATH_MAX], rate[FS_SIZE_TEXT], window[32] = "-", flash[FLASH_TEXT];
 	const struct terrane_job *j = &i->job;
 	const struct terrane_job_progress *p = &i->progress;
 	if (p->windows > 0)
 		snprintf(window, sizeof(window), "%" PRIu32 "/%" PRIu32, p->window + 1, p->windows);
 	printf("%-20" PRIu64 " %-16s %5" PRIu32
-	       " %8.2f %9s %5.1f%% %5.1f%% %-9s %-7s %4.0f%% %8.0fs\n",
+	       " %8.2f %9s %5.1f%% %5.1f%% %-9s %-7s %4.0f%% %8.0fs  %s\n",
 	       j->id, shown(name, j->name), j->accelerators, i->steps_s, fs_size(rate, i->bytes_s),
 	       100 * i->wait_share, 100 * i->hit_share, window,
 	       job_order_name((enum job_order)j->order), 100 * i->done_share,
-	       (double)i->left_ms / 1000);
+	       (double)i->left_ms / 1000, flash_text(flash, i->flash));
 }
 
 static void show_text(const struct terrane_job_info *i)
 {
-	char text[FS_PATH_MAX];
+	char text[FS_PATH_MAX], flash[FLASH_TEXT];
 	const struct terrane_job *j = &i->job;
 	printf("job %" PRIu64 ": %s, %s", j->id, shown(text, j->name), status_of(i));
 	if (i->active)
@@ -146,6 +180,10 @@ static void show_text(const struct terrane_job_info *i)
 	printf("now           %.2f steps/s, %.1f%% of the time waiting for data, %.1f%% of bytes "
 	       "from caches\n",
 	       i->steps_s, 100 * i->wait_share, 100 * i->hit_share);
+	printf("flash         %s\n", flash_text(flash, i->flash));
+	if (i->flash != NULL && i->flash->miss_s > 0)
+		printf("a step        %.3f s with a cache, %.3f s without\n", i->flash->hit_s,
+		       i->flash->miss_s);
 	for (size_t k = 0; k < j->range_count; k++)
 		printf("range         %.6g to %.6g of each file\n",
 		       (double)j->ranges[k].from / JOB_RANGE_WHOLE,

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "client/engine_impl.h"
+#include "jobs/worth.h"
 #include "meta_client/jobs.h"
 
 #define AUTO_ARENA __attribute__((cleanup(arena_fini)))
@@ -19,6 +20,7 @@ _Static_assert((int)TERRANE_ORDER_FREE == (int)JOB_FREE,
 	       "the public numbers are those of the store");
 _Static_assert((int)TERRANE_SHUFFLE_SECRET == (int)JOB_SECRET, "the same");
 _Static_assert((int)TERRANE_JOB_DATASET == (int)JOB_DATASET, "the same");
+_Static_assert((int)TERRANE_KEEP_ALL == (int)JOB_KEEP_ALL, "the same");
 _Static_assert(sizeof(struct terrane_job_range) == sizeof(struct job_range), "the same layout");
 
 static const char *what(char out[32], uint64_t id)
@@ -101,7 +103,8 @@ int engine_job_report(struct call *c, uint64_t id, const struct terrane_job_prog
 						 .bytes = p->bytes,
 						 .hit_bytes = p->hit_bytes,
 						 .window = p->window,
-						 .windows = p->windows};
+						 .windows = p->windows,
+						 .part_bytes = p->part_bytes};
 	struct meta_call m = call_meta(c);
 	int rc = meta_client_job_report(&m, id, p != NULL ? &progress : NULL);
 	return call_meta_fail(c, &m, rc, what(name, id));
@@ -140,6 +143,7 @@ int engine_job_remove(struct call *c, uint64_t id)
 /* What a job that was handed out points to: one piece of memory, freed with it. */
 struct handed_out {
 	struct terrane_job_info info; /* first: terrane_job_free gets a pointer to it */
+	struct terrane_job_flash flash;
 	struct arena arena;
 	struct job_seen seen;
 };
@@ -157,7 +161,8 @@ static struct terrane_job_progress progress_out(const struct job_progress *p)
 					     .bytes = p->bytes,
 					     .hit_bytes = p->hit_bytes,
 					     .window = p->window,
-					     .windows = p->windows};
+					     .windows = p->windows,
+					     .part_bytes = p->part_bytes};
 }
 
 static int job_out(struct handed_out *h, struct terrane_job *out)
@@ -191,6 +196,21 @@ static int job_out(struct handed_out *h, struct terrane_job *out)
 	return 0;
 }
 
+static struct terrane_job_flash flash_out(const struct job_verdict *v)
+{
+	return (struct terrane_job_flash){
+		.at_ms = v->at_ms,
+		.keep = (enum terrane_job_keep)v->keep,
+		.off = v->cache == JOB_CACHE_OFF,
+		.probed = v->cache == JOB_CACHE_PROBE,
+		.share = v->keep == JOB_KEEP_PART ? (double)v->share / JOB_RANGE_WHOLE : 1,
+		.bytes = v->bytes,
+		.hit_s = (double)v->hit_us / 1e6,
+		.miss_s = (double)v->miss_us / 1e6,
+		.saved = (double)v->saved_milli / 1000,
+		.why = worth_why(v)};
+}
+
 /* Reads a job that was found in a listing, or asked for. -ENOENT: it is gone. */
 static int hand_out(struct meta_call *m, uint64_t id, struct terrane_job_info **out)
 {
@@ -219,6 +239,10 @@ static int hand_out(struct meta_call *m, uint64_t id, struct terrane_job_info **
 	h->info.wait_share = rates.wait_share;
 	h->info.hit_share = rates.hit_share;
 	h->info.done_share = job_done_share(&h->seen.spec, &st->progress);
+	if (st->verdict.at_ms != 0) {
+		h->flash = flash_out(&st->verdict);
+		h->info.flash = &h->flash;
+	}
 	*out = &h->info;
 	return 0;
 }

@@ -86,6 +86,7 @@ struct janitor {
 		/* hash of (tenant, block) -> struct sighting of blocks compacted lately:
 		 * compact.c */
 		compacted;
+	struct job_view *jobs; /* the jobs that count, for flash.c; NULL: not read yet */
 	uint64_t survey_epoch;
 	struct pacer rewrites;
 	struct tenant_use *tenants; /* use of the tenants at the last survey */
@@ -290,6 +291,11 @@ uint64_t rewrite_call(struct tenant_call *e);
 
 /* Reads the policies from their notes; called before a survey. */
 int policies_load(struct janitor *j);
+
+/* --- flash.c ---------------------------------------------------------------------------------- */
+
+/* Forgets the jobs. */
+void flash_close(struct janitor *j);
 
 /* --- health.c --------------------------------------------------------------------------------- */
 

@@ -17,9 +17,10 @@
 #define TRAFFIC_GROUP "janitor"
 #define MAP_AGE_NS (2 * NS_PER_S)
 /* Entries are never removed: orphans, scrub, drive and pool for each disk; collect, repair and
- * survey for each share. */
-#define LEASES_MAX (4 * CLUSTER_DISKS_MAX + 3 * JANITOR_SHARES)
+ * survey for each share; flash. */
+#define LEASES_MAX (4 * CLUSTER_DISKS_MAX + 3 * JANITOR_SHARES + 1)
 #define REPORT_NS (5 * NS_PER_S)
+#define FLASH_NS (5 * NS_PER_S)
 /*
  * divisor of the survey period: the shortest time between two surveys when counts are out of date
  */
@@ -164,6 +165,7 @@ void janitor_close(struct janitor *j)
 	meta_client_close(j->meta);
 	rt_shield_leave();
 	fabric_fini(&j->fabric);
+	flash_close(j);
 	free_all(&j->leases);
 	free_all(&j->silences);
 	free_all(&j->pacers);
@@ -457,6 +459,14 @@ static void survey_fiber(void *arg)
 	while (goes_on(janitor_survey(j), "survey") && survey_wait(j, mark) == 0);
 }
 
+static void flash_fiber(void *arg)
+{
+	struct janitor *j = arg;
+	while (goes_on(janitor_flash(j), "flash"))
+		if (rt_sleep_ns(FLASH_NS) < 0)
+			break;
+}
+
 static void report_fiber(void *arg)
 {
 	struct janitor *j = arg;
@@ -508,7 +518,8 @@ int janitor_run(struct janitor *j)
 {
 	assert(j->opts.round_ns > 0 && j->opts.delay_ns > 0 && j->opts.parallel > 0);
 	static void (*const works[])(void *) = {collect_fiber, repair_fiber, orphan_fiber,
-						scrub_fiber,   survey_fiber, report_fiber};
+						scrub_fiber,   survey_fiber, report_fiber,
+						flash_fiber};
 	struct rt_group g;
 	rt_group_init(&g);
 	int rc = 0;

@@ -25,6 +25,8 @@
  *   scrub       every chunk is read and verified by its node. A damaged or missing chunk is reported to
  *               the block's record, and so repaired. The position of a pass is kept in the metadata.
  *
+ *   flash       decides how much of the cache nodes' flash each training job's data set gets (flash.c).
+ *
  *   survey      one walk of all records: it counts them (stats.h) and finds work for the next three.
  *   balance     moves chunks from full disks to empty ones, to where their block would be written
  *               today (balance.c).
@@ -136,6 +138,7 @@ struct janitor_stats {
 	uint64_t blocks_reencoded, reencoded_bytes;
 	/* blocks that were moved from flash to disk because they outlived their class */
 	uint64_t blocks_demoted, demoted_bytes;
+	uint64_t flash_verdicts; /* verdicts for jobs that were written */
 	uint64_t pool_patches,
 		/* chunks of pools that were patched, and the bytes sent for them */
 		pool_patch_bytes;
@@ -192,6 +195,8 @@ int janitor_repair(struct janitor *j,
 int janitor_pools(struct janitor *j);
 int janitor_orphans(struct janitor *j);
 int janitor_survey(struct janitor *j);
+/* Without cache nodes it does nothing. */
+int janitor_flash(struct janitor *j);
 /* Writes this janitor's report, which `terrane status` shows. */
 int janitor_report(struct janitor *j);
 /* pass_ns: time that a pass over all chunks may take; 0: as fast as possible */

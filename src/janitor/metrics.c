@@ -177,6 +177,8 @@ int janitor_metrics(const struct janitor *j, struct strbuf *out)
 		 "blocks moved from flash to disk because they outlived their class",
 		 s->blocks_demoted},
 		{"demoted_bytes_total", "counter", "bytes of them", s->demoted_bytes},
+		{"flash_verdicts_total", "counter",
+		 "verdicts of the flash manager that were written to jobs", s->flash_verdicts},
 		{"janitors", "gauge", "live janitors", 1 + j->others},
 		{"leases_lost_total", "counter", "leases that another janitor took over",
 		 s->leases_lost},

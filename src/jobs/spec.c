@@ -81,8 +81,8 @@ const char *job_spec_check(const struct job_spec *s)
 
 const char *job_progress_check(const struct job_progress *p)
 {
-	const uint64_t counters[] = {p->position, p->total, p->steps,    p->compute_us,
-				     p->wait_us,  p->bytes, p->hit_bytes};
+	const uint64_t counters[] = {p->position, p->total, p->steps,     p->compute_us,
+				     p->wait_us,  p->bytes, p->hit_bytes, p->part_bytes};
 	for (size_t i = 0; i < ARRAY_LEN(counters); i++)
 		if (counters[i] > JOB_COUNTER_MAX)
 			return "a counter is larger than any job can count";
@@ -106,6 +106,17 @@ const char *job_progress_of(const struct job_progress *p, const struct job_spec 
 bool job_place_ok(const struct job_place *p)
 {
 	return p->windows > 0 ? p->window < p->windows : p->window == 0 && p->set == 0;
+}
+
+bool job_verdict_ok(const struct job_verdict *v)
+{
+	const uint64_t counters[] = {v->bytes,       v->hit_us,      v->miss_us,
+				     v->saved_milli, v->probe_steps, v->probe_us};
+	for (size_t i = 0; i < ARRAY_LEN(counters); i++)
+		if (counters[i] > JOB_COUNTER_MAX)
+			return false;
+	return v->keep >= JOB_KEEP_ANY && v->keep <= JOB_KEEP_ALL && v->cache >= JOB_CACHE_ON &&
+	       v->cache <= JOB_CACHE_PROBE && v->share <= JOB_RANGE_WHOLE;
 }
 
 /* --- state -------------------------------------------------------------------------------------- */
@@ -197,6 +208,17 @@ int job_shuffle_parse(const char *text, enum job_shuffle *out)
 			return 0;
 		}
 	return -EINVAL;
+}
+
+const char *job_keep_name(enum job_keep k)
+{
+	static const char *const keeps[] = {[JOB_KEEP_ANY] = "any",
+					    [JOB_KEEP_NOTHING] = "nothing",
+					    [JOB_KEEP_WINDOWS] = "windows",
+					    [JOB_KEEP_PART] = "part",
+					    [JOB_KEEP_ALL] = "all"};
+	assert(k >= JOB_KEEP_ANY && k <= JOB_KEEP_ALL);
+	return keeps[k];
 }
 
 const char *job_part_name(enum job_part_kind k)

@@ -38,6 +38,7 @@
 #define JOB_LEASE_DEFAULT_MS 60000
 #define JOB_COUNTER_MAX (1ULL << 60)
 #define JOB_JOINS_MAX 4
+#define JOB_VERDICTS_MAX 32 /* of one message */
 
 enum job_order { JOB_STRICT = 1, JOB_WINDOW = 2, JOB_FREE = 3 };
 enum job_shuffle { JOB_SCAN = 1, JOB_SEEDED = 2, JOB_SECRET = 3 };
@@ -76,6 +77,7 @@ struct job_progress {
 	uint64_t position, total;
 	uint64_t steps, compute_us, wait_us, bytes, hit_bytes;
 	uint32_t window, windows;
+	uint64_t part_bytes; /* of the part; 0: not known */
 };
 
 /* The window that a job reads, of those that all jobs of a version of a data set share (together.h). windows 0: none. */
@@ -88,6 +90,27 @@ struct job_place {
 struct job_join {
 	struct job_place place;
 	uint32_t epoch;
+};
+
+/* How much of a data set caches keep for its jobs. JOB_KEEP_ANY: as the policy of the cache likes. */
+enum job_keep { JOB_KEEP_ANY, JOB_KEEP_NOTHING, JOB_KEEP_WINDOWS, JOB_KEEP_PART, JOB_KEEP_ALL };
+/* Whether caches serve a job. JOB_CACHE_OFF: it gains nothing; nothing more is kept for it. JOB_CACHE_PROBE: it reads from the
+ * disks alone, to see what that costs. */
+enum job_cache { JOB_CACHE_ON, JOB_CACHE_OFF, JOB_CACHE_PROBE };
+
+/* What the flash manager decided for a job (worth.h). Times in us are of a step. */
+struct job_verdict {
+	uint64_t at_ms; /* wall clock of the manager; 0: there is no verdict */
+	enum job_keep keep;
+	enum job_cache cache;
+	uint32_t share;    /* JOB_KEEP_PART: millionths of the data set */
+	uint64_t bytes;    /* of flash, for the data set */
+	uint64_t since_ms; /* since when keep and cache are what they are */
+	uint64_t hit_us, miss_us;
+	uint64_t miss_at_ms;  /* when miss_us was seen last; 0: never */
+	uint64_t saved_milli; /* thousandths of accelerators, by the data set's share */
+	uint64_t probe_steps,
+		probe_us; /* steps and their time when the probe began to count; 0: not yet */
 };
 
 /* A job is about to enter a window. */
@@ -107,6 +130,7 @@ struct job_state {
 	struct job_place place;
 	struct job_join joins[JOB_JOINS_MAX]; /* oldest first */
 	uint32_t join_count;
+	struct job_verdict verdict;
 };
 
 /* Returns NULL, or what is wrong with a spec, a report or a report of a job with this spec: for people. */
@@ -114,6 +138,8 @@ const char *job_spec_check(const struct job_spec *s);
 const char *job_progress_check(const struct job_progress *p);
 /* Returns whether a place is one: a window below the number of windows, or none. */
 bool job_place_ok(const struct job_place *p);
+/* Returns whether a verdict from outside is possible. */
+bool job_verdict_ok(const struct job_verdict *v);
 const char *job_progress_of(const struct job_progress *p, const struct job_spec *s);
 
 /* Returns whether the job counts at this time: it has not ended, and its lease runs. A lease is never longer than the spec's
@@ -138,6 +164,7 @@ const char *job_order_name(enum job_order o);
 int job_order_parse(const char *text, enum job_order *out);
 const char *job_shuffle_name(enum job_shuffle s);
 int job_shuffle_parse(const char *text, enum job_shuffle *out);
+const char *job_keep_name(enum job_keep k);
 const char *job_part_name(enum job_part_kind k);
 
 #endif

@@ -132,6 +132,7 @@ void job_progress_message(Terrane__Job__Progress *m, const struct job_progress *
 	m->hit_bytes = p->hit_bytes;
 	m->window = p->window;
 	m->windows = p->windows;
+	m->part_bytes = p->part_bytes;
 }
 
 int job_progress_read(const Terrane__Job__Progress *m, struct job_progress *out)
@@ -150,8 +151,48 @@ int job_progress_read(const Terrane__Job__Progress *m, struct job_progress *out)
 				     .bytes = m->bytes,
 				     .hit_bytes = m->hit_bytes,
 				     .window = m->window,
-				     .windows = m->windows};
+				     .windows = m->windows,
+				     .part_bytes = m->part_bytes};
 	return job_progress_check(out) == NULL ? 0 : -EINVAL;
+}
+
+void job_verdict_message(Terrane__Job__Verdict *m, const struct job_verdict *v)
+{
+	terrane__job__verdict__init(m);
+	m->at_ms = v->at_ms;
+	m->keep = v->keep;
+	m->cache = v->cache;
+	m->share = v->share;
+	m->bytes = v->bytes;
+	m->since_ms = v->since_ms;
+	m->hit_us = v->hit_us;
+	m->miss_us = v->miss_us;
+	m->miss_at_ms = v->miss_at_ms;
+	m->saved_milli = v->saved_milli;
+	m->probe_steps = v->probe_steps;
+	m->probe_us = v->probe_us;
+}
+
+int job_verdict_read(const Terrane__Job__Verdict *m, struct job_verdict *out)
+{
+	*out = (struct job_verdict){0};
+	if (m == NULL)
+		return 0;
+	if (m->keep > JOB_KEEP_ALL || m->cache > JOB_CACHE_PROBE)
+		return -EINVAL;
+	*out = (struct job_verdict){.at_ms = m->at_ms,
+				    .keep = (enum job_keep)m->keep,
+				    .cache = (enum job_cache)m->cache,
+				    .share = m->share,
+				    .bytes = m->bytes,
+				    .since_ms = m->since_ms,
+				    .hit_us = m->hit_us,
+				    .miss_us = m->miss_us,
+				    .miss_at_ms = m->miss_at_ms,
+				    .saved_milli = m->saved_milli,
+				    .probe_steps = m->probe_steps,
+				    .probe_us = m->probe_us};
+	return job_verdict_ok(out) ? 0 : -EINVAL;
 }
 
 /* Adds the place and the joins of a state. */
@@ -217,6 +258,12 @@ Terrane__Job__State *job_state_message(struct arena *a, const struct job_state *
 	m->owner = (char *)st->owner;
 	m->progress = &p[0];
 	m->before = &p[1];
+	if (st->verdict.at_ms != 0) {
+		m->verdict = arena_alloc(a, sizeof(*m->verdict));
+		if (m->verdict == NULL)
+			return NULL;
+		job_verdict_message(m->verdict, &st->verdict);
+	}
 	return set_windows(a, st, m) == 0 ? m : NULL;
 }
 
@@ -233,6 +280,8 @@ int job_state_read(const Terrane__Job__State *m, struct job_state *out)
 				  .ended = m->ended};
 	snprintf(out->owner, sizeof(out->owner), "%s", m->owner);
 	int rc = get_windows(m, out);
+	if (rc == 0)
+		rc = job_verdict_read(m->verdict, &out->verdict);
 	if (rc == 0)
 		rc = job_progress_read(m->progress, &out->progress);
 	return rc == 0 ? job_progress_read(m->before, &out->before) : rc;

@@ -19,6 +19,9 @@ int job_spec_read(struct arena *a, const Terrane__Job__Spec *m, struct job_spec 
 void job_progress_message(Terrane__Job__Progress *m, const struct job_progress *p);
 int job_progress_read(const Terrane__Job__Progress *m, struct job_progress *out);
 
+void job_verdict_message(Terrane__Job__Verdict *m, const struct job_verdict *v);
+int job_verdict_read(const Terrane__Job__Verdict *m, struct job_verdict *out);
+
 /* Makes a message in the arena; the owner points into the state. NULL: out of memory. */
 Terrane__Job__State *job_state_message(struct arena *a, const struct job_state *st);
 int job_state_read(const Terrane__Job__State *m, struct job_state *out);

@@ -420,6 +420,36 @@ int meta_job_enter(struct meta *m, const struct meta_ctx *ctx, uint64_t id,
 	return rc;
 }
 
+static int judge_once(struct meta *m, uint32_t tenant, uint64_t id, uint64_t stamp,
+		      const struct job_verdict *v)
+{
+	AUTO_ARENA struct arena a;
+	arena_init(&a, 4 * MIB);
+	struct rows r;
+	struct txn t;
+	int rc = rows_read(m, tenant, id, &a, &r);
+	if (rc == 0 && (r.spec == NULL || r.state.stamp != stamp))
+		rc = -ENOENT;
+	if (rc != 0 || v->at_ms <= r.state.verdict.at_ms)
+		return rc;
+	r.state.verdict = *v;
+	txn_init(&t, &a);
+	txn_equals(&t, key_id(KEY_JOB_STATE, tenant, id), r.state_raw);
+	put_state(&t, tenant, id, &r.state);
+	rc = run(m, &t);
+	return rc == 0 ? 1 : rc;
+}
+
+int meta_job_judge(struct meta *m, const struct meta_ctx *ctx, uint64_t id, uint64_t stamp,
+		   const struct job_verdict *v)
+{
+	int rc;
+	if (!job_verdict_ok(v) || v->at_ms == 0)
+		return -EINVAL;
+	RETRY(rc, judge_once(m, ctx->tenant, id, stamp, v));
+	return rc;
+}
+
 static int end_once(struct meta *m, uint32_t tenant, uint64_t id)
 {
 	AUTO_ARENA struct arena a;

@@ -48,6 +48,10 @@ int meta_job_report(struct meta *m, const struct meta_ctx *ctx, uint64_t id,
  * -ENOENT; -ESTALE: the job has ended; -EINVAL: there is no such window. */
 int meta_job_enter(struct meta *m, const struct meta_ctx *ctx, uint64_t id,
 		   const struct job_enter *e, uint32_t *window, bool *wait);
+/* Stores the verdict of the flash manager for this registration of a job. Returns 1; 0 if it is older than the stored one.
+ * -ENOENT: there is no such job or registration; -EINVAL. */
+int meta_job_judge(struct meta *m, const struct meta_ctx *ctx, uint64_t id, uint64_t stamp,
+		   const struct job_verdict *v);
 /* Ends a job: it stops counting. Returns 0 also if it ended before. -ENOENT. */
 int meta_job_end(struct meta *m, const struct meta_ctx *ctx, uint64_t id);
 /* Deletes a job. Returns 0 also if there is none. */

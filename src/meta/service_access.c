@@ -184,6 +184,7 @@ static const struct rule rules[METHOD_COUNT] = {
 	[METHOD_job_add] = {.subject = SUBJECT_PARTS, .op = OP_READ},
 	[METHOD_job_change] = IN_TENANT(OP_READ),
 	[METHOD_job_enter] = IN_TENANT(OP_READ),
+	[METHOD_job_judge] = CLUSTER(OP_RECORD_WRITE),
 	[METHOD_job_get] = {.subject = SUBJECT_OWN, .op = OP_STAT},
 	[METHOD_job_list] = {.subject = SUBJECT_OWN, .op = OP_STAT},
 };

@@ -197,6 +197,30 @@ int ms_handle_job_enter(struct rpc_request *r)
 	return ms_end(r, rc);
 }
 
+int ms_handle_job_judge(struct rpc_request *r)
+{
+	const Terrane__Meta__JobJudgeRequest *q = rpc_body(r);
+	Terrane__Meta__JobJudgeResponse *p = rpc_reply_body(r);
+	int first = 0;
+	if (q->n_verdicts > JOB_VERDICTS_MAX)
+		return rpc_fail(r, -E2BIG, "%zu verdicts: at most %d at a time", q->n_verdicts,
+				JOB_VERDICTS_MAX);
+	for (size_t i = 0; i < q->n_verdicts; i++) {
+		const Terrane__Meta__JobVerdict *one = q->verdicts[i];
+		struct meta_ctx ctx = {.tenant = one->tenant};
+		struct job_verdict v;
+		int rc = one->verdict != NULL && one->tenant != 0
+				 ? job_verdict_read(one->verdict, &v)
+				 : -EINVAL;
+		if (rc == 0)
+			rc = meta_job_judge(ms_meta(r), &ctx, one->id, one->stamp, &v);
+		p->taken += rc > 0;
+		if (rc < 0 && rc != -ENOENT && first == 0)
+			first = rc; /* the verdicts of the other jobs are taken */
+	}
+	return ms_end(r, first);
+}
+
 /* --- reads -------------------------------------------------------------------------------------- */
 
 /* Finds whose jobs the request sees: *tenant 0 is all. */

@@ -95,7 +95,8 @@ struct arena;
 	X(0x381, job_change, META_WIRE_SMALL, META_WIRE_SMALL)        \
 	X(0x382, job_get, META_WIRE_SMALL, META_WIRE_JOB * 2)         \
 	X(0x383, job_list, META_WIRE_SMALL, META_WIRE_LARGE)          \
-	X(0x384, job_enter, META_WIRE_SMALL, META_WIRE_SMALL)
+	X(0x384, job_enter, META_WIRE_SMALL, META_WIRE_SMALL)         \
+	X(0x385, job_judge, META_WIRE_PATH, META_WIRE_SMALL)
 
 #define META_WIRE_SMALL 2048  /* limit in bytes of a message with a few numbers and two names */
 #define META_WIRE_PATH 8192   /* limit in bytes of a message with a path */

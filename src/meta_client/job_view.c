@@ -23,6 +23,7 @@ struct job_view {
 	struct entry **jobs; /* in the order of (tenant, id) */
 	size_t count;
 	uint64_t refreshes;
+	uint64_t wall_ms, at_ns; /* clock of the metadata server, and when it was read */
 };
 
 int job_view_open(struct job_view **out)
@@ -87,6 +88,7 @@ struct gathering {
 	struct job_seen *seen;
 	size_t *old;
 	uint64_t *listed_ns; /* when the lease of seen[i] was read */
+	uint64_t wall_ms, at_ns;
 	size_t count, cap;
 };
 
@@ -153,6 +155,8 @@ static int gather(struct gathering *g)
 		arena_init(&a, SPEC_BYTES);
 		uint64_t at_ns = rt_now_ns();
 		int64_t n = meta_client_job_list(g->c, &at, &a, g->page);
+		g->wall_ms = at.now_ms;
+		g->at_ns = at_ns;
 		int rc = n < 0 ? (int)n : room(g, (size_t)n);
 		for (int64_t i = 0; rc == 0 && i < n; i++)
 			rc = gather_one(g, &g->page[i], at_ns);
@@ -206,6 +210,8 @@ int job_view_refresh(struct job_view *v, struct meta_call *c, bool *changed)
 		rc = -ENOMEM;
 	if (rc == 0) {
 		v->refreshes++;
+		v->wall_ms = g.wall_ms;
+		v->at_ns = g.at_ns;
 		other = replace(&g, jobs);
 	}
 	for (size_t i = 0; i < g.count; i++)
@@ -221,6 +227,11 @@ int job_view_refresh(struct job_view *v, struct meta_call *c, bool *changed)
 }
 
 /* --- reads -------------------------------------------------------------------------------------- */
+
+uint64_t job_view_wall_ms(const struct job_view *v)
+{
+	return v->wall_ms + (v->at_ns != 0 ? (rt_now_ns() - v->at_ns) / NS_PER_MS : 0);
+}
 
 size_t job_view_count(const struct job_view *v)
 {

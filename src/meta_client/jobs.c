@@ -70,6 +70,26 @@ int meta_client_job_enter(struct meta_call *c, uint64_t id, const struct job_ent
 	return 0;
 }
 
+int meta_client_job_judge(struct meta_call *c, const struct job_judged *list, size_t n)
+{
+	Terrane__Meta__JobJudgeRequest q = TERRANE__META__JOB_JUDGE_REQUEST__INIT;
+	Terrane__Meta__JobVerdict items[JOB_VERDICTS_MAX], *refs[JOB_VERDICTS_MAX];
+	Terrane__Job__Verdict verdicts[JOB_VERDICTS_MAX];
+	assert(n <= JOB_VERDICTS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		terrane__meta__job_verdict__init(&items[i]);
+		job_verdict_message(&verdicts[i], &list[i].verdict);
+		items[i].tenant = list[i].tenant;
+		items[i].id = list[i].id;
+		items[i].stamp = list[i].stamp;
+		items[i].verdict = &verdicts[i];
+		refs[i] = &items[i];
+	}
+	q.n_verdicts = n;
+	q.verdicts = refs;
+	return mc_call_status(c, &meta_type_job_judge, &q.base);
+}
+
 int meta_client_job_end(struct meta_call *c, uint64_t id)
 {
 	return change(c, id, TERRANE__META__JOB_CHANGE__JOB_END, NULL);

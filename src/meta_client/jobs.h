@@ -35,6 +35,14 @@ int meta_client_job_report(struct meta_call *c, uint64_t id, const struct job_pr
 /* Asks for the window that a job enters (meta_job_enter). -ENOENT, -ESTALE, -EINVAL. */
 int meta_client_job_enter(struct meta_call *c, uint64_t id, const struct job_enter *e,
 			  uint32_t *window, bool *wait);
+/* The verdict of the flash manager for a registration of a job. */
+struct job_judged {
+	uint32_t tenant;
+	uint64_t id, stamp;
+	struct job_verdict verdict;
+};
+/* Stores n verdicts, at most JOB_VERDICTS_MAX. Jobs that are gone are left out. For services: -EACCES. */
+int meta_client_job_judge(struct meta_call *c, const struct job_judged *list, size_t n);
 /* Ends a job: it stops counting. -ENOENT. */
 int meta_client_job_end(struct meta_call *c, uint64_t id);
 /* Deletes a job. Returns 0 also if there is none. */
@@ -81,6 +89,8 @@ void job_view_close(struct job_view *v);
  * the last refresh; new progress alone is no change. */
 int job_view_refresh(struct job_view *v, struct meta_call *c, bool *changed);
 /* Returns the number of jobs in the view, and a job: NULL if its lease has ended since. Valid until the next refresh. */
+/* Returns the wall clock of the metadata server that answered last, which the times of states are in. */
+uint64_t job_view_wall_ms(const struct job_view *v);
 size_t job_view_count(const struct job_view *v);
 const struct job_active *job_view_at(const struct job_view *v, size_t i);
 /* Finds a job by its tenant and the job id of its requests. NULL: none counts. */

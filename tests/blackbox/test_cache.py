@@ -168,6 +168,27 @@ def test_registered_jobs_decide_what_is_admitted_and_status_says_so(tmp_path):
         assert not jobs()[2]["registered"]
 
 
+def test_the_manager_gives_flash_to_the_job_that_waits(tmp_path):
+    with Box(tmp_path / "box", *SHAPE) as box:
+        box("mkdir", "-p", "/sets/a", "/sets/b")
+        put(box, tmp_path, "f", 3, SIZE)
+        for job, path in ((1, "/sets/a"), (2, "/sets/b")):
+            box("job", "add", job, path, "--accelerators", 8, "--lease", "1h", "--name", f"net{job}")
+        assert box.json("job", "show", 1)["flash"] is None and " -" in box("job", "top").stdout
+        for step in (1, 2):
+            box("job", "progress", 1, "--total", 10, "--part-bytes", "24MiB", "--steps", 100 * step, "--compute", f"{10 * step}s",
+                "--wait", f"{20 * step}s")  # a step takes three times as long as it computes
+            box("job", "progress", 2, "--total", 10, "--part-bytes", "24MiB", "--steps", 100 * step, "--compute", f"{10 * step}s")
+        flash = lambda job: box.json("job", "show", job)["flash"] or {}
+        await_true("flash for the first job", lambda: flash(1).get("keep") == "all")
+        assert flash(1)["bytes"] == 24 * MIB and 5.3 < flash(1)["saved"] < 5.7
+        assert abs(flash(1)["miss_s"] - 0.3) < 1e-6 and abs(flash(1)["hit_s"] - 0.1) < 1e-6
+        await_true("a probe of the second", lambda: flash(2).get("probed"))  # it does not wait: with a cache, or without, too?
+        top = box("job", "top").stdout
+        assert "all, 24.0 MiB: saves most for this size; frees 5.5 accelerators" in top, top
+        assert "its steps are timed without a cache" in top
+
+
 def test_clients_may_leave_cache_nodes_alone(tmp_path):
     with Box(tmp_path / "box", *SHAPE) as box:
         path = box.folder / "cluster.ini"

@@ -366,6 +366,79 @@ CLIENT_TEST(directories_that_are_read_in_turns_do_not_waste_flash, 4, 1)
 	engine_close(e);
 }
 
+/* --- verdicts ------------------------------------------------------------------------------------- */
+
+/* Writes a verdict as a manager does, and waits until the first node has it. */
+static void judge(struct engine *e, uint64_t id, struct job_verdict v)
+{
+	struct call c;
+	struct job_seen seen;
+	AUTO_ARENA struct arena a;
+	arena_init(&a, MIB);
+	CHECK_EQ(engine_call(e, &c, NULL), 0);
+	struct meta_call m = call_meta(&c);
+	CHECK_EQ(meta_client_job_get(&m, 0, id, &a, &seen), 0);
+	CHECK_EQ(meta_client_job_judge(&m,
+				       &(struct job_judged){.tenant = seen.tenant,
+							    .id = id,
+							    .stamp = seen.state.stamp,
+							    .verdict = v},
+				       1),
+		 0);
+	const struct node_job *j;
+	while ((j = node_jobs_find(jobs_of(0), seen.tenant, id)) == NULL ||
+	       j->verdict.at_ms != v.at_ms)
+		CHECK_EQ(rt_sleep_ns(100 * NS_PER_MS), 0);
+}
+
+/* Reads all files of a directory as a job. Returns the bytes that cache nodes served. */
+static uint64_t served(struct engine *e, uint64_t job, const char *dir, uint64_t text)
+{
+	uint64_t before = client_stats(e).cache_bytes;
+	for (unsigned i = 0; i < FILES; i++) {
+		char path[32];
+		snprintf(path, sizeof(path), "%s/f%u", dir, i);
+		CHECK(read_as(e, job, path, text + i, 0, FILE_BYTES));
+	}
+	return client_stats(e).cache_bytes - before;
+}
+
+CLIENT_TEST(a_node_keeps_for_a_job_what_the_manager_says, 4, 1)
+{
+	start_cachers(fx, 1, &(struct cacher){.policy = "lru"});
+	struct engine *e = open_engine(fx, &plain);
+	const uint64_t all = FILES * FILE_BYTES;
+	write_files(e, "/a", 1);
+	CHECK_EQ(add_job(e, 1, "/a", LEASE_MS, &scan), 0);
+	CHECK_EQ(add_job(e, 2, "/a", LEASE_MS, &scan), 0);
+	write_files(e, "/b", 50);
+	CHECK_EQ(add_job(e, 3, "/b", LEASE_MS, &scan), 0);
+	wait_jobs(0, 3);
+	uint64_t now_ms = rt_wall_ns() / NS_PER_MS;
+	judge(e, 1, (struct job_verdict){.at_ms = now_ms, .keep = JOB_KEEP_NOTHING});
+	judge(e, 2, (struct job_verdict){.at_ms = now_ms, .cache = JOB_CACHE_OFF});
+	CHECK_EQ(served(e, 1, "/a", 1), 0);
+	CHECK_EQ(served(e, 2, "/a", 1), 0);
+	CHECK_EQ(stats_of(0).segments, 0);
+	/* a part of it, the same for whoever reads */
+	judge(e, 1,
+	      (struct job_verdict){.at_ms = now_ms + 1, .keep = JOB_KEEP_PART, .share = 300000});
+	uint64_t part = served(e, 1, "/a", 1);
+	CHECK(part > all / 8 && part < all - all / 8);
+	CHECK_EQ(stats_of(0).segments, part / SEGMENT);
+	CHECK_EQ(served(e, 1, "/a", 1), part);
+	CHECK_EQ(served(e, 2, "/a", 1),
+		 part); /* nothing is kept for it, but what is there is served */
+	CHECK_EQ(stats_of(0).segments, part / SEGMENT);
+	/* a job that is probed reads from the disks alone */
+	judge(e, 2, (struct job_verdict){.at_ms = now_ms + 2, .cache = JOB_CACHE_PROBE});
+	CHECK_EQ(served(e, 2, "/a", 1), 0);
+	/* the manager is gone for long: the policy decides */
+	judge(e, 3, (struct job_verdict){.at_ms = 1, .keep = JOB_KEEP_NOTHING});
+	CHECK_EQ(served(e, 3, "/b", 50), all);
+	engine_close(e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -379,6 +452,7 @@ int main(void)
 		cmocka_unit_test(free_flash_keeps_what_no_registered_job_needs),
 		cmocka_unit_test(directories_that_are_read_in_turns_do_not_waste_flash),
 		cmocka_unit_test(a_bucket_is_the_directory_of_the_block_whatever_the_tag_says),
+		cmocka_unit_test(a_node_keeps_for_a_job_what_the_manager_says),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

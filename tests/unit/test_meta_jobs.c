@@ -274,6 +274,9 @@ static void a_job_belongs_to_its_identity_and_tenant(struct fixture *fx)
 		meta_client_close(c);
 	}
 	CHECK_EQ(count_listed(&fx->root, true), 1);
+	struct job_judged verdict = {.tenant = TENANT, .id = 8, .verdict = {.at_ms = 1}};
+	CHECK_EQ(meta_client_job_judge(&alice.call, &verdict, 1), -EACCES);
+	CHECK_EQ(meta_client_job_judge(&fx->root, &verdict, 1), 0);
 	user_close(&alice);
 	user_close(&bob);
 	user_close(&carol);
@@ -330,8 +333,7 @@ static void large_specs_are_listed_page_by_page(struct fixture *fx)
 static int enter(struct meta_call *c, uint64_t id, uint32_t epoch, uint32_t window, bool begins,
 		 uint32_t *in, bool *wait)
 {
-	struct job_enter e = {
-		.place = {SET, WINDOWS, window}, .epoch = epoch, .begins = begins};
+	struct job_enter e = {.place = {SET, WINDOWS, window}, .epoch = epoch, .begins = begins};
 	return meta_client_job_enter(c, id, &e, in, wait);
 }
 
@@ -437,6 +439,37 @@ static void windows_that_do_not_exist_are_refused(struct fixture *fx)
 	CHECK_EQ(in, 7);
 }
 
+static void verdicts_are_for_services_and_for_the_registration_that_they_name(struct fixture *fx)
+{
+	struct job_seen seen;
+	make_dir(&fx->call, META_ROOT, "data");
+	CHECK_EQ(add_as(&fx->call, 1), 0);
+	CHECK_EQ(meta_client_job_get(&fx->call, 0, 1, &fx->arena, &seen), 0);
+	CHECK_EQ(seen.state.verdict.at_ms, 0);
+	struct job_judged j = {.tenant = TENANT,
+			       .id = 1,
+			       .stamp = seen.state.stamp,
+			       .verdict = {.at_ms = 100, .keep = JOB_KEEP_PART, .share = 300000}};
+	struct job_judged list[3] = {j, j, j};
+	list[0].id = 77; /* a job that is gone does not keep the others from theirs */
+	list[2].stamp++;
+	list[2].verdict.at_ms = 200;
+	CHECK_EQ(meta_client_job_judge(&fx->root, list, 3), 0);
+	CHECK_EQ(meta_client_job_get(&fx->call, 0, 1, &fx->arena, &seen), 0);
+	CHECK_EQ(seen.state.verdict.at_ms, 100);
+	CHECK_EQ(seen.state.verdict.share, 300000);
+	/* an older one changes nothing, and reports leave it alone */
+	j.verdict = (struct job_verdict){.at_ms = 99, .keep = JOB_KEEP_ALL};
+	CHECK_EQ(meta_client_job_judge(&fx->root, &j, 1), 0);
+	CHECK_EQ(meta_client_job_report(&fx->call, 1, NULL), 0);
+	CHECK_EQ(meta_client_job_get(&fx->call, 0, 1, &fx->arena, &seen), 0);
+	CHECK_EQ(seen.state.verdict.keep, JOB_KEEP_PART);
+	j.verdict = (struct job_verdict){.at_ms = 300, .share = JOB_RANGE_WHOLE + 1};
+	CHECK_EQ(meta_client_job_judge(&fx->root, &j, 1), -EINVAL);
+	j.verdict = (struct job_verdict){.at_ms = 0};
+	CHECK_EQ(meta_client_job_judge(&fx->root, &j, 1), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -454,6 +487,7 @@ int main(void)
 		TEST(a_job_waits_for_those_two_windows_behind_until_it_forces_its_way),
 		TEST_SIM(a_job_that_is_silent_holds_nobody),
 		TEST(windows_that_do_not_exist_are_refused),
+		TEST(verdicts_are_for_services_and_for_the_registration_that_they_name),
 	};
 	log_set_level(LOG_OFF);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,6 +131,7 @@ static void lru_insert(struct run *r, struct set *set, uint32_t sample)
 
 static uint32_t window_begin(const struct quiver_set *s, uint32_t window)
 {
+	assert(s->windows > 0);
 	return (uint32_t)((uint64_t)window * s->samples / s->windows);
 }
 

@@ -60,6 +60,9 @@ static const char *const bug_names[BUG_COUNT] = {
 	[BUG_CACHE_MISS] = "cache-miss",
 	[BUG_CACHE_PAUSE] = "cache-pause",
 	[BUG_CACHE_RING] = "cache-ring",
+	[BUG_JOIN_FORGOTTEN] = "join-forgotten",
+	[BUG_MERGE_LOST] = "merge-lost",
+	[BUG_TURN_FORGOTTEN] = "turn-forgotten",
 };
 
 const char *bug_name(enum bug bug)

@@ -67,11 +67,14 @@ enum bug {
 	BUG_CACHE_SUM,       /* a cache does not compare the bytes that it serves */
 	BUG_CACHE_ROTTEN,    /* a cache keeps a rotten segment in its index */
 	BUG_CACHE_RANGE, /* a cache node answers with the bytes of another get of the same fetch */
-	BUG_CACHE_FETCHES, /* a cache node does not give back the places of its fetches */
-	BUG_CACHE_LEASE,   /* jobs count at a cache node after their lease */
-	BUG_CACHE_MISS,    /* a client takes the answer of a dead cache node for bytes */
-	BUG_CACHE_PAUSE,   /* a client asks a dead cache node with every read */
-	BUG_CACHE_RING,    /* a client keeps its first ring of cache nodes */
+	BUG_CACHE_FETCHES,  /* a cache node does not give back the places of its fetches */
+	BUG_CACHE_LEASE,    /* jobs count at a cache node after their lease */
+	BUG_CACHE_MISS,     /* a client takes the answer of a dead cache node for bytes */
+	BUG_CACHE_PAUSE,    /* a client asks a dead cache node with every read */
+	BUG_CACHE_RING,     /* a client keeps its first ring of cache nodes */
+	BUG_JOIN_FORGOTTEN, /* the registry does not keep where an epoch of a job begins */
+	BUG_MERGE_LOST,     /* of the bitmaps of the ranks of a job only the last one counts */
+	BUG_TURN_FORGOTTEN, /* an epoch that does not begin in window 0 goes on behind the last one */
 	BUG_COUNT,
 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/bug.h"
 #include "base/rng.h"
 
 struct free_epoch {
@@ -34,7 +35,7 @@ bool free_bitmap_ok(const uint8_t *used, uint64_t samples)
 void free_merge(uint8_t *used, const uint8_t *other, uint64_t samples)
 {
 	for (uint64_t i = 0; i < free_bytes(samples); i++)
-		used[i] |= other[i];
+		used[i] = bug_planted(BUG_MERGE_LOST) ? other[i] : used[i] | other[i];
 }
 
 uint64_t free_count_left(const uint8_t *used, uint64_t samples)

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/base.h"
+#include "base/bug.h"
 #include "base/rng.h"
 
 #define STRIPES_WANTED 8u /* in a window, so that it is a fair sample */
@@ -135,6 +136,8 @@ uint64_t windows_at(const struct windows *w, uint64_t position, uint64_t *begin,
 	uint64_t turn = before(s, w->first); /* places that are read last */
 	uint64_t left = s->samples - turn;
 	uint64_t place = position < left ? turn + position : position - left;
+	if (bug_planted(BUG_TURN_FORGOTTEN) && position >= left)
+		place = position;
 	uint64_t window = window_of_place(s, place);
 	*begin = position - (place - before(s, window));
 	*end = *begin + windows_len(s, window);

@@ -326,6 +326,8 @@ int content_get(struct rpc_request *r, const struct content_claim *c, struct cac
 {
 	struct cachenode *n = r->service;
 	enum verdict v = n->by_content ? claims_find(&n->claims, c) : CLAIM_FALSE;
+	enum worth_rule rule = node_jobs_rule(&n->jobs, c->tenant, rt_context()->tags.job_id,
+					      g->name.block, g->off);
 	int rc = -EINPROGRESS;
 	bool fetched = g->again;
 	if (v == CLAIM_UNKNOWN && bug_planted(BUG_CLAIM_BELIEVED))
@@ -335,7 +337,10 @@ int content_get(struct rpc_request *r, const struct content_claim *c, struct cac
 	g->off = 0;
 	g->len = HEAD + c->len;
 	n->content.gets += !g->again;
-	if (v == CLAIM_FALSE)
+	/* As in get() of service.c; without a verdict nothing is known to be here. */
+	if (rule == WORTH_SERVE && !g->again)
+		g->defer = content_find(n, c, v == CLAIM_TRUE) != NULL;
+	if (v == CLAIM_FALSE || rule == WORTH_PASS || (rule == WORTH_SERVE && v != CLAIM_TRUE))
 		rc = -ENOENT;
 	else if (v == CLAIM_TRUE && (!g->again || content_find(n, c, true) == NULL))
 		rc = entry_here(r, c, g, out);

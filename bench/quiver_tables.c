@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * quiver_tables table3|epoch|figure6|figure7|failure: experiments of the Quiver paper (FAST '20, section 7) in virtual time, as
+ * quiver_tables table3|epoch|figure6|figure7|failure|figure3|stages: experiments of the Quiver paper (FAST '20, section 7) in virtual time, as
  * JSON lines; ./dev bench quiver prints them.
  *
  * What the paper does not say: the samples of a mini-batch and of a data set. Here ResNet50 reads 512 images of ImageNet's
@@ -23,6 +23,8 @@
 #define ACCELERATORS 4
 #define SEEDS 3
 #define PACE_SPREAD 0.02 /* figure 7 */
+/* Transforming a mini-batch of ResNet50, which the paper shows as longer than computing and does not name: figures 4, 5. */
+#define TRANSFORM_S 1.6
 
 static const struct workload {
 	const char *name;
@@ -83,6 +85,8 @@ struct seven {
 	uint32_t jobs; /* 0: seven; at most QUIVER_JOBS_MAX */
 	double lru_bytes;
 	double fail_s, fail_share, end_s; /* end_s > 0: in place of batches */
+	double transform_s;
+	uint64_t trace_first;
 };
 
 static struct quiver_result *run_seven(const struct workload *w, const struct seven *how)
@@ -96,7 +100,8 @@ static struct quiver_result *run_seven(const struct workload *w, const struct se
 			.compute_s = w->hit_s * (1 + how->spread * (i - middle) / middle),
 			.batch = w->batch,
 			.contract = how->contract,
-			.batches = how->batches};
+			.batches = how->batches,
+			.transform_s = how->transform_s};
 	return run(&(struct quiver_study){.sets = &set,
 					  .sets_n = 1,
 					  .jobs = jobs,
@@ -108,6 +113,7 @@ static struct quiver_result *run_seven(const struct workload *w, const struct se
 					  .fail_s = how->fail_s,
 					  .fail_share = how->fail_share,
 					  .end_s = how->end_s,
+					  .trace_first = how->trace_first,
 					  .seed = how->seed});
 }
 
@@ -444,21 +450,72 @@ static void figure7(void)
 	printf("]}\n");
 }
 
+/* --- figures 3, 4 and 5: progress, and the stages of 20 mini-batches ----------------------------------- */
+
+static const size_t shown[] = {1, 2, 0}; /* of cases: miss, window 10%, hit */
+
+/* Mini-batches that seven jobs have done together at the end of each step. */
+static void figure3(void)
+{
+	for (size_t i = 0; i < WORKLOADS; i++)
+		for (size_t c = 0; c < ARRAY_LEN(shown); c++) {
+			struct seven how = {.keep = cases[shown[c]].keep,
+					    .contract = cases[shown[c]].contract,
+					    .share = cases[shown[c]].share,
+					    .batches = 1000,
+					    .seed = 1,
+					    .end_s = 1010 * workloads[i].miss_s};
+			const struct quiver_result *r = run_seven(&workloads[i], &how);
+			uint64_t done = 0;
+			printf("{\"workload\": \"%s\", \"case\": \"%s\", \"step_s\": %.4f, "
+			       "\"done\": [",
+			       workloads[i].name, cases[shown[c]].name, r->step_s);
+			for (size_t k = 0; k < QUIVER_STEPS; k++) {
+				done += r->steps[k];
+				printf("%s%llu", k > 0 ? ", " : "", (unsigned long long)done);
+			}
+			printf("]}\n");
+		}
+}
+
+/* The stages of 20 mini-batches of one of seven ResNet50 jobs. */
+static void stages(void)
+{
+	const struct workload *w = &workloads[0];
+	for (size_t c = 0; c < ARRAY_LEN(shown); c++) {
+		struct seven how = {.keep = cases[shown[c]].keep,
+				    .contract = cases[shown[c]].contract,
+				    .share = cases[shown[c]].share,
+				    .batches = 400,
+				    .seed = 1,
+				    .transform_s = TRANSFORM_S,
+				    .trace_first = 300};
+		const struct quiver_result *r = run_seven(w, &how);
+		printf("{\"case\": \"%s\", \"first\": %llu, \"stages\": [", cases[shown[c]].name,
+		       (unsigned long long)how.trace_first);
+		for (size_t k = 0; k < QUIVER_TRACED; k++) {
+			const struct quiver_stages *s = &r->traced[k];
+			printf("%s[%.4f, %.4f, %.4f, %.4f, %.4f]", k > 0 ? ", " : "", s->asked_s,
+			       s->read_s, s->transformed_s, s->begun_s, s->done_s);
+		}
+		printf("]}\n");
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} all[] = {{"table3", table3},
-		   {"epoch", epoch},
-		   {"figure6", figure6},
-		   {"figure7", figure7},
-		   {"failure", failure}};
+	} all[] = {{"table3", table3},   {"epoch", epoch},     {"figure6", figure6},
+		   {"figure7", figure7}, {"failure", failure}, {"figure3", figure3},
+		   {"stages", stages}};
 	for (size_t i = 0; argc == 2 && i < ARRAY_LEN(all); i++)
 		if (strcmp(argv[1], all[i].name) == 0) {
 			all[i].run();
 			return 0;
 		}
-	fprintf(stderr, "usage: quiver_tables table3|epoch|figure6|figure7|failure\n");
+	fprintf(stderr,
+		"usage: quiver_tables table3|epoch|figure6|figure7|failure|figure3|stages\n");
 	return 2;
 }

@@ -4,12 +4,15 @@
     --table3      seven jobs on one data set: hits, windows on a cold cache, misses
     --epoch       bytes that the disks send in an epoch of two to twenty jobs on a cold cache
     --figure6     twelve jobs on three data sets, caches of 100 to 700 GB: none, LRU, greedy, exact
+    --figure3     progress of seven jobs: misses, windows on a cold cache, hits
+    --stages      figures 4 and 5: reading, transforming and computing of 20 mini-batches of one of seven jobs
     --figure7     four jobs, and three more after 900 s: windows that are resident, throughput
     --failure     a cache node fails: the dip in throughput
     --shift       the workloads of the Tectonic-Shift paper in the order contracts
-    --plot DIR    also writes figure 7 as an SVG file
+    --accuracy    real trainings of small networks with global shuffle and with windows (minutes; python3-torch)
+    --plot DIR    also writes figures 3, 4, 5 and 7 as SVG files
 
-Without an option all. bench/quiver_tables.c has the parameters, src/analysis/cache/quiver.h the model.
+Without an option all but the trainings. bench/quiver_tables.c has the parameters, src/analysis/cache/quiver.h the model.
 """
 import argparse
 import json
@@ -18,6 +21,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import quiver_accuracy
+import svg
 from bench_shift import MIB, WORKLOADS, simulate, workload
 from common import BUILD
 
@@ -89,6 +94,68 @@ def figure7(folder):
         Path(folder, "quiver-figure7.svg").write_text(draw7(row))
 
 
+def figure3(folder):
+    drawn, lines = {}, []
+    for row in rows("figure3"):
+        points = [(round((i + 1) * row["step_s"], 1), done) for i, done in enumerate(row["done"])]
+        rising = [point for i, point in enumerate(points) if i == 0 or point[1] > points[i - 1][1]]
+        drawn.setdefault(row["workload"], []).append((row["case"], [(0, 0), *rising]))
+        half = next(t for t, done in points if done >= 3500)
+        lines.append([row["workload"], row["case"], f"{half:.0f}", f"{next(t for t, done in points if done >= 6990):.0f}"])
+    table("Figure 3: seconds until seven jobs have done half of 7,000 mini-batches, and all but ten",
+          ["workload", "case", "half", "all"], lines)
+    for name, series in drawn.items() if folder else ():
+        Path(folder, f"quiver-figure3-{name.lower()}.svg").write_text(
+            svg.lines(f"{name}: seven jobs", "seconds", "mini-batches", series))
+
+
+def stages(folder):
+    lines = []
+    for row in rows("stages"):
+        begin, end = row["stages"][0][3], row["stages"][-1][4]
+        busy = sum(s[4] - s[3] for s in row["stages"])
+        lines.append([row["case"], f"{(end - begin) / len(row['stages']):.2f}", f"{100 * busy / (end - begin):.0f}%"])
+        name = {"miss": "figure4", "hit": "figure5"}.get(row["case"], "windows")
+        if folder:
+            Path(folder, f"quiver-{name}.svg").write_text(gantt(row))
+    table("Figures 4 and 5: 20 mini-batches of one of seven ResNet50 jobs",
+          ["case", "seconds for each", "accelerators busy"], lines)
+
+
+def gantt(row, width=900, height=440):
+    """A bar for each mini-batch: reading, transforming, waiting for the accelerators (a line), computing."""
+    stages_of = row["stages"]
+    begin, end = stages_of[0][0], stages_of[-1][4]
+    colours = {"I/O": "#d55e00", "transform": "#e69f00", "accelerators": "#0072b2"}
+
+    def x(t):
+        return 60 + (width - 80) * (t - begin) / (end - begin)
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
+             f'<rect width="{width}" height="{height}" fill="white"/>',
+             f'<text x="60" y="16">mini-batches {row["first"]} to {row["first"] + len(stages_of) - 1}, {row["case"]}</text>']
+    for i, (name, colour) in enumerate(colours.items()):
+        parts.append(f'<rect x="{width - 330 + 105 * i}" y="6" width="12" height="12" fill="{colour}"/>'
+                     f'<text x="{width - 314 + 105 * i}" y="16">{name}</text>')
+    for i, (asked, read, transformed, begun, done) in enumerate(stages_of):
+        y = 28 + 19 * i
+        parts.append(f'<text x="30" y="{y + 11}">{i + 1}</text>'
+                     f'<path d="M{x(transformed):.1f} {y + 7}H{x(begun):.1f}" stroke="#999"/>')
+        for (a, b), colour in zip(((asked, read), (read, transformed), (begun, done)), colours.values()):
+            parts.append(f'<rect x="{x(a):.1f}" y="{y}" width="{max(x(b) - x(a), 1):.1f}" height="14" fill="{colour}"/>')
+    step = 10 if end - begin > 20 else 5
+    parts += [f'<text x="{x(begin + t):.0f}" y="{height - 8}">{t} s</text>' for t in range(0, int(end - begin) + 1, step)]
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def accuracy(seeds):
+    lines = []
+    for what, packing, order, mean, half, padding in quiver_accuracy.accuracy(seeds):
+        lines.append([what, packing, order, f"{mean:.2f} ± {half:.2f}%", f"{padding:.0f}%" if padding else ""])
+        print(f"{what}, {packing}, {order}: {mean:.2f}", file=sys.stderr)
+    table(f"Accuracy, {seeds} seeds, mean and 95% confidence interval",
+          ["what", "packed", "order", "result", "padding of what is computed"], lines)
+
+
 def draw7(row, width=900, height=420):
     """Windows over time: a bar from the first byte of each window to its end, dark once it is whole."""
     end = row["step_s"] * len(row["batches"])
@@ -135,15 +202,19 @@ def shift():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = ("table3", "epoch", "figure6", "figure7", "failure", "shift")
+    names = ("table3", "epoch", "figure6", "figure3", "stages", "figure7", "failure", "shift")
     for name in names:
         parser.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--plot", metavar="DIR")
+    parser.add_argument("--accuracy", action="store_true")
+    parser.add_argument("--seeds", type=int, default=5, help="of --accuracy")
     args = parser.parse_args()
-    chosen = [name for name in names if getattr(args, name)] or names
+    if args.accuracy:
+        accuracy(args.seeds)
+    chosen = [name for name in names if getattr(args, name)] or (() if args.accuracy else names)
     for name in chosen:
-        if name == "figure7":
-            figure7(args.plot)
+        if name in ("figure3", "stages", "figure7"):
+            globals()[name](args.plot)
         else:
             globals()[name]()
 

@@ -241,6 +241,45 @@ static void jobs_that_come_later_begin_at_the_current_window(void **state)
 	assert_true(out.jobs[1].hits > 0.9 * (double)out.jobs[1].samples);
 }
 
+/* Runs one job under hits, with a transformation; returns the time of a mini-batch. */
+static double transformed(double transform_s, uint32_t read_ahead, struct quiver_result *out)
+{
+	struct quiver_set set = {.samples = SAMPLES,
+				 .sample_bytes = 1000,
+				 .keep = QUIVER_ALL,
+				 .windows = 1,
+				 .warm = true};
+	struct quiver_job job = {
+		.compute_s = 0.5, .batch = BATCH, .batches = 200, .transform_s = transform_s};
+	struct quiver_study s = {.sets = &set,
+				 .sets_n = 1,
+				 .jobs = &job,
+				 .jobs_n = 1,
+				 .store_bytes_s = STORE,
+				 .read_ahead = read_ahead,
+				 .trace_first = 100,
+				 .seed = 3};
+	assert_int_equal(quiver_run(&s, out), 0);
+	return out->jobs[0].batch_s;
+}
+
+static void transformations_run_beside_each_other_and_are_traced(void **state)
+{
+	static struct quiver_result out;
+	(void)state;
+	assert_true(fabs(transformed(0, 4, &out) - 0.5) < 1e-6);
+	/* Four at a time: 1.9 s each hide behind 0.5 s of computing, 4 s do not. */
+	assert_true(fabs(transformed(4, 4, &out) - 1) < 0.01);
+	assert_true(fabs(transformed(1.9, 4, &out) - 0.5) < 0.01);
+	for (uint32_t i = 0; i < QUIVER_TRACED; i++) {
+		const struct quiver_stages *t = &out.traced[i];
+		assert_true(t->asked_s <= t->read_s && t->transformed_s <= t->begun_s);
+		assert_true(fabs(t->transformed_s - t->read_s - 1.9) < 1e-6);
+		assert_true(fabs(t->done_s - t->begun_s - 0.5) < 1e-6);
+		assert_true(i == 0 || t->begun_s >= t[-1].done_s - 1e-9);
+	}
+}
+
 static void the_same_seed_gives_the_same_run(void **state)
 {
 	struct case_of c = {QUIVER_WINDOWS, QUIVER_FREE, 0.05, 0.1, 300, 7};
@@ -297,6 +336,7 @@ int main(void)
 		cmocka_unit_test(a_pinned_part_saves_its_share),
 		cmocka_unit_test(a_slow_job_does_not_hold_the_others_for_ever),
 		cmocka_unit_test(jobs_that_come_later_begin_at_the_current_window),
+		cmocka_unit_test(transformations_run_beside_each_other_and_are_traced),
 		cmocka_unit_test(the_same_seed_gives_the_same_run),
 		cmocka_unit_test(impossible_studies_are_refused),
 	};

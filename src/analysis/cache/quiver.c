@@ -50,7 +50,11 @@ struct job {
 	/* what the store is to send for it; with SHARED: others may wait for it, too */
 	uint32_t queue[QUIVER_BATCH_MAX];
 	uint32_t queue_n, queue_at;
-	uint32_t ready; /* mini-batches that were read */
+	uint32_t ready; /* mini-batches that were read and transformed */
+	/* those that are transformed now: when each ends, in a ring; and how many were begun to be read, were read */
+	double transform_s[QUIVER_AHEAD_MAX];
+	uint32_t transforms, transform_first;
+	uint64_t asked, read;
 	bool computing, ended;
 	double end_s;   /* of the mini-batch that is computed */
 	double idle_s;  /* since when it waits */
@@ -78,6 +82,7 @@ struct run {
 	double sent_s;
 	bool left;   /* a job has left a window: others may enter theirs */
 	bool failed; /* the cache node has */
+	struct quiver_stages untraced;
 };
 
 /* --- LRU ------------------------------------------------------------------------------------------ */
@@ -267,7 +272,8 @@ static bool may_read(const struct run *r, struct job *j)
 	}
 	if (!j->held) {
 		/* what was read ahead is computed first: only after that it waits */
-		double idle_s = (j->computing ? j->end_s : r->now_s) + j->ready * j->is->compute_s;
+		double idle_s = (j->computing ? j->end_s : r->now_s) +
+				(j->ready + j->transforms) * j->is->compute_s;
 		j->held_until_s = idle_s + together_patience(idle_s - j->entered_s);
 	}
 	j->held = r->now_s < j->held_until_s;
@@ -359,21 +365,54 @@ static void ask(struct run *r, struct job *j, uint32_t sample)
 		j->queue[j->queue_n++] = sample | (shared ? SHARED : 0);
 }
 
+/* Returns where the stages of a mini-batch are kept; of most in a place that nobody reads. */
+static struct quiver_stages *stages_of(struct run *r, const struct job *j, uint64_t batch)
+{
+	uint64_t at = batch - r->s->trace_first;
+	bool traced = j == r->jobs && batch >= r->s->trace_first && at < QUIVER_TRACED;
+	return traced ? &r->out->traced[at] : &r->untraced;
+}
+
 static void start_computing(struct run *r, struct job *j)
 {
 	assert(j->ready > 0 && !j->computing);
 	j->ready--;
+	stages_of(r, j, r->out->jobs[j - r->jobs].batches)->begun_s = r->now_s;
 	j->computing = true;
 	j->end_s = r->now_s + j->is->compute_s;
 	r->out->jobs[j - r->jobs].waited_s += r->now_s - j->idle_s;
+}
+
+static void transformed(struct run *r, struct job *j)
+{
+	j->ready++;
+	if (!j->computing)
+		start_computing(r, j);
+}
+
+/* A mini-batch was read: transforms it. */
+static void was_read(struct run *r, struct job *j)
+{
+	struct quiver_stages *s = stages_of(r, j, j->read++);
+	j->loading = false;
+	s->read_s = r->now_s;
+	s->transformed_s = r->now_s + j->is->transform_s;
+	if (j->is->transform_s == 0) {
+		transformed(r, j);
+		return;
+	}
+	assert(j->transforms < QUIVER_AHEAD_MAX);
+	j->transform_s[(j->transform_first + j->transforms++) % QUIVER_AHEAD_MAX] =
+		s->transformed_s;
 }
 
 /* Reads on until a sample is missing or enough mini-batches are ready. */
 static void read_on(struct run *r, struct job *j)
 {
 	uint32_t ahead = r->s->read_ahead != 0 ? r->s->read_ahead : READ_AHEAD;
-	while (!j->loading && j->ready < ahead && may_read(r, j)) {
+	while (!j->loading && j->ready + j->transforms < ahead && may_read(r, j)) {
 		uint32_t left = j->is->batch;
+		stages_of(r, j, j->asked++)->asked_s = r->now_s;
 		j->queue_n = j->queue_at = j->missing = 0;
 		j->loading = true;
 		while (left > 0) {
@@ -389,10 +428,7 @@ static void read_on(struct run *r, struct job *j)
 		}
 		if (j->missing > 0)
 			return;
-		j->loading = false;
-		j->ready++;
-		if (!j->computing)
-			start_computing(r, j);
+		was_read(r, j);
 	}
 }
 
@@ -403,10 +439,7 @@ static void got(struct run *r, struct job *j)
 	assert(j->loading && j->missing > 0);
 	if (--j->missing > 0)
 		return;
-	j->loading = false;
-	j->ready++;
-	if (!j->computing)
-		start_computing(r, j);
+	was_read(r, j);
 	read_on(r, j);
 }
 
@@ -560,6 +593,7 @@ static void computed(struct run *r, struct job *j)
 	struct quiver_job_result *out = &r->out->jobs[j - r->jobs];
 	j->computing = false;
 	j->idle_s = r->now_s;
+	stages_of(r, j, out->batches)->done_s = r->now_s;
 	out->batches++;
 	out->done_s = r->now_s;
 	if (r->s->end_s > 0)
@@ -594,6 +628,8 @@ static uint32_t soonest(const struct run *r, double *at_s)
 		double t = !j->begun ? j->is->start_s : j->computing ? j->end_s : INFINITY;
 		if (j->held)
 			t = fmin(t, j->held_until_s);
+		if (j->transforms > 0 && !j->ended)
+			t = fmin(t, j->transform_s[j->transform_first]);
 		if (t < *at_s) {
 			*at_s = t;
 			best = i;
@@ -602,7 +638,7 @@ static uint32_t soonest(const struct run *r, double *at_s)
 	return best;
 }
 
-/* The next event of a job: it begins, has computed, or has waited for others long enough. */
+/* The next event of a job: it begins, has computed or transformed, or has waited for others long enough. */
 static void job_event(struct run *r, struct job *j)
 {
 	if (!j->begun) {
@@ -611,6 +647,11 @@ static void job_event(struct run *r, struct job *j)
 		read_on(r, j);
 	} else if (j->computing && j->end_s <= r->now_s) {
 		computed(r, j);
+	} else if (j->transforms > 0 && j->transform_s[j->transform_first] <= r->now_s) {
+		j->transform_first = (j->transform_first + 1) % QUIVER_AHEAD_MAX;
+		j->transforms--;
+		transformed(r, j);
+		read_on(r, j);
 	} else {
 		assert(j->held);
 		read_on(r, j);
@@ -668,8 +709,9 @@ static bool study_ok(const struct quiver_study *s)
 {
 	bool ok = s->sets_n > 0 && s->sets_n <= QUIVER_SETS_MAX && s->jobs_n > 0 &&
 		  s->jobs_n <= QUIVER_JOBS_MAX && s->store_bytes_s > 0 &&
-		  isfinite(s->store_bytes_s) && s->lru_bytes >= 0 && s->fail_s >= 0 &&
-		  s->fail_share >= 0 && s->fail_share <= 1;
+		  isfinite(s->store_bytes_s) && s->lru_bytes >= 0 &&
+		  s->read_ahead <= QUIVER_AHEAD_MAX && s->fail_s >= 0 && s->fail_share >= 0 &&
+		  s->fail_share <= 1;
 	bool ends = s->end_s > 0;
 	uint64_t samples = 0;
 	for (uint32_t i = 0; ok && i < s->sets_n; i++) {
@@ -681,7 +723,8 @@ static bool study_ok(const struct quiver_study *s)
 	for (uint32_t i = 0; ok && i < s->jobs_n; i++) {
 		const struct quiver_job *j = &s->jobs[i];
 		ok = j->set < s->sets_n && j->start_s >= 0 && j->compute_s > 0 && j->batch > 0 &&
-		     j->batch <= QUIVER_BATCH_MAX && (ends || j->batches > 0);
+		     j->batch <= QUIVER_BATCH_MAX && j->transform_s >= 0 &&
+		     isfinite(j->transform_s) && (ends || j->batches > 0);
 	}
 	return ok;
 }

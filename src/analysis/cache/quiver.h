@@ -3,7 +3,8 @@
  * Training jobs, a store of limited bandwidth and a cache between them, in virtual time: what order contracts and shares of
  * the cache do to the speed of training. The jobs are those of the Quiver paper (FAST '20, section 7).
  *
- * A job computes for compute_s on each mini-batch and reads up to read_ahead mini-batches ahead. Its samples are in the
+ * A job computes for compute_s on each mini-batch and reads up to read_ahead mini-batches ahead; each is transformed for
+ * transform_s in between, in parallel. Its samples are in the
  * cache, or the store sends them. The store sends one sample after another at store_bytes_s, one for each waiting job in
  * turn; when no job waits it fills windows. Reads from the cache take no time beyond compute_s, which is the paper's time of
  * a mini-batch under hits.
@@ -43,6 +44,8 @@
 #define QUIVER_BATCH_MAX 4096u
 #define QUIVER_LOADS_MAX 4096u /* of windows, in the result */
 #define QUIVER_STEPS 256u      /* of the time line */
+#define QUIVER_TRACED 20u      /* mini-batches of the first job whose stages are in the result */
+#define QUIVER_AHEAD_MAX 64u
 
 enum quiver_keep { QUIVER_NOTHING, QUIVER_LRU, QUIVER_PINNED, QUIVER_WINDOWS, QUIVER_ALL };
 enum quiver_contract { QUIVER_STRICT, QUIVER_WINDOW, QUIVER_FREE };
@@ -62,6 +65,8 @@ struct quiver_job {
 	uint32_t batch; /* samples of a mini-batch */
 	enum quiver_contract contract;
 	uint64_t batches; /* mini-batches to do; 0: no limit */
+	/* between reading and computing, for several mini-batches at a time, of those that are read ahead */
+	double transform_s;
 };
 
 struct quiver_study {
@@ -78,6 +83,12 @@ struct quiver_study {
 	double warm_s;             /* rates are measured from here on */
 	double fail_s, fail_share; /* of the cache that is lost then; 0: nothing fails */
 	uint64_t seed;
+	uint64_t trace_first; /* number of the first mini-batch that is traced */
+};
+
+/* The stages of a mini-batch. */
+struct quiver_stages {
+	double asked_s, read_s, transformed_s, begun_s, done_s; /* done_s 0: it was not done */
 };
 
 struct quiver_load {
@@ -100,6 +111,7 @@ struct quiver_result {
 	struct quiver_load loads[QUIVER_LOADS_MAX];
 	uint32_t loads_n;
 	uint32_t resident_max; /* windows of one data set at a time */
+	struct quiver_stages traced[QUIVER_TRACED];
 	double step_s;
 	uint64_t steps
 		[QUIVER_STEPS]; /* mini-batches done in each step of the time line; only with end_s */

@@ -30,7 +30,7 @@ GRIDS = {
     "adaptive-hash": {"window-s": [900, 3600, 14400], "interval-s": [60, 300], "high": [0.05, 0.15]},
     "adaptive-ranking": {"window-s": [900, 3600, 14400], "interval-s": [60, 300], "high": [0.05, 0.15]},
     "table": {"window-s": [900, 3600, 14400], "interval-s": [60, 300], "ratio": [1, 1.7]},
-    "terrane": {"price-goal": [0.65, 0.55, 0.75], "price-span": [5, 8], "ratio": [1.3, 1.7]},
+    "terrane": {"price-begin": [5, 1], "price-settle-s": [28800, 14400, 57600], "price-goal": [0.65, 0.6]},
 }
 
 # What --tune found, where it is not the default of the program. The method adaptive-hash was tried with one ratio.
@@ -49,7 +49,7 @@ class Report:
         self.text = []
 
     def table(self, title, head, rows):
-        lines = ["", f"### {title}", "", "| " + " | ".join(head) + " |",
+        lines = ["", f"### {title}", "", "| " + " | ".join(map(str, head)) + " |",
                  "|---" + "|---:" * (len(head) - 1) + "|"]
         lines += ["| " + " | ".join(map(str, r)) + " |" for r in rows]
         print("\n".join(lines), flush=True)

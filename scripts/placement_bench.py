@@ -76,8 +76,8 @@ def plot(path, title, x_label, series):
     """Lines with error bars: series is [(name, [(x, mean, half)])]; x is logarithmic."""
     points = [p for _, line in series for p in line]
     left, right = math.log10(min(p[0] for p in points)), math.log10(max(p[0] for p in points))
-    top = max(p[1] for p in points) * 1.08
-    low = min(0, *(p[1] for p in points))
+    top = max(p[1] + (p[2] if p[2] == p[2] else 0) for p in points) * 1.03
+    low = min(0, *(p[1] - (p[2] if p[2] == p[2] else 0) for p in points))
 
     def at(x, y):
         return 60 + 480 * (math.log10(x) - left) / (right - left), 340 - 300 * (y - low) / (top - low)
@@ -97,7 +97,7 @@ def plot(path, title, x_label, series):
         for x, y, half in line:
             if half == half:
                 (px, a), (_, b) = at(x, y - half), at(x, y + half)
-                out.append(f'<path d="M{px:.1f} {a:.1f}V{b:.1f}" stroke="{colour}"/>')
+                out.append(f'<path d="M{px:.1f} {a:.1f}V{b:.1f}" stroke="{colour}" stroke-opacity="0.4"/>')
         out.append(f'<text x="560" y="{60 + 18 * i}" fill="{colour}">{name}</text>')
     path.write_text("\n".join([*out, "</svg>"]) + "\n")
 

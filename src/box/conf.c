@@ -286,7 +286,24 @@ static int choose_encoding(struct box_shape *s)
 	return set_text(&s->encoding, text);
 }
 
-static int check_encoding(const struct box_shape *s, struct strbuf *err)
+static bool box_accepts(void *ctx, const struct encoding *e)
+{
+	const struct box_shape *s = ctx;
+	struct cluster_spread have = spread_of(s, s->racks, e);
+	return have.rack_most > 0 && cluster_spread_accepted(&have);
+}
+
+/* Appends what a box without pools can store, to a text that refuses its encoding. */
+static int refuse_with_fitting(struct box_shape *s, struct strbuf *err)
+{
+	char fits[CLUSTER_FITTING_TEXT];
+	cluster_fitting(fits, box_accepts, s);
+	if (box_pool_count(s) == 0 && fits[0] != 0)
+		strbuf_printf(err, ": %s fits", fits);
+	return -EINVAL;
+}
+
+static int check_encoding(struct box_shape *s, struct strbuf *err)
 {
 	struct encoding e;
 	struct rs_shape local;
@@ -302,12 +319,14 @@ static int check_encoding(const struct box_shape *s, struct strbuf *err)
 			      s->encoding, s->pools, s->pools);
 	int64_t have = pools ? s->nodes * box_pool_count(s) : s->nodes * (s->disks - s->flash);
 	int64_t need = pools ? e.mlec.net.k + e.mlec.net.p : encoding_total_chunks(&e);
-	if (need > have)
-		return refuse(err,
-			      "--encoding %s: a block needs %ld %s, and there are %ld; add --nodes "
-			      "or --disks, "
-			      "or choose another encoding",
-			      s->encoding, need, pools ? "pools" : "disks", have);
+	if (need > have) {
+		(void)refuse(err,
+			     "--encoding %s: a block needs %ld %s, and there are %ld; add --nodes "
+			     "or --disks, "
+			     "or choose another encoding",
+			     s->encoding, need, pools ? "pools" : "disks", have);
+		return refuse_with_fitting(s, err);
+	}
 	return 0;
 }
 

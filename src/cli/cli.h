@@ -34,6 +34,9 @@ int cmd_meta_check(int argc, char **argv); /* `terrane meta check`; called by cm
 /* Changes the working folder to the folder of a box, because paths in the settings of a box are relative to it. Returns
  * an exit status. */
 int cli_enter_box(const char *dir);
+int cmd_plan(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+int cmd_support(int argc, char **argv);
 int cmd_down(int argc, char **argv);
 int cmd_emu(int argc, char **argv);
 int cmd_fsck(int argc, char **argv);

@@ -22,6 +22,10 @@ static const struct command cluster_commands[] = {
 	{"up", "make a cluster in a folder, or start it again", cmd_up, ""},
 	{"down", "end the cluster in a folder", cmd_down, ""},
 	{"status", "show nodes, disks, space and health", cmd_status, ""},
+	{"plan", "make settings and credentials of a cluster on several machines", cmd_plan, ""},
+	{"doctor", "look for what is wrong with this machine, its settings and the cluster",
+	 cmd_doctor, ""},
+	{"support", "collect what helps to find a fault, without secrets", cmd_support, ""},
 	{"fsck", "check every file down to its chunks", cmd_fsck, ""},
 	{"tenant", "list, create and remove tenants, set their quotas", cmd_tenant,
 	 "list create quota remove"},
@@ -51,7 +55,7 @@ static const struct command server_commands[] = {
 	{"chunk", "put, get, list and scan chunks of one node", cmd_chunk,
 	 "put append seal fence get stat list scan delete"},
 	{"config", "print the effective configuration of a process", cmd_config,
-	 "show meta node janitor cache"},
+	 "show check meta node janitor cache"},
 };
 static const struct command study_commands[] = {
 	{"durability", "compare codes, placements and repair methods", cmd_durability,

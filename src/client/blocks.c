@@ -99,12 +99,16 @@ int block_choose_disks(struct call *c, const struct shape *s, enum cluster_media
 		return spread_check(c, s, &want, out);
 	if (rc != -ENOSPC)
 		return rc;
-	char text[ENCODING_TEXT_MAX];
+	char text[ENCODING_TEXT_MAX], fits[CLUSTER_FITTING_TEXT] = "";
 	encoding_print(&s->encoding, text);
-	return call_fail(c, rc, "%s needs %d %s%s; %u accept new data now, on %u nodes in %u racks",
+	if (s->encoding.kind != ENCODING_MLEC)
+		cluster_fitting_now(fits, c->fabric->map, media);
+	return call_fail(c, rc,
+			 "%s needs %d %s%s; %u accept new data now, on %u nodes in %u racks%s%s",
 			 text, s->n, media == CLUSTER_MEDIA_FLASH ? "flash " : "",
 			 s->encoding.kind == ENCODING_MLEC ? "pools" : "disks", out->disk_eligible,
-			 out->node_eligible, out->rack_eligible);
+			 out->node_eligible, out->rack_eligible,
+			 fits[0] != 0 ? "; they can store " : "", fits);
 }
 
 /* --- chunks stored after the return ----------------------------------------------------------- */

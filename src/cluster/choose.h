@@ -120,6 +120,17 @@ struct cluster_spread {
 int cluster_spread(struct cluster *c, const struct cluster_want *want, struct cluster_spread *out);
 /* Returns whether blocks may be written with this spread. */
 bool cluster_spread_accepted(const struct cluster_spread *s);
+/*
+ * Names encodings that a cluster can bear, for texts that refuse another one: up to CLUSTER_FITTING of those that are tried,
+ * the ones with least overhead first; "" if none fits. accepts(ctx, e): whether blocks of the encoding may be written.
+ */
+#define CLUSTER_FITTING 2
+#define CLUSTER_FITTING_TEXT 40
+void cluster_fitting(char out[CLUSTER_FITTING_TEXT],
+		     bool (*accepts)(void *ctx, const struct encoding *e), void *ctx);
+/* The same for the disks of a map that accept blocks of this media now. */
+void cluster_fitting_now(char out[CLUSTER_FITTING_TEXT], struct cluster *c,
+			 enum cluster_media media);
 /* Returns the value of rack_most for racks with the numbers of disks disks[0..racks). */
 uint32_t cluster_rack_most(const uint32_t *disks, size_t racks, uint32_t width);
 

@@ -25,6 +25,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "ops/process.h"
 #include "rt/rt.h"
 
 #define RELEASE_NS (3 * NS_PER_S) /* time that a killed process may take to release its address */
@@ -62,13 +63,21 @@ static void answer(struct ask *a, int rc)
 	pthread_mutex_unlock(&a->lock);
 }
 
+/* The metrics of the process, then those of its role. */
+static int metrics_of(struct ask *a)
+{
+	const struct ops_http_options *o = &a->http->options;
+	int rc = ops_process_metrics(&a->text);
+	return rc < 0 ? rc : o->metrics(o->ctx, &a->text);
+}
+
 static void ask_fiber(void *arg)
 {
 	struct ask *a = arg;
 	const struct ops_http_options *o = &a->http->options;
 	int rc = 0;
 	if (!a->health)
-		rc = o->metrics(o->ctx, &a->text);
+		rc = metrics_of(a);
 	else if (o->health != NULL)
 		rc = o->health(o->ctx, &a->text);
 	answer(a, rc);

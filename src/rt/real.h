@@ -37,6 +37,15 @@ int rt_real_threads(const char *text, unsigned *out);
 /* Returns the size of the machine's memory in bytes, used or not; 0 when it is unknown. */
 uint64_t rt_real_memory_bytes(void);
 
+/* What this process uses of its machine. A value that the system does not tell is 0. */
+struct rt_real_usage {
+	double cpu_s;   /* processor time, of user and system */
+	double start_s; /* wall clock of the start of the process */
+	uint64_t resident_bytes, virtual_bytes;
+	uint64_t open_files, files_max, threads;
+};
+void rt_real_usage(struct rt_real_usage *out);
+
 /*
  * Maps zeroed memory, in large pages where available. Pages take physical memory only once they are touched.
  * Returns NULL when out of memory. rt_real_unmap accepts NULL.

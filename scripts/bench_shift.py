@@ -7,9 +7,10 @@
     --table4      reinsertion under a write limit
     --segments    sizes of segments
     --speed       segment requests a second of the simulator, on one core
+    --readers     four readers on emulated hard disks, with a warm tier of flash and without
     --engine      the engine of the cache beside rpc and fio (bench/bench_cache.c), in build/bench-cache
 
-Without an option all but --engine. The parameters of Shift's policies are chosen on a tuning seed, for each workload and
+Without an option all but --engine and --readers. The parameters of Shift's policies are chosen on a tuning seed, for each workload and
 order, by what they absorb; everything that is printed comes from other seeds. Nothing of ours is tuned by workload.
 """
 import argparse
@@ -20,8 +21,11 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from common import BUILD, CORES
 
@@ -285,6 +289,80 @@ def speed(args, goals):
     table(["policy", "million/s of processor time", "processor seconds", "wall seconds"], rows)
 
 
+READERS, FILE_MIB, ROUNDS, WARMING_MAX = 4, 16, 3, 4
+
+
+class Box:
+    """A cluster of three nodes whose disks are as slow as hard disks, and a cache node, in a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.cluster = folder / "box" / "cluster.ini"
+
+    def __enter__(self):
+        self.run("up", "--dir", self.folder / "box", "--nodes", 3, "--disks", 1, "--encoding", "r2", "--emulate", "hdd",
+                 "--cache-nodes", 1, "--cache-flash", "512MiB")
+        self.without = self.folder / "box" / "without.ini"
+        text = self.cluster.read_text()
+        self.cluster.write_text(text + "[cache]\ntimeout = 20s\n")  # other work on this machine makes nodes slow
+        self.without.write_text(text + "[cache]\nuse = false\n")
+        for i in range(READERS):
+            (self.folder / f"f{i}").write_bytes(random.Random(i).randbytes(FILE_MIB * MIB))
+            self.run("put", "-q", "--cluster", self.cluster, self.folder / f"f{i}", f"/f{i}")
+        return self
+
+    def __exit__(self, *_):
+        self.run("down", "--dir", self.folder / "box")
+
+    @staticmethod
+    def run(*words):
+        done = subprocess.run([TERRANE, *map(str, words)], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"terrane {words[0]}: {done.stderr}")
+
+    def read(self, cluster, order):
+        """All readers read all files, each in its own order. Returns the seconds, and the bytes that the disks moved."""
+        before, begin = self.disk_bytes(), time.monotonic()
+        readers = []
+        for i in range(READERS):
+            names = [f"/f{(i * order + k) % READERS}" for k in range(READERS)]
+            readers.append(subprocess.Popen([TERRANE, "cat", "--cluster", str(cluster), *names],
+                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        sizes = []
+        with ThreadPoolExecutor(READERS) as pool:
+            sizes = list(pool.map(lambda r: sum(len(b) for b in iter(lambda: r.stdout.read(MIB), b"")), readers))
+        for reader, size in zip(readers, sizes):
+            if reader.wait() != 0 or size != READERS * FILE_MIB * MIB:
+                sys.exit(f"a reader read {size} bytes: {reader.stderr.read().decode()}")
+        return time.monotonic() - begin, self.disk_bytes() - before
+
+    def disk_bytes(self):
+        total = 0
+        for number in range(1, 4):
+            lines = (self.folder / "box" / "conf" / f"node-{number}.ini").read_text().splitlines()
+            addr = next(line.split("=")[1].strip() for line in lines if line.startswith("metrics"))
+            with urllib.request.urlopen(f"http://{addr}/metrics", timeout=60) as answer:
+                total += sum(float(line.rpartition(" ")[2]) for line in answer.read().decode().splitlines()
+                             if line.startswith("terrane_disk_bytes_total{"))
+        return total
+
+
+def readers(_args, goals):
+    print(f"\n## {READERS} readers of {READERS * FILE_MIB} MiB each on three emulated hard disks: seconds with a warm tier "
+          f"and without, in turns")
+    with tempfile.TemporaryDirectory() as folder, Box(Path(folder)) as box:
+        for _ in range(WARMING_MAX):
+            if box.read(box.cluster, 1)[1] == 0:
+                break
+        rows = [(box.read(box.cluster, 1), box.read(box.without, 1)) for _ in range(ROUNDS)]
+    ratio = [b[0] / a[0] for a, b in rows]
+    table(["round", "with, seconds", "without, seconds", "times faster", "MiB of the disks with", "without"],
+          [(i + 1, f"{a[0]:.2f}", f"{b[0]:.2f}", f"{b[0] / a[0]:.2f}", f"{a[1] / MIB:.0f}", f"{b[1] / MIB:.0f}")
+           for i, (a, b) in enumerate(rows)])
+    print(f"\nmedian: {statistics.median(ratio):.2f} times faster with a warm tier")
+    goals.check("readers: share of disk reads that the tier absorbs", min(1 - a[1] / max(b[1], 1) for a, b in rows), 0.9)
+
+
 def engine(_args, _goals):
     """It prints its own table, with its targets."""
     print(flush=True)
@@ -295,8 +373,8 @@ def engine(_args, _goals):
 
 
 def main():
-    parts = {"figure8": figure8, "specs": specs, "figure9": figure9, "table4": table4, "segments": segments,
-             "speed": speed, "engine": engine}
+    parts = {"figure8": figure8, "specs": specs, "figure9": figure9, "table4": table4, "segments": segments, "speed": speed,
+             "readers": readers, "engine": engine}
     parser = argparse.ArgumentParser(prog="./dev bench shift", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in parts:
@@ -315,7 +393,7 @@ def main():
         cpu = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "?")
     print(f"shift on {cpu}, {CORES} cores, Linux {platform.release()}; segments of {args.segment} bytes, "
           f"{args.nodes} of 6 nodes")
-    chosen = [name for name in parts if getattr(args, name)] or [name for name in parts if name != "engine"]
+    chosen = [name for name in parts if getattr(args, name)] or [name for name in parts if name not in ("engine", "readers")]
     for name in chosen:
         begin = time.monotonic()
         parts[name](args, goals)

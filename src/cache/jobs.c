@@ -337,6 +337,10 @@ void cache_jobs_read(struct cache_jobs *js, const struct cache_request *r)
 	learn(&j->trust, found);
 	if (!found)
 		return;
+	if (j->spec.side_by_side) {
+		j->state = CACHE_JOB_READING;
+		return;
+	}
 	bool first = read_part(j, part);
 	if (r->position != CACHE_NONE) {
 		read_units(js, j, r, first);
@@ -352,7 +356,7 @@ void cache_jobs_report(struct cache_jobs *js, uint32_t job, const struct cache_j
 {
 	assert(job < js->jobs_n && r->done >= 0 && r->done <= 1);
 	struct cache_job *j = &js->jobs[job];
-	if (j->state == CACHE_JOB_ENDED || r->part >= j->spec.parts_n)
+	if (j->state == CACHE_JOB_ENDED || r->part >= j->spec.parts_n || j->spec.side_by_side)
 		return;
 	bool first = j->state == CACHE_JOB_QUEUED;
 	bool ahead = first || r->epochs_left < j->epochs_left ||

@@ -52,6 +52,7 @@ struct cache_job_spec {
 	double units_per_ms; /* expected speed; 0: as fast as the others */
 	/* how often it reads the parts; 0: once, but if it begins again it goes on doing so */
 	uint32_t epochs;
+	bool side_by_side; /* it reads all parts at the same time: none is finished before it ends */
 };
 
 enum cache_job_state { CACHE_JOB_QUEUED, CACHE_JOB_READING, CACHE_JOB_ENDED };

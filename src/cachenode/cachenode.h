@@ -36,8 +36,22 @@ struct cachenode;
 struct key_pair;
 struct secure_guard;
 
-/* What the buckets of the control plane are. The names are those of the settings. */
-enum cachenode_buckets { CACHENODE_BY_DIRECTORY, CACHENODE_BY_JOB, CACHENODE_BY_CATEGORY };
+/*
+ * What the buckets of the control plane are; the names are those of the settings. Files, windows (equal parts of a directory)
+ * and ranges (equal parts of each file) are known in directories that registered jobs read; elsewhere the bucket is the
+ * directory of the tag.
+ */
+enum cachenode_buckets {
+	CACHENODE_BY_DIRECTORY,
+	CACHENODE_BY_JOB,
+	CACHENODE_BY_CATEGORY,
+	CACHENODE_BY_FILE,
+	CACHENODE_BY_WINDOW,
+	CACHENODE_BY_RANGE,
+	CACHENODE_BUCKETS
+};
+#define CACHENODE_BUCKET_PARTS 10u /* windows or ranges, unless set */
+#define CACHENODE_BUCKET_PARTS_MAX 64u
 
 struct cachenode_options {
 	uint64_t node; /* its id in the cluster map and in the ring */
@@ -47,7 +61,9 @@ struct cachenode_options {
 	struct fabric_options fabric; /* of its reads; fabric.self: its identity */
 	struct cache_engine_options engine;
 	enum cachenode_buckets buckets;
-	double shadow;                    /* share of hits that are compared with the disks */
+	uint32_t
+		bucket_parts; /* windows of a directory, or ranges of a file; 0: CACHENODE_BUCKET_PARTS */
+	double shadow;        /* share of hits that are compared with the disks */
 	const struct secure_guard *guard; /* NULL: clients are not authenticated */
 	/* Fills in the keys of the tokens for cache nodes; not NULL if there is a guard; may wait */
 	int (*keys)(void *ctx, struct key_pair *pairs, size_t n);

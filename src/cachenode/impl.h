@@ -64,6 +64,8 @@ struct cachenode {
 	struct rt_group fibers; /* fetches, comparisons, and the fiber of the keys */
 	bool closing;
 	double shadow;
+	enum cachenode_buckets buckets;
+	uint32_t bucket_parts;
 	uint32_t comparing; /* comparisons in progress */
 	uint64_t shadowed, shadow_wrong;
 	bool keyed; /* keys is initialized */

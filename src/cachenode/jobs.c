@@ -99,6 +99,12 @@ enum worth_rule node_jobs_rule(const struct node_jobs *js, uint32_t tenant, uint
 	return worth_rule_of(&j->verdict, place_of(block, off), job_view_wall_ms(js->registry));
 }
 
+void node_jobs_rejoin(struct node_jobs *js)
+{
+	map_for_each(&js->by_key, it)
+		((struct node_job *)it.value)->expired = true;
+}
+
 /* --- parts ---------------------------------------------------------------------------------------- */
 
 /* A job while its parts are looked up. */
@@ -108,6 +114,7 @@ struct joining {
 	const struct job_active *of;
 	struct node_job *job;
 	size_t dirs_cap, parts_cap;
+	bool side_by_side; /* parts are read at the same time */
 };
 
 static void *grown(void *list, size_t n, size_t *cap, size_t size)
@@ -190,8 +197,42 @@ int node_jobs_order(const struct job_spec *s, const struct dirmap_dir *d,
 	return cache_order_init(out, ranges);
 }
 
-/* Adds a part: a directory, or of it the place of a file. */
-static int add_part(struct joining *a, const struct dirmap_dir *d, const struct dirmap_file *f)
+/* Returns the bucket of a window or range of a directory. */
+static uint64_t bucket_of_part(uint64_t dir, enum cachenode_buckets kind, uint64_t number)
+{
+	return mix_u64(dir ^ mix_u64((uint64_t)kind << 32 | (number + 1))) | 1;
+}
+
+/* Segments of each window but the last. */
+static uint32_t window_len(const struct cachenode *n, const struct dirmap_dir *d)
+{
+	return (d->segments + n->bucket_parts - 1) / n->bucket_parts;
+}
+
+static uint32_t range_number(const struct cachenode *n, const struct dirmap_dir *d,
+			     uint32_t position)
+{
+	uint64_t in = position % d->file_segments;
+	return (uint32_t)(in * n->bucket_parts / d->file_segments);
+}
+
+uint64_t node_jobs_bucket(const struct cachenode *n, const struct dirmap_block *b,
+			  uint32_t position)
+{
+	const struct dirmap_dir *d = b->dir;
+	assert(d->placed && position < d->segments);
+	if (n->buckets == CACHENODE_BY_FILE)
+		return d->files[b->file].id;
+	if (n->buckets == CACHENODE_BY_WINDOW)
+		return bucket_of_part(d->id, n->buckets, position / window_len(n, d));
+	if (n->buckets == CACHENODE_BY_RANGE && d->file_segments > 0)
+		return bucket_of_part(d->id, n->buckets, range_number(n, d, position));
+	return d->id;
+}
+
+/* Adds a part: a directory, or of it the place of a file or window. */
+static int add_part(struct joining *a, const struct dirmap_dir *d, const struct dirmap_file *f,
+		    uint64_t bucket)
 {
 	struct node_job *j = a->job;
 	struct cachenode *n = a->n;
@@ -206,13 +247,70 @@ static int add_part(struct joining *a, const struct dirmap_dir *d, const struct 
 		return -ENOMEM;
 	}
 	struct cache_part *p = &j->parts[j->parts_n];
-	p->bucket = cache_engine_bucket_add(n->cache, d->id);
+	p->bucket = cache_engine_bucket_add(n->cache, bucket);
 	int rc = node_jobs_order(s, d, f, n->o->engine.segment_bytes, r, &p->order);
 	if (rc < 0)
 		free(r);
 	else
 		j->parts_n++;
 	return rc;
+}
+
+static int add_files(struct joining *a, const struct dirmap_dir *d, const struct dirmap_file *f)
+{
+	int rc = 0;
+	for (uint32_t i = 0; rc == 0 && i < d->files_n; i++)
+		if ((f == NULL || f == &d->files[i]) && d->files[i].segments > 0)
+			rc = add_part(a, d, &d->files[i], d->files[i].id);
+	return rc;
+}
+
+static int add_windows(struct joining *a, const struct dirmap_dir *d, const struct dirmap_file *f)
+{
+	uint64_t len = window_len(a->n, d), first = f != NULL ? f->first : 0;
+	uint32_t end = f != NULL ? f->first + f->segments : d->segments;
+	int rc = 0;
+	for (uint64_t k = first / len; rc == 0 && k * len < end; k++) {
+		uint32_t from = (uint32_t)max_u64(first, k * len);
+		struct dirmap_file place = {
+			.first = from, .segments = (uint32_t)min_u64(end, (k + 1) * len) - from};
+		rc = add_part(a, d, &place, bucket_of_part(d->id, CACHENODE_BY_WINDOW, k));
+	}
+	return rc;
+}
+
+/* The parts of a file that the job reads are read side by side. */
+static int add_ranges(struct joining *a, const struct dirmap_dir *d)
+{
+	const struct job_spec *s = a->of->spec;
+	uint32_t n = a->n->bucket_parts;
+	int rc = 0;
+	for (uint32_t k = 0; rc == 0 && k < n; k++) {
+		bool reads = s->range_count == 0;
+		for (size_t i = 0; i < s->range_count; i++)
+			reads = reads ||
+				((uint64_t)s->ranges[i].from * n < (k + 1ull) * JOB_RANGE_WHOLE &&
+				 (uint64_t)s->ranges[i].to * n > (uint64_t)k * JOB_RANGE_WHOLE);
+		if (reads)
+			rc = add_part(a, d, NULL, bucket_of_part(d->id, CACHENODE_BY_RANGE, k));
+	}
+	a->side_by_side = true;
+	return rc;
+}
+
+/* Adds the buckets of a directory, or of a file in it. */
+static int add_buckets(struct joining *a, const struct dirmap_dir *d, const struct dirmap_file *f)
+{
+	uint32_t before = a->job->parts_n;
+	int rc = 0;
+	f = f != NULL && f->segments > 0 ? f : NULL;
+	if (d->placed && a->n->buckets == CACHENODE_BY_FILE)
+		rc = add_files(a, d, f);
+	else if (d->placed && a->n->buckets == CACHENODE_BY_WINDOW)
+		rc = add_windows(a, d, f);
+	else if (d->file_segments > 0 && a->n->buckets == CACHENODE_BY_RANGE)
+		rc = add_ranges(a, d);
+	return rc == 0 && a->job->parts_n == before ? add_part(a, d, f, d->id) : rc;
 }
 
 static int add_file(struct joining *a, uint64_t id)
@@ -227,7 +325,7 @@ static int add_file(struct joining *a, uint64_t id)
 	const struct dirmap_file *f = NULL;
 	for (uint32_t i = 0; rc == 0 && f == NULL && i < d->files_n; i++)
 		f = d->files[i].id == id ? &d->files[i] : NULL;
-	return rc == 0 ? add_part(a, d, f) : rc;
+	return rc == 0 ? add_buckets(a, d, f) : rc;
 }
 
 static int add_dirs(struct joining *a, uint64_t root)
@@ -247,7 +345,7 @@ static int add_dirs(struct joining *a, uint64_t root)
 	for (int64_t i = 0; rc == 0 && i < n; i++) {
 		rc = take_dir(a, ids[i], &d);
 		if (rc == 0)
-			rc = add_part(a, d, NULL);
+			rc = add_buckets(a, d, NULL);
 	}
 	return rc;
 }
@@ -306,6 +404,7 @@ static int job_start(struct cachenode *n, const struct job_active *of, struct no
 				      .parts_n = j->parts_n,
 				      .start_ms = rt_now_ns() / NS_PER_MS,
 				      .epochs = of->spec->epochs,
+				      .side_by_side = a.side_by_side,
 				      .units_per_ms = (double)of->spec->bytes_s / 1000 /
 						      (double)j->parts[0].order.unit_bytes};
 	return cache_jobs_add(&n->jobs.view, &spec, &j->number);

@@ -59,6 +59,13 @@ struct node_jobs {
 int node_jobs_open(struct node_jobs *js, uint64_t segment_bytes);
 void node_jobs_close(struct node_jobs *js);
 
+/* The mapping of segments to buckets has changed: jobs are joined anew with the next refresh. */
+void node_jobs_rejoin(struct node_jobs *js);
+
+/* Returns the bucket of a segment of a block in a mapped directory. */
+uint64_t node_jobs_bucket(const struct cachenode *n, const struct dirmap_block *b,
+			  uint32_t position);
+
 /* Fiber that follows the registry; the argument is the node. */
 void node_jobs_main(void *node);
 /* Fiber that ends jobs whose lease has ended. */

@@ -20,7 +20,7 @@ static void locate(const struct cachenode *n, uint32_t tenant, struct cache_get 
 {
 	const struct context_tags *tags = &rt_context()->tags;
 	const struct dirmap_block *b;
-	switch (n->o->buckets) {
+	switch (n->buckets) {
 	case CACHENODE_BY_JOB:
 		g->bucket = tags->job_id;
 		return;
@@ -31,8 +31,10 @@ static void locate(const struct cachenode *n, uint32_t tenant, struct cache_get 
 		b = dirmap_find(&n->jobs.places, tenant, g->name.block);
 		g->bucket = b != NULL ? b->dir->id : tags->directory_id;
 		uint64_t at = g->off / n->o->engine.segment_bytes;
-		if (b != NULL && at < b->segments)
-			g->position = b->first + (uint32_t)at;
+		if (b == NULL || at >= b->segments)
+			return;
+		g->position = b->first + (uint32_t)at;
+		g->bucket = node_jobs_bucket(n, b, g->position);
 	}
 }
 
@@ -282,7 +284,11 @@ static void shut(struct cachenode *n)
 
 int cachenode_serve(const struct cachenode_options *o)
 {
-	struct cachenode n = {.o = o, .shadow = o->shadow};
+	struct cachenode n = {.o = o,
+			      .shadow = o->shadow,
+			      .buckets = o->buckets,
+			      .bucket_parts = o->bucket_parts != 0 ? o->bucket_parts
+								   : CACHENODE_BUCKET_PARTS};
 	assert(o->node != 0 && o->engine.segment_bytes != 0);
 	assert((o->guard == NULL) == (o->keys == NULL));
 	if (o->pool_bytes < CACHENODE_POOL_MIN)

@@ -196,6 +196,20 @@ static int tune_control(struct control *c, const char *name, double value)
 	return 0;
 }
 
+/* Changes what the buckets are. -EINVAL: it is another parameter, or the value is out of range. */
+static int tune_buckets(struct cachenode *n, const char *name, double value)
+{
+	if (strcmp(name, "buckets") == 0 && value < CACHENODE_BUCKETS)
+		n->buckets = (enum cachenode_buckets)value;
+	else if (strcmp(name, "bucket_parts") == 0 && value >= 1 &&
+		 value <= CACHENODE_BUCKET_PARTS_MAX)
+		n->bucket_parts = (uint32_t)value;
+	else
+		return -EINVAL;
+	node_jobs_rejoin(&n->jobs);
+	return 0;
+}
+
 int cachenode_handle_tune(struct rpc_request *r)
 {
 	struct cachenode *n = r->service;
@@ -207,16 +221,20 @@ int cachenode_handle_tune(struct rpc_request *r)
 		n->shadow = q->value;
 		return 0;
 	}
+	if (tune_buckets(n, q->name, q->value) == 0)
+		return 0;
 	if (c == NULL && strcmp(q->name, "shadow") != 0)
 		return rpc_fail(r, -EINVAL,
-				"policy %s has no such parameter: historic, future and hybrid have",
+				"policy %s has no such parameter but shadow, buckets and "
+				"bucket_parts: historic, future and hybrid have",
 				n->o->engine.policy);
 	if (c == NULL || tune_control(c, q->name, q->value) < 0)
-		return rpc_fail(r, -EINVAL,
-				"%.40s: the parameters are min_threshold, reinsert_offset (below "
-				"a million), write_limit (bytes per second), refresh_ms (100 to "
-				"3600000) and shadow (0 to 1)",
-				q->name);
+		return rpc_fail(
+			r, -EINVAL,
+			"%.40s: the parameters are min_threshold, reinsert_offset (below "
+			"a million), write_limit (bytes per second), refresh_ms (100 to "
+			"3600000), shadow (0 to 1), buckets (0 to 5) and bucket_parts (1 to 64)",
+			q->name);
 	return 0;
 }
 

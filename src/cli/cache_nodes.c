@@ -344,9 +344,23 @@ static int body(struct admin *a)
 
 /* --- the command ------------------------------------------------------------------------------- */
 
+/* Reads a value: a number, or what buckets are by name, in the order of enum cachenode_buckets. */
+static bool take_value(const char *name, const char *text, double *out)
+{
+	static const char *const buckets[] = {"directory", "job",    "category",
+					      "file",      "window", "range"};
+	char *end = NULL;
+	for (size_t i = 0; strcmp(name, "buckets") == 0 && i < ARRAY_LEN(buckets); i++)
+		if (strcmp(text, buckets[i]) == 0) {
+			*out = (double)i;
+			return true;
+		}
+	*out = strtod(text, &end);
+	return end != text && *end == '\0' && *out >= 0;
+}
+
 static int take_words(struct asked *q, int n, char **words)
 {
-	char *end = NULL;
 	q->verb = words[0];
 	if (strcmp(q->verb, "status") == 0)
 		return n == 1 ? CLI_GO_ON
@@ -355,8 +369,7 @@ static int take_words(struct asked *q, int n, char **words)
 		return cli_usage("cache set needs NODE NAME VALUE");
 	q->node = words[1];
 	q->name = words[2];
-	q->value = strtod(words[3], &end);
-	if (end == words[3] || *end != '\0' || !(q->value >= 0))
+	if (!take_value(q->name, words[3], &q->value))
 		return cli_usage("cache set: %s must be a number, 0 or more", words[3]);
 	return CLI_GO_ON;
 }

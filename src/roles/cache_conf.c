@@ -19,8 +19,9 @@
 #define SEGMENT_MAX (4 * MIB)
 
 static const char *const log_levels[] = {"debug", "info", "warn", "error", "off", NULL};
-static const char *const buckets[] = {"directory", "job", "category",
-				      NULL}; /* in the order of enum cachenode_buckets */
+static const char *const buckets[] = {
+	"directory", "job",   "category", "file",
+	"window",    "range", NULL}; /* in the order of enum cachenode_buckets */
 
 const struct conf_key cache_conf_schema[] = {
 	CONF_STRING("cache", "cluster", struct cache_conf, cluster, NULL, 32, 32,
@@ -61,9 +62,14 @@ const struct conf_key cache_conf_schema[] = {
 		  "use path even if it holds something else, which is lost"),
 	CONF_STRING("control", "policy", struct cache_conf, policy, "terrane", 1, 31,
 		    "what is admitted and kept; \"terrane cachesim\" compares the policies"),
-	CONF_CHOICE("control", "buckets", struct cache_conf, buckets, "directory", buckets,
-		    "what the policy judges together: what is read of a directory, by a job, or of "
-		    "a placement category, as the tags of reads say"),
+	CONF_CHOICE(
+		"control", "buckets", struct cache_conf, buckets, "directory", buckets,
+		"what the policy judges together: what is read of a directory, by a job, of a "
+		"placement category, of a file, of a window (equal parts of a directory) or of a "
+		"range (equal parts of each file); the last three in directories that registered "
+		"jobs read"),
+	CONF_INT("control", "bucket_parts", struct cache_conf, bucket_parts, "10", 1,
+		 CACHENODE_BUCKET_PARTS_MAX, "number of windows or ranges"),
 	CONF_SIZE("control", "write_limit", struct cache_conf, write_limit_bytes_s, "0", 0,
 		  CONF_MAX,
 		  "bytes per second that may be written to the flash, on average; 0: no limit. "
@@ -170,6 +176,7 @@ int cache_setup_init(struct cache_setup *s, const struct cache_conf *c, struct s
 		.addrs = s->addrs,
 		.fabric = {.memory_bytes = c->pool_bytes / PAYLOADS_SHARE},
 		.buckets = (enum cachenode_buckets)c->buckets,
+		.bucket_parts = (uint32_t)c->bucket_parts,
 		.skew_ms = c->clock_skew_ns / NS_PER_MS,
 		.pool_bytes = c->pool_bytes / PAYLOADS_SHARE,
 		.connections_max = (size_t)c->connections,

@@ -30,6 +30,7 @@ struct cache_conf {
 	bool format;
 	char *policy;
 	int buckets; /* enum cachenode_buckets */
+	int64_t bucket_parts;
 	uint64_t write_limit_bytes_s;
 	char *min_threshold;
 	char *reinsert_offset;

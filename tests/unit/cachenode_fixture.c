@@ -94,6 +94,7 @@ static void cacher_main(void *arg)
 						 .policy = it->policy,
 						 .min_threshold = it->min_threshold},
 				      .shadow = it->shadow,
+				      .buckets = it->buckets,
 				      .pool_bytes = 64 * MIB,
 				      .ready = cacher_ready,
 				      .ctx = it};

@@ -22,6 +22,7 @@ struct cacher {
 	double shadow;
 	const char *policy;
 	double min_threshold;
+	enum cachenode_buckets buckets;
 	struct cachenode *serves; /* NULL: it does not serve */
 	bool runs;
 	uint64_t poison; /* block that gets wrong bytes into the cache at the start; 0: none */

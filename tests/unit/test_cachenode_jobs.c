@@ -439,6 +439,70 @@ CLIENT_TEST(a_node_keeps_for_a_job_what_the_manager_says, 4, 1)
 	engine_close(e);
 }
 
+/* Returns how many jobs have yet to read the bucket of a segment. */
+static uint32_t readers_at(unsigned file, uint64_t off)
+{
+	const struct node_jobs *js = jobs_of(0);
+	map_for_each(&js->places.blocks, it) {
+		const struct dirmap_block *b = it.value;
+		uint32_t position = b->dir->files[file].first + (uint32_t)(off / SEGMENT);
+		if (b->file != file || position < b->first || position >= b->first + b->segments)
+			continue;
+		uint64_t bucket = node_jobs_bucket(cachers[0].serves, b, position);
+		uint32_t number = cache_engine_bucket(cachenode_engine(cachers[0].serves), bucket);
+		CHECK(number != CACHE_NONE);
+		return cache_jobs_readers(&js->view, (uint16_t)number);
+	}
+	CHECK(!"the file is mapped");
+	return 0;
+}
+
+static struct engine *check_buckets(struct client_fixture *fx, enum cachenode_buckets by)
+{
+	start_cachers(fx, 1, &(struct cacher){.policy = "future", .buckets = by});
+	struct engine *e = open_engine(fx, &plain);
+	write_files(e, "/a", 1);
+	CHECK_EQ(add_job(e, 1, "/a", LEASE_MS, &scan), 0);
+	CHECK_EQ(add_job(e, 2, "/a/f1", LEASE_MS, &scan), 0);
+	struct terrane_job half = scan;
+	half.ranges = &(struct terrane_job_range){0, 500000};
+	half.range_count = 1;
+	CHECK_EQ(add_job(e, 3, "/a", LEASE_MS, &half), 0);
+	wait_jobs(0, 3);
+	CHECK(read_as(e, 1, "/a/f0", 1, 0, SEGMENT));
+	CHECK(read_as(e, 2, "/a/f1", 2, 0, SEGMENT));
+	CHECK(read_as(e, 3, "/a/f0", 1, 0, SEGMENT));
+	return e;
+}
+
+CLIENT_TEST(buckets_are_files, 4, 1)
+{
+	struct engine *e = check_buckets(fx, CACHENODE_BY_FILE);
+	CHECK_EQ(readers_at(0, 0), 2);
+	CHECK_EQ(readers_at(1, 0), 3);
+	CHECK_EQ(readers_at(3, FILE_BYTES / 2), 2);
+	engine_close(e);
+}
+
+CLIENT_TEST(buckets_are_windows, 4, 1)
+{
+	struct engine *e = check_buckets(fx, CACHENODE_BY_WINDOW);
+	CHECK_EQ(readers_at(0, 0), 2);
+	CHECK_EQ(readers_at(1, FILE_BYTES / 2), 3);
+	CHECK_EQ(readers_at(3, 0), 2);
+	engine_close(e);
+}
+
+CLIENT_TEST(buckets_are_ranges_of_files, 4, 1)
+{
+	struct engine *e = check_buckets(fx, CACHENODE_BY_RANGE);
+	/* job 2 registered a file, which has all ranges; job 3 reads the first half of each file */
+	CHECK_EQ(readers_at(0, 0), 3);
+	CHECK_EQ(readers_at(0, FILE_BYTES - SEGMENT), 2);
+	CHECK_EQ(readers_at(2, 0), 3);
+	engine_close(e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -451,6 +515,9 @@ int main(void)
 		ON_LOOPS(specs_and_tags_that_lie_make_no_read_wrong),
 		cmocka_unit_test(free_flash_keeps_what_no_registered_job_needs),
 		cmocka_unit_test(directories_that_are_read_in_turns_do_not_waste_flash),
+		cmocka_unit_test(buckets_are_files),
+		cmocka_unit_test(buckets_are_windows),
+		cmocka_unit_test(buckets_are_ranges_of_files),
 		cmocka_unit_test(a_bucket_is_the_directory_of_the_block_whatever_the_tag_says),
 		cmocka_unit_test(a_node_keeps_for_a_job_what_the_manager_says),
 	};

@@ -63,7 +63,7 @@ static double worst_pdl(const struct advise_choice *c)
 	return pdl;
 }
 
-static bool fits(const struct compare_point *p, const struct advise_wants *w)
+bool advise_fits(const struct compare_point *p, const struct advise_wants *w)
 {
 	return p->nines.interval.low >= w->nines && p->racks_survived >= w->racks_lost &&
 	       p->repair_cross_per_year <= w->traffic_per_day * SYSTEM_YEAR_S / 86400;
@@ -124,7 +124,7 @@ int advise_choose(struct advise *a, const struct compare *c, const struct system
 	size_t n = 0;
 	double least = 1;
 	for (size_t i = 0; i < c->n; i++) {
-		if (!fits(&c->points[i], wants))
+		if (!advise_fits(&c->points[i], wants))
 			continue;
 		assert(n < c->n);
 		all[n].point = &c->points[i];

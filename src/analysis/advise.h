@@ -50,6 +50,9 @@ struct advise {
 	const struct compare_point *most; /* the code with most_nines */
 };
 
+/* Returns whether a code has the wanted nines, survives the racks and keeps to the traffic. */
+bool advise_fits(const struct compare_point *p, const struct advise_wants *w);
+
 /* Chooses codes among the points of c, which must outlive a. Returns 0 or -ENOMEM. */
 int advise_choose(struct advise *a, const struct compare *c, const struct system_spec *base,
 		  const struct advise_wants *wants, const struct work *w);

@@ -11,23 +11,25 @@
 #define TB 1e12
 #define HOUR 3600.0
 
-static const char *const methods[] = {"R_ALL", "R_FCO", "R_HYB", "R_MIN"};
+const char *const figure_methods[FIGURE_METHODS] = {"R_ALL", "R_FCO", "R_HYB", "R_MIN"};
 
 void figure_burst(struct svg *doc, int panel, const char *title, const struct burst_map *map)
 {
 	svg_heat(doc, panel,
-		 &(struct svg_heat){.title = title,
-				    .x = {.label = "affected racks"},
-				    .y = {.label = "failed disks"},
-				    .x_min = 1,
-				    .y_min = 1,
-				    .columns = (int)map->racks,
-				    .rows = (int)map->failed,
-				    .value = map->pdl,
-				    .log = true,
-				    .min = 1e-20,
-				    .max = 1,
-				    .unit = "PDL"});
+		 &(struct svg_heat){
+			 .title = title,
+			 .x = {.label = "affected racks"},
+			 .y = {.label = "failed disks"},
+			 .x_min = 1,
+			 .y_min = 1,
+			 .columns = (int)map->racks,
+			 .rows = (int)map->failed,
+			 .value = map->pdl,
+			 .log = true,
+			 .min = 1e-20,
+			 .max = 1,
+			 .unit = "PDL",
+			 .none = "hatched: impossible, each affected rack has a failed disk"});
 }
 
 void figure_disk_time(struct svg *doc, int panel, const char *const *names,
@@ -42,6 +44,7 @@ void figure_disk_time(struct svg *doc, int panel, const char *const *names,
 				    .groups = names,
 				    .groups_n = n,
 				    .series_n = 1,
+				    .color = SVG_NEUTRAL,
 				    .value = hours,
 				    .values = true});
 }
@@ -73,7 +76,7 @@ void figure_pool_traffic(struct svg *doc, int panel, const char *const *names,
 				    .y = {.label = "TB", .log = true},
 				    .groups = names,
 				    .groups_n = n,
-				    .series = methods,
+				    .series = figure_methods,
 				    .series_n = 4,
 				    .value = cross,
 				    .values = true});
@@ -90,7 +93,7 @@ void figure_pool_network(struct svg *doc, int panel, const char *title, const ch
 				    .y = {.label = "hours", .log = true},
 				    .groups = names,
 				    .groups_n = n,
-				    .series = methods,
+				    .series = figure_methods,
 				    .series_n = 4,
 				    .value = hours,
 				    .values = true});
@@ -107,8 +110,9 @@ void figure_pool_local(struct svg *doc, int panel, const char *const *names,
 				    .y = {.label = "hours"},
 				    .groups = names,
 				    .groups_n = n,
-				    .series = methods + REPAIR_HYB,
+				    .series = figure_methods + REPAIR_HYB,
 				    .series_n = 2,
+				    .color = REPAIR_HYB,
 				    .value = hours,
 				    .values = true});
 }

@@ -8,6 +8,10 @@
 #include "analysis/repair_cost.h"
 #include "analysis/svg.h"
 
+#define FIGURE_METHODS 4
+/* Names of the repair methods, in the order of enum repair_method: the legend of a page about methods. */
+extern const char *const figure_methods[FIGURE_METHODS];
+
 /*
  * Plots PDL over failed disks and affected racks, as figures 3.5, 3.14 and 3.18 of the MLEC
  * dissertation (README.md).

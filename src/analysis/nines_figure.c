@@ -3,7 +3,9 @@
 
 #include <assert.h>
 
-#define METHODS_MAX 4
+#include "analysis/figures.h"
+
+#define METHODS_MAX FIGURE_METHODS
 #define BARS_MAX (NINES_FIGURE_SCHEMES_MAX * METHODS_MAX)
 
 struct bars {
@@ -19,7 +21,6 @@ static void set_bar(struct bars *b, size_t i, const struct nines_value *v)
 
 void figure_nines(struct svg *doc, int panel, const struct nines_figure *f)
 {
-	static const char *const names[METHODS_MAX] = {"R_ALL", "R_FCO", "R_HYB", "R_MIN"};
 	struct bars b;
 	assert(f->schemes_n <= NINES_FIGURE_SCHEMES_MAX && f->methods <= METHODS_MAX);
 	for (size_t i = 0; i < f->schemes_n * f->methods; i++)
@@ -29,7 +30,7 @@ void figure_nines(struct svg *doc, int panel, const struct nines_figure *f)
 				    .y = {.label = "nines a year"},
 				    .groups = f->schemes,
 				    .groups_n = f->schemes_n,
-				    .series = f->methods > 1 ? names : NULL,
+				    .series = f->methods > 1 ? figure_methods : NULL,
 				    .series_n = f->methods,
 				    .value = b.value,
 				    .low = b.low,
@@ -49,6 +50,7 @@ void figure_catastrophic(struct svg *doc, int panel, const struct nines_figure *
 				    .groups = f->schemes,
 				    .groups_n = f->schemes_n,
 				    .series_n = 1,
+				    .color = SVG_NEUTRAL,
 				    .value = b.value,
 				    .low = b.low,
 				    .high = b.high,

@@ -12,6 +12,8 @@
 #define LEFT 66.0
 #define BOTTOM 50.0
 #define TITLE_H 30.0
+#define NAME_GAP 32.0   /* of the page's legend: the square, and the gap to the next name */
+#define NAME_CHAR_W 8.0 /* width of a character of a name */
 
 /* The colours of Okabe and Ito, "Color Universal Design", without yellow, too light on white. */
 static const char *const colors[SVG_COLORS] = {"#0072b2", "#d55e00", "#009e73",
@@ -63,12 +65,33 @@ void svg_label(struct svg *doc, double x, double y, enum svg_anchor anchor, doub
 	svg_put(doc, "</text>\n");
 }
 
+/* Draws the legend of a page in one row, centred. */
+static void draw_names(struct svg *doc, double w, const char *const *names, size_t n)
+{
+	double y = doc->top - 14, all = 0;
+	for (size_t i = 0; i < n; i++)
+		all += NAME_GAP + NAME_CHAR_W * (double)strlen(names[i]);
+	double x = (w - all) / 2;
+	for (size_t i = 0; i < n; i++) {
+		svg_put(doc, "<path d=\"M%.1f %.1fh10v10h-10z\" fill=\"%s\"/>\n", x, y - 9,
+			svg_color(i));
+		svg_label(doc, x + 15, y, SVG_START, 12, false, names[i]);
+		x += NAME_GAP + NAME_CHAR_W * (double)strlen(names[i]);
+	}
+}
+
 void svg_begin(struct svg *doc, int across, int down, const char *title, const char *note)
 {
+	svg_begin_named(doc, across, down, title, note, NULL, 0);
+}
+
+void svg_begin_named(struct svg *doc, int across, int down, const char *title, const char *note,
+		     const char *const *names, size_t n)
+{
 	assert(across >= 1 && down >= 1);
-	*doc = (struct svg){.across = across, .down = down};
+	*doc = (struct svg){.across = across, .down = down, .named = n > 0};
 	strbuf_init(&doc->out, SVG_BYTES_MAX);
-	doc->top = (title != NULL ? 34 : 0) + (note != NULL ? 18 : 0);
+	doc->top = (title != NULL ? 34 : 0) + (note != NULL ? 18 : 0) + (n > 0 ? 24 : 0);
 	double w = across * SVG_PANEL_W, h = doc->top + down * SVG_PANEL_H;
 	svg_put(doc,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
@@ -84,6 +107,7 @@ void svg_begin(struct svg *doc, int across, int down, const char *title, const c
 		svg_label(doc, w / 2, 24, SVG_MIDDLE, 17, false, title);
 	if (note != NULL)
 		svg_label(doc, w / 2, 43, SVG_MIDDLE, 12, false, note);
+	draw_names(doc, w, names, n);
 }
 
 int svg_end(struct svg *doc)

@@ -21,6 +21,7 @@
 
 #include "base/strbuf.h"
 
+#define SVG_NEUTRAL 6 /* number of the colour grey, for bars that belong to none of the names */
 #define SVG_BYTES_MAX (32 * MIB)
 
 struct svg {
@@ -28,10 +29,14 @@ struct svg {
 	int err;          /* the first error */
 	int across, down; /* number of panels side by side, and on top of each other */
 	double top;       /* y coordinate of the first panel, below the title, in pixels */
+	bool named;       /* the page has a legend, so panels of bars have none */
 };
 
 /* Begins a page of across x down panels. `note` is printed below the title; both may be NULL. */
 void svg_begin(struct svg *doc, int across, int down, const char *title, const char *note);
+/* Begins a page with one legend for all its panels: the names of series 0 to n - 1, each in its colour. */
+void svg_begin_named(struct svg *doc, int across, int down, const char *title, const char *note,
+		     const char *const *names, size_t n);
 /* ends the page; returns the first error of any call: 0, -ENOMEM, -EMSGSIZE */
 int svg_end(struct svg *doc);
 void svg_fini(struct svg *doc);
@@ -51,7 +56,8 @@ struct svg_heat {
 	struct svg_axis x, y; /* axes, of which only the labels are used */
 	int x_min, y_min, columns, rows;
 	int x_step;          /* difference of x between two columns; 0 means 1 */
-	const double *value; /* NAN: the cell is left white */
+	const double *value; /* NAN: the cell is hatched */
+	const char *none;    /* what a hatched cell means, printed if there is one; NULL: nothing */
 	bool log;            /* colours follow the logarithm of the value */
 	double min, max;     /* range of the colour scale; smaller values are drawn as min */
 	const char *unit;    /* unit that is printed beside the colour scale */
@@ -91,6 +97,7 @@ struct svg_bars {
 	size_t groups_n;
 	const char *const *series;
 	size_t series_n;
+	size_t color; /* number of the first series among the colours and names of the page */
 	const double *value; /* value[group * series_n + series] */
 	/* heights of the hatched parts, or NULL; not allowed with a logarithmic axis */
 	const double *on_top;

@@ -25,7 +25,7 @@ static void draw_bar(struct svg *doc, const struct svg_bars *b, const struct svg
 	double total = total_of(b, i);
 	if (!svg_shown(y, total))
 		return;
-	const char *color = svg_color(i % b->series_n);
+	const char *color = svg_color(b->color + i % b->series_n);
 	double solid = svg_shown(y, b->value[i]) ? svg_at(y, b->value[i]) : y->from;
 	double top = svg_at(y, total);
 	draw_rect(doc, x, w, y->from, solid, color);
@@ -49,9 +49,9 @@ static void draw_bar(struct svg *doc, const struct svg_bars *b, const struct svg
 static void draw_names(struct svg *doc, const struct svg_frame *f, const struct svg_bars *b)
 {
 	size_t row = 0;
-	if (b->series_n > 1)
+	if (b->series_n > 1 && !doc->named)
 		for (; row < b->series_n; row++)
-			svg_legend(doc, f, row, row, b->series[row], true);
+			svg_legend(doc, f, row, b->color + row, b->series[row], true);
 	if (b->on_top == NULL)
 		return;
 	double x = f->x + f->w + 7, y = f->y + 8 + 17 * (double)(row + 1);
@@ -81,7 +81,7 @@ void svg_bars(struct svg *doc, int panel, const struct svg_bars *b)
 	else if (y.min <= y.max)
 		y.min /= 2; /* lowers the axis so that the smallest bar has a height */
 	svg_round(&y, &b->y);
-	bool legend = b->series_n > 1 || b->on_top != NULL;
+	bool legend = (b->series_n > 1 && !doc->named) || b->on_top != NULL;
 	struct svg_frame f = svg_panel(doc, panel, b->title, legend ? 92 : 18);
 	y.from = f.y + f.h;
 	y.to = f.y;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "analysis/svg_draw.h"
@@ -61,6 +62,27 @@ static void draw_cells(struct svg *doc, const struct svg_frame *f, const struct 
 	}
 }
 
+/* Hatches the cells without a value. Returns whether there are any. */
+static bool draw_none(struct svg *doc, const struct svg_frame *f, const struct svg_heat *h)
+{
+	static const char *const fills[] = {"#bdbdbd", "url(#hatch)"};
+	double cell_w = f->w / h->columns, cell_h = f->h / h->rows;
+	bool any = false;
+	for (size_t pass = 0; pass < ARRAY_LEN(fills); pass++) {
+		svg_put(doc, "<path fill=\"%s\" d=\"M%.1f %.1f", fills[pass], f->x, f->y);
+		for (int i = 0; i < h->rows * h->columns; i++) {
+			if (!isnan(h->value[i]))
+				continue;
+			int row = i / h->columns, column = i % h->columns;
+			any = true;
+			svg_put(doc, "M%.2f %.2fh%.2fv%.2fh-%.2fz", f->x + column * cell_w,
+				f->y + f->h - (row + 1) * cell_h, cell_w, cell_h, cell_w);
+		}
+		svg_put(doc, "\"/>\n");
+	}
+	return any;
+}
+
 /* Writes a number of the colour scale with three digits, or as a power of ten when it is long. */
 static const char *scale_number(double value, char text[32])
 {
@@ -104,6 +126,8 @@ void svg_heat(struct svg *doc, int panel, const struct svg_heat *h)
 	struct svg_frame f = svg_panel(doc, panel, h->title, 64);
 	char text[32];
 	draw_cells(doc, &f, h);
+	if (draw_none(doc, &f, h) && h->none != NULL)
+		svg_label(doc, f.x + f.w / 2, f.y + f.h + 47, SVG_MIDDLE, 10, false, h->none);
 	svg_put(doc,
 		"<path d=\"M%.1f %.1fh%.1fv%.1fh-%.1fz\" fill=\"none\" stroke=\"#222\" "
 		"stroke-width=\"0.8\"/>\n",

@@ -8,6 +8,7 @@
 
 #include "analysis/work.h"
 #include "base/units.h"
+#include "cli/durability.h"
 
 static void say(const char *fmt, va_list args)
 {
@@ -114,9 +115,13 @@ static int set_option(struct cachesim_args *a, const char *name, char *text)
 		a->workload = text;
 	else if (strcmp(name, "policy") == 0)
 		return read_policies(a, text);
-	else if (strcmp(name, "plot") == 0)
+	else if (strcmp(name, "plot") == 0) {
+		char why[SYSTEM_WHY_MAX];
 		a->plot = text;
-	else if (strcmp(name, "power") == 0)
+		return durability_plot_name(text, why, sizeof(why)) == 0
+			       ? 0
+			       : cachesim_refuse("%s", why);
+	} else if (strcmp(name, "power") == 0)
 		a->power_file = text;
 	else if (strcmp(name, "json") == 0)
 		a->json = true;

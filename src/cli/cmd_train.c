@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "cli/cli.h"
+#include "cli/durability.h"
 #include "cli/emu_files.h"
 #include "cli/fs.h"
 #include "cli/train.h"
@@ -149,6 +150,10 @@ static int parse(int argc, char **argv, struct train_line *line)
 	}
 	if (rc == CLI_GO_ON && line->plot != NULL && line->sweep.count == 0)
 		return cli_usage("train: --plot draws a --sweep, and there is none");
+	char why[SYSTEM_WHY_MAX];
+	if (rc == CLI_GO_ON && line->plot != NULL &&
+	    durability_plot_name(line->plot, why, sizeof(why)) < 0)
+		return cli_usage("train: %s", why);
 	if (rc == CLI_GO_ON && line->file_count == 0 && line->set_count == 0)
 		return cli_usage("train: name a job file, or say --set; --help explains them");
 	if (rc == CLI_GO_ON && !files && emu_files_builtin(&line->profile) < 0)

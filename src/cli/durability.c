@@ -20,6 +20,8 @@ static const struct durability_option shared_options[] = {
 	{"json", NULL, "print a JSON object"},
 	{"csv", NULL, "print a CSV table"},
 	{"plot", "FILE.svg", "also write a plot"},
+	{"cluster", "FILE",
+	 "take shape, codes, failures and repairs from a running cluster; other options override"},
 	{"seed", "N", "seed of all random numbers (1)"},
 	{"threads", "N", "threads, 0 for all cores (0); results do not depend on it"},
 	{"help", NULL, "print this help"},
@@ -118,6 +120,33 @@ int durability_no_plot(const struct durability *d, const char *what)
 	return durability_refuse(d, why);
 }
 
+int durability_plot_name(const char *file, char *why, size_t why_size)
+{
+	size_t len = strlen(file);
+	if (len > 4 && strcmp(file + len - 4, ".svg") == 0)
+		return 0;
+	return system_refuse(
+		why, why_size, -EINVAL,
+		"--plot %.80s: plots are written as SVG; give a name that ends in .svg, "
+		"and convert it if need be (rsvg-convert plot.svg -o plot.png)",
+		file);
+}
+
+/* Finds the last --cluster, whose values the other options override wherever they are. */
+static const char *find_cluster(int argc, char **argv)
+{
+	const char *file = NULL;
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return NULL;
+		if (strcmp(argv[i], "--cluster") == 0 && i + 1 < argc)
+			file = argv[i + 1];
+		else if (strncmp(argv[i], "--cluster=", 10) == 0)
+			file = argv[i] + 10;
+	}
+	return file;
+}
+
 static int set_shared(struct durability *d, const char *name, const char *text, char *why,
 		      size_t why_size)
 {
@@ -126,8 +155,11 @@ static int set_shared(struct durability *d, const char *name, const char *text, 
 		d->json = true;
 	else if (strcmp(name, "csv") == 0)
 		d->csv = true;
-	else if (strcmp(name, "plot") == 0)
+	else if (strcmp(name, "plot") == 0) {
 		d->plot = text;
+		return durability_plot_name(text, why, why_size);
+	} else if (strcmp(name, "cluster") == 0)
+		return 0; /* read before all others */
 	else if (strcmp(name, "seed") == 0)
 		return system_read_count(name, text, 0, INT64_MAX, &d->work.seed, why, why_size);
 	else {
@@ -181,9 +213,10 @@ static int read_options(struct durability *d, const struct durability_command *c
 				"--%s: not supported here: this study tries all codes and "
 				"schemes",
 				all[at].name);
-		else if (table == 2)
+		else if (table == 2) {
+			d->code_given = d->code_given || strcmp(all[at].name, "code") == 0;
 			rc = system_spec_set(&d->spec, all[at].name, optarg, why, why_size);
-		else if (table == 3)
+		} else if (table == 3)
 			rc = c->set(mine, all[at].name, optarg, why, why_size);
 		else {
 			fprintf(stderr, "Try 'terrane durability %s --help'.\n", c->name);
@@ -205,13 +238,18 @@ int durability_read(struct durability *d, const struct durability_command *comma
 	char why[SYSTEM_WHY_MAX] = "";
 	*d = (struct durability){.name = command->name, .work = {.seed = 1}};
 	system_spec_default(&d->spec);
-	int status = read_options(d, command, mine, argc, argv, why, sizeof(why));
+	const char *cluster = find_cluster(argc, argv);
+	int status = cluster != NULL ? durability_cluster_read(d, cluster) : DURABILITY_GO;
+	if (status != DURABILITY_GO)
+		return status;
+	status = read_options(d, command, mine, argc, argv, why, sizeof(why));
 	argv[0] = NULL;
 	if (status != DURABILITY_GO)
 		return status;
 	if (d->json && d->csv)
 		return durability_refuse(d, "--json and --csv: give only one of them");
 	if (!command->no_system) {
+		durability_cluster_speed(d, &d->spec);
 		int rc = system_init(&d->system, &d->spec, why, sizeof(why));
 		if (rc == -ENOMEM)
 			return durability_fail(d, rc, "cannot compute the layout");
@@ -261,6 +299,10 @@ int durability_answer(struct durability *d, const struct durability_answer *a)
 	AUTO_JSON json_t *json = a->json;
 	int rc = 0;
 	durability_bar_end(d);
+	if (d->json && d->cluster.file != NULL && json != NULL)
+		json_object_set_new(json, "cluster", durability_cluster_json(d));
+	if (!d->json && !d->csv)
+		durability_cluster_print(d, stdout);
 	if (d->json)
 		rc = json == NULL ? -ENOMEM : json_emit(stdout, json);
 	else if (d->csv)

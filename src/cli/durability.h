@@ -15,6 +15,8 @@
 #ifndef CLI_DURABILITY_H
 #define CLI_DURABILITY_H
 
+#include <stdio.h>
+
 #include "analysis/encode.h"
 #include "analysis/sheet.h"
 #include "analysis/svg.h"
@@ -44,6 +46,21 @@ struct durability_command {
 	bool all_codes; /* the command tries codes and schemes itself: --code and --scheme are refused */
 };
 
+#define DURABILITY_CODES_MAX 8
+
+/* What --cluster found. */
+struct durability_cluster {
+	const char *file; /* NULL: the option is not given */
+	/* the code of the cluster file, then those of the policies */
+	struct encoding codes[DURABILITY_CODES_MAX];
+	size_t codes_n;
+	uint64_t failures, repairs; /* failed disks; rebuilt disks that were reported */
+	double disk_years;
+	bool afr_observed;  /* the failures are enough for a rate */
+	double repair_rate; /* bytes a second at which disks were rebuilt; 0: not known */
+	bool irregular;     /* racks or nodes differ, and the study has their means */
+};
+
 struct durability {
 	const char *name;
 	struct system_spec spec;
@@ -51,6 +68,8 @@ struct durability {
 	struct work work; /* seed, threads, progress bar on a terminal */
 	bool json, csv;
 	const char *plot; /* file name of --plot, or NULL */
+	struct durability_cluster cluster;
+	bool code_given; /* --code */
 	struct work_progress progress;
 	bool bar_drawn;
 };
@@ -62,6 +81,9 @@ int durability_read(struct durability *d, const struct durability_command *comma
 /* Print "terrane durability NAME: ..." on standard error; return CLI_FAILED or CLI_USAGE. */
 int durability_fail(const struct durability *d, int err, const char *what);
 int durability_refuse(const struct durability *d, const char *why);
+
+/* Checks the name of a plot, which is written as SVG. Returns 0, or -EINVAL with a reason and what to do. */
+int durability_plot_name(const char *file, char *why, size_t why_size);
 
 /* Refuses --plot before anything is computed, when no plot exists for `what`. Else DURABILITY_GO. */
 int durability_no_plot(const struct durability *d, const char *what);
@@ -89,6 +111,15 @@ json_t *durability_system_json(const struct system *sys);
 
 /* Returns options to measure encoding in processor time, with chunks of the system's size. */
 struct encode_options durability_encode_options(const struct durability *d, double slice_s);
+
+/* Sets d->spec and d->cluster from the cluster of a cluster file or folder. Returns DURABILITY_GO, or the exit status after
+ * it printed an error. */
+int durability_cluster_read(struct durability *d, const char *file);
+/* Scales the bandwidths of a system so that it rebuilds a disk as fast as the cluster was seen to. */
+void durability_cluster_speed(const struct durability *d, struct system_spec *spec);
+/* Print what --cluster found; nothing without it. */
+void durability_cluster_print(const struct durability *d, FILE *out);
+json_t *durability_cluster_json(const struct durability *d);
 
 /* Run the commands `terrane durability advise`, `burst` and so on. Return the exit status. */
 int durability_advise(int argc, char **argv);

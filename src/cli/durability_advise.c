@@ -12,10 +12,15 @@
 #define TB 1e12
 #define SLICE_S 0.004
 #define PRECISION 0.3
+/* overheads that are tried without --overhead; with the tolerance they cover the range */
+#define OVERHEAD_MIN 0.05
+#define OVERHEAD_MAX 0.7
+#define OVERHEAD_STEP 0.05
 
 struct request {
 	double overhead, tolerance;
 	bool quick;
+	bool given; /* --overhead */
 	struct advise_wants wants;
 };
 
@@ -28,7 +33,7 @@ struct answer {
 };
 
 static const struct durability_option options[] = {
-	{"overhead", "X", "redundant part of the stored bytes (0.3)"},
+	{"overhead", "X", "redundant part of the stored bytes (the least that does)"},
 	{"tolerance", "X", "largest deviation of a code from the overhead (0.025)"},
 	{"quick", NULL,
 	 "nines by Markov chains: fast, rough for declustered codes, without */s and s/-"},
@@ -64,6 +69,7 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 		r->quick = true;
 		return 0;
 	}
+	r->given = r->given || strcmp(name, "overhead") == 0;
 	if (strcmp(name, "overhead") == 0)
 		return system_read_number(name, text, (struct system_range){.min = 0, .max = 0.9},
 					  &r->overhead, why, why_size);
@@ -244,10 +250,10 @@ static json_t *answer_json(const struct answer *a)
 
 static const struct durability_command command = {
 	.name = "advise",
-	.about =
-		"Recommends a code for given constraints, with reasons: compares all codes of "
-		"about "
-		"the overhead,\nmeasures their encoding throughput on this machine, and chooses.\n",
+	.about = "Recommends a code for given constraints, with reasons: compares all codes of "
+		 "about "
+		 "the overhead,\nmeasures their encoding throughput on this machine, and chooses. "
+		 "Without --overhead it takes\nthe least overhead at which a code fits.\n",
 	.examples =
 		"  terrane durability advise --racks 60 --overhead 0.3 --nines 20 --bursts rare\n"
 		"  terrane durability advise --nines 25 --bursts frequent --closed-pools\n",
@@ -258,27 +264,69 @@ static const struct durability_command command = {
 	.all_codes = true,
 };
 
-static int advise_run(struct durability *d, struct answer *a)
+static int compare_at(struct durability *d, struct answer *a, bool rough, char *why,
+		      size_t why_size)
 {
-	char why[SYSTEM_WHY_MAX] = "";
 	struct encode_options encode = durability_encode_options(d, SLICE_S);
+	struct work quiet = {.seed = d->work.seed, .threads = d->work.threads};
+	compare_fini(&a->compare);
 	int rc = compare_run(&a->compare, &d->spec,
 			     &(struct compare_options){
 				     .overhead = a->r.overhead,
 				     .tolerance = a->r.tolerance,
 				     .families = (1u << COMPARE_FAMILIES) - 1,
-				     .by = a->r.quick ? NINES_MARKOV : NINES_AUTO,
+				     .by = rough || a->r.quick ? NINES_MARKOV : NINES_AUTO,
 				     .precision = PRECISION,
-				     .encode = &encode,
-				     .work = d->work,
+				     .encode = rough ? NULL : &encode,
+				     .work = rough ? quiet : d->work,
 			     },
-			     why, sizeof(why));
+			     why, why_size);
 	durability_bar_end(d);
+	return rc;
+}
+
+static bool any_fits(const struct answer *a)
+{
+	for (size_t i = 0; i < a->compare.n; i++)
+		if (advise_fits(&a->compare.points[i], &a->r.wants))
+			return true;
+	return false;
+}
+
+/* Sets the least overhead at which a code fits by the chains, which take no time; the largest one if there is none. */
+static int least_overhead(struct durability *d, struct answer *a)
+{
+	char why[SYSTEM_WHY_MAX];
+	a->r.overhead = OVERHEAD_MIN;
+	for (;;) {
+		int rc = compare_at(d, a, true, why, sizeof(why));
+		if (rc != 0 && rc != -ENODATA) /* no code has this overhead */
+			return rc;
+		if ((rc == 0 && any_fits(a)) ||
+		    a->r.overhead + OVERHEAD_STEP > OVERHEAD_MAX + OVERHEAD_STEP / 2)
+			return 0;
+		a->r.overhead += OVERHEAD_STEP;
+	}
+}
+
+static int advise_run(struct durability *d, struct answer *a)
+{
+	char why[SYSTEM_WHY_MAX] = "";
+	int rc = a->r.given ? 0 : least_overhead(d, a);
+	struct work quiet = {.seed = d->work.seed, .threads = d->work.threads};
+	bool more = rc == 0;
+	while (more) {
+		rc = compare_at(d, a, false, why, sizeof(why));
+		if (rc == 0)
+			rc = advise_choose(&a->advise, &a->compare, &d->spec, &a->r.wants, &quiet);
+		/* The chains are rough: the code that fitted may fail the closer look. */
+		more = !a->r.given && (rc == -ENODATA || (rc == 0 && a->advise.n == 0)) &&
+		       a->r.overhead + OVERHEAD_STEP < OVERHEAD_MAX + OVERHEAD_STEP / 2;
+		if (more)
+			a->r.overhead += OVERHEAD_STEP;
+	}
 	if (rc == -ENODATA)
 		return durability_refuse(d, why);
-	struct work quiet = {.seed = d->work.seed, .threads = d->work.threads};
-	if (rc == 0)
-		rc = advise_choose(&a->advise, &a->compare, &d->spec, &a->r.wants, &quiet);
 	if (rc == 0)
 		rc = fill_sheet(a);
 	if (rc != 0)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/figures.h"
 #include "analysis/fleet.h"
 #include "analysis/nines_figure.h"
 #include "base/err.h"
@@ -13,7 +14,7 @@
 
 #define SCHEMES_MAX 6
 #define METHODS_MAX 4
-#define ROWS_MAX (SCHEMES_MAX * METHODS_MAX)
+#define ROWS_MAX (SCHEMES_MAX * METHODS_MAX * DURABILITY_CODES_MAX)
 #define TRACE_BYTES_MAX (1024 * MIB)
 
 struct request {
@@ -25,6 +26,7 @@ struct request {
 };
 
 struct row {
+	char code[ENCODING_TEXT_MAX];
 	char scheme[4];
 	enum repair_method method;
 	struct nines_answer a;
@@ -188,6 +190,7 @@ static int study(struct answer *a, const char *scheme, enum repair_method method
 	if (a->failures.trace != NULL || a->failures.shape > 0)
 		o.failures = &a->failures;
 	struct system sys;
+	durability_cluster_speed(d, &spec);
 	int rc = system_init(&sys, &spec, why, sizeof(why));
 	if (rc == 0)
 		rc = nines_estimate(&sys, &o, &row->a, why, sizeof(why));
@@ -210,6 +213,7 @@ static int study(struct answer *a, const char *scheme, enum repair_method method
 			"error is %.2g\n",
 			scheme, o.precision, row->a.error);
 	a->system = sys;
+	snprintf(row->code, sizeof(row->code), "%s", sys.code);
 	snprintf(row->scheme, sizeof(row->scheme), "%s", scheme);
 	row->method = method;
 	a->n++;
@@ -241,13 +245,29 @@ static int study_all(struct answer *a)
 	int status = CLI_OK;
 	for (size_t i = 0; i < n && status == CLI_OK; i++)
 		status = study_scheme(a, schemes[i]);
-	if (status == CLI_OK && a->n == 0)
+	if (status == CLI_OK && a->n == 0 && a->d->cluster.codes_n < 2)
 		status = durability_refuse(a->d, "this study supports no scheme of this code");
 	return status;
 }
 
+/* Studies the code of --code, or with --cluster each code of the cluster. */
+static int study_codes(struct answer *a)
+{
+	struct durability *d = a->d;
+	const struct durability_cluster *c = &d->cluster;
+	if (c->codes_n == 0 || d->code_given)
+		return study_all(a);
+	int status = CLI_OK;
+	for (size_t i = 0; i < c->codes_n && status == CLI_OK; i++) {
+		d->spec.encoding = c->codes[i];
+		a->left_out[0] = 0;
+		status = study_all(a);
+	}
+	return status;
+}
+
 static const struct sheet_column columns[] = {
-	{"code", NULL, SHEET_TEXT, 0},
+	{"code", "code", SHEET_TEXT, 0},
 	{"scheme", "scheme", SHEET_TEXT, 0},
 	{"method", "method", SHEET_TEXT, 0},
 	{"by", "by", SHEET_TEXT, 0},
@@ -279,12 +299,11 @@ static int fill_sheet(struct answer *a)
 		const struct row *r = &a->rows[i];
 		const struct nines_answer *v = &r->a;
 		bool two = v->two_levels;
-		rc = sheet_add(&a->sheet, a->system.code, r->scheme, method_of(r),
-			       nines_by_name(v->by), v->nines.value, v->nines.interval.low,
-			       v->nines.interval.high, v->loss.value, v->loss.interval.low,
-			       v->loss.interval.high, v->error, (int)!v->missed_precision,
-			       two ? v->pool.value : NAN, two ? v->pool.interval.low : NAN,
-			       two ? v->pool.interval.high : NAN,
+		rc = sheet_add(&a->sheet, r->code, r->scheme, method_of(r), nines_by_name(v->by),
+			       v->nines.value, v->nines.interval.low, v->nines.interval.high,
+			       v->loss.value, v->loss.interval.low, v->loss.interval.high, v->error,
+			       (int)!v->missed_precision, two ? v->pool.value : NAN,
+			       two ? v->pool.interval.low : NAN, two ? v->pool.interval.high : NAN,
 			       two && v->lost_part > 0 ? v->lost_part : NAN, (int64_t)v->runs,
 			       (int64_t)v->lossy_runs);
 	}
@@ -323,9 +342,10 @@ static void print_answer(const void *arg, FILE *out)
 	const struct answer *a = arg;
 	const struct system_spec *s = &a->system.spec;
 	double years = a->r->options.years;
-	fprintf(out, "%s, %u disks of %g TB, failures detected after %g min, %g year%s\n",
-		a->system.code, a->system.layout.disks, (double)s->disk_bytes / 1e12,
-		s->detect_s / 60, years, years == 1 ? "" : "s");
+	bool several = a->d->cluster.codes_n > 1 && !a->d->code_given;
+	fprintf(out, "%s%s%u disks of %g TB, failures detected after %g min, %g year%s\n",
+		several ? "" : a->system.code, several ? "" : ", ", a->system.layout.disks,
+		(double)s->disk_bytes / 1e12, s->detect_s / 60, years, years == 1 ? "" : "s");
 	if (a->r->trace_path != NULL)
 		fprintf(out, "disks fail as in %s\n\n", a->r->trace_path);
 	else if (a->r->shape > 0)
@@ -350,7 +370,8 @@ static void draw_answer(const void *arg, struct svg *doc)
 		schemes[i / per] = a->rows[i].scheme;
 	}
 	struct nines_figure f = {schemes, a->n / per, per, answers};
-	svg_begin(doc, two ? 2 : 1, 1, "Yearly durability", a->system.code);
+	svg_begin_named(doc, two ? 2 : 1, 1, "Yearly durability", a->system.code, figure_methods,
+			per > 1 ? METHODS_MAX : 0);
 	figure_nines(doc, 0, &f);
 	if (two)
 		figure_catastrophic(doc, 1, &f);
@@ -364,9 +385,11 @@ static int run(struct answer *a)
 	a->failures.shape = a->r->shape;
 	int status = a->r->trace_path != NULL ? load_trace(a) : CLI_OK;
 	if (status == CLI_OK)
-		status = study_all(a);
+		status = study_codes(a);
 	if (status != CLI_OK)
 		return status;
+	if (a->d->cluster.codes_n > 1 && !a->d->code_given && a->d->plot != NULL)
+		return durability_refuse(a->d, "--plot: a plot has one code; give it as --code");
 	sheet_init(&a->sheet, columns, ARRAY_LEN(columns));
 	int rc = fill_sheet(a);
 	status = rc != 0 ? durability_fail(d, rc, "cannot estimate the durability")

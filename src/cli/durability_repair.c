@@ -187,7 +187,8 @@ static void draw_answer(const void *arg, struct svg *doc)
 		names[i] = a->of[i].system.spec.scheme;
 		costs[i] = &a->of[i].cost;
 	}
-	svg_begin(doc, pool ? 2 : 1, pool ? 2 : 1, "Repair", a->of[0].system.code);
+	svg_begin_named(doc, pool ? 2 : 1, pool ? 2 : 1, "Repair", a->of[0].system.code,
+			figure_methods, pool ? FIGURE_METHODS : 0);
 	figure_disk_time(doc, 0, names, costs, a->n);
 	if (!pool)
 		return;

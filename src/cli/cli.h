@@ -23,6 +23,7 @@ int cmd_box(int argc, char **argv);
 int cmd_cachesim(int argc, char **argv);
 int cmd_chunk(int argc, char **argv);
 int cmd_code(int argc, char **argv);
+int cmd_completion(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_dataset(int argc, char **argv);
 int cmd_disk(int argc, char **argv);
@@ -56,6 +57,12 @@ int cmd_tenant(int argc, char **argv);
 int cmd_train(int argc, char **argv);
 int cmd_up(int argc, char **argv);
 int cmd_user(int argc, char **argv);
+
+/* Returns the name of command i that is not a command on files, NULL beyond the last; sets *words to the verbs that may
+ * follow it, NULL: the command completes otherwise. */
+const char *cli_command_at(size_t i, const char **words);
+/* Returns the line about a command in the list of commands. */
+const char *cli_command_help(const char *name);
 
 /* Print "terrane: MESSAGE" on standard error. cli_fail returns CLI_FAILED and cli_usage returns CLI_USAGE, so that the
  * caller can return the result. */

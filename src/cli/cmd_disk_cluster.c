@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Commands on racks, nodes and disks of the cluster by their ids. The cluster map tells which node has a disk;
+ * Commands on racks, nodes and disks of the cluster by their names or numbers. The cluster map tells which node has a disk;
  * commands that the node executes are then sent to its address by disk_of_node.
  */
 #include <errno.h>
@@ -13,12 +13,12 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "base/units.h"
 #include "box/box.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
 #include "cli/cmd_disk.h"
 #include "cli/fs.h"
+#include "cli/places.h"
 #include "cli/remove_check.h"
 #include "cli/status.h"
 #include "rt/net.h"
@@ -26,10 +26,9 @@
 struct disk_asked {
 	struct admin_where where;
 	bool json, force;
-	uint64_t disk; /* 0: not given */
-	uint64_t node; /* 0: not given */
-	const char *rack;
+	const char *place; /* rack, node or disk as the user gave it */
 	const char *verb;
+	uint64_t disk; /* set with `found`, and once the disk was looked up */
 	/* address of the disk's node; this field and the fields below are valid once `found` is set */
 	char addr[RT_ADDR_MAX];
 	char node_name[CLUSTER_NAME_MAX + 1];
@@ -43,8 +42,15 @@ struct disk_asked {
 static int list_json(const struct cluster *c, const struct cluster_disk **disks, size_t n)
 {
 	AUTO_JSON json_t *all = json_array();
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(all, status_disk_json(c, disks[i]));
+	for (size_t i = 0; i < n; i++) {
+		const struct cluster_node *node = cluster_node(c, disks[i]->node);
+		char name[CLUSTER_NAME_MAX + 16];
+		json_t *one = status_disk_json(c, disks[i]);
+		snprintf(name, sizeof(name), "%s/%u", node != NULL ? node->name : "?",
+			 place_disk_number(c, disks[i]));
+		json_object_set_new(one, "name", json_string(name));
+		json_array_append_new(all, one);
+	}
 	return json_emit(stdout, all) < 0 ? cli_fail("cannot write the output") : CLI_OK;
 }
 
@@ -58,17 +64,19 @@ static int list_disks(struct admin *a)
 		return CLI_FAILED;
 	if (q->json)
 		return list_json(c, disks, n);
-	printf("%-10s %-12s %-6s %-5s %-9s %12s %12s\n", "disk", "node", "kind", "media", "state",
+	printf("%-10s %-14s %-6s %-5s %-9s %12s %12s\n", "disk", "name", "kind", "media", "state",
 	       "size", "used");
 	for (size_t i = 0; i < n; i++) {
 		const struct cluster_disk *d = disks[i];
 		const struct cluster_node *node = cluster_node(c, d->node);
 		char kind[16] = "drive", size[FS_SIZE_TEXT], used[FS_SIZE_TEXT];
+		char name[CLUSTER_NAME_MAX + 16];
+		snprintf(name, sizeof(name), "%s/%u", node != NULL ? node->name : "?",
+			 place_disk_number(c, d));
 		if (d->pool)
 			snprintf(kind, sizeof(kind), "%d+%d", d->local.k, d->local.p);
-		printf("%-10lu %-12s %-6s %-5s %-9s %12s %12s\n", d->id,
-		       node != NULL ? node->name : "?", kind, cluster_media_name(d->media),
-		       cluster_state_name(cluster_disk_state(c, d)),
+		printf("%-10lu %-14s %-6s %-5s %-9s %12s %12s\n", d->id, name, kind,
+		       cluster_media_name(d->media), cluster_state_name(cluster_disk_state(c, d)),
 		       fs_size(size, (double)d->capacity_bytes),
 		       fs_size(used, (double)d->used_bytes));
 	}
@@ -104,24 +112,17 @@ static int list_nodes(struct admin *a)
 
 /* --- wanted states ------------------------------------------------------------------------------------- */
 
-static const struct cluster_disk *find_disk(const struct cluster *c, uint64_t id)
-{
-	const struct cluster_disk *d = cluster_disk(c, id);
-	if (d == NULL)
-		cli_fail("no disk %lu in the cluster; \"terrane disk list\" lists them", id);
-	return d;
-}
-
 static int find_node(struct admin *a)
 {
 	struct disk_asked *q = a->ctx;
 	struct cluster *c = admin_map(a);
-	const struct cluster_disk *d = c != NULL ? find_disk(c, q->disk) : NULL;
+	const struct cluster_disk *d = c != NULL ? place_disk_find(c, q->place) : NULL;
 	const struct cluster_node *n = d != NULL ? cluster_node(c, d->node) : NULL;
 	if (n == NULL)
 		return CLI_FAILED;
 	memcpy(q->addr, n->addr, sizeof(q->addr));
 	snprintf(q->node_name, sizeof(q->node_name), "%s", n->name);
+	q->disk = d->id;
 	q->state = cluster_disk_state(c, d);
 	q->pool = d->pool;
 	q->found = true;
@@ -153,15 +154,17 @@ static int want_node(struct admin *a)
 	const struct disk_asked *q = a->ctx;
 	enum cluster_state wanted = wanted_by(q->verb);
 	struct meta_call call = {.client = a->client};
-	if (wanted == CLUSTER_GONE && !q->force &&
-	    remove_check(a, (struct remove_what){.node = q->node}) != CLI_OK)
+	const struct cluster *c = admin_map(a);
+	const struct cluster_node *n = c != NULL ? place_node_find(c, q->place) : NULL;
+	if (n == NULL)
 		return CLI_FAILED;
-	int rc = meta_client_want_node(&call, q->node, wanted);
-	if (rc == -ENOENT)
-		return cli_fail("no node %lu in the cluster; \"terrane node list\" lists them",
-				q->node);
+	uint64_t node = n->id;
+	if (wanted == CLUSTER_GONE && !q->force &&
+	    remove_check(a, (struct remove_what){.node = node}) != CLI_OK)
+		return CLI_FAILED;
+	int rc = meta_client_want_node(&call, node, wanted);
 	if (rc < 0)
-		return cli_fail("cannot %s node %lu: %s", wanted_words(q->verb), q->node,
+		return cli_fail("cannot %s node %s: %s", wanted_words(q->verb), q->place,
 				call.error[0] != 0 ? call.error : err_text(rc));
 	printf(q->json ? "{\"state\": \"%s\"}\n" : "%s\n", cluster_state_name(wanted));
 	return CLI_OK;
@@ -223,16 +226,13 @@ static int want_rack(struct admin *a)
 	const struct disk_asked *q = a->ctx;
 	enum cluster_state wanted = wanted_by(q->verb);
 	struct cluster *c = admin_map(a);
-	const struct cluster_rack *r = c != NULL ? cluster_rack_named(c, q->rack) : NULL;
+	const struct cluster_rack *r = c != NULL ? place_rack_find(c, q->place) : NULL;
 	size_t n = 0;
-	if (c == NULL)
-		return CLI_FAILED;
 	if (r == NULL)
-		return cli_fail("no rack %s in the cluster; \"terrane rack list\" lists them",
-				q->rack);
+		return CLI_FAILED;
 	uint32_t rack = r->id;
 	if (wanted == CLUSTER_GONE && !q->force &&
-	    remove_check(a, (struct remove_what){.rack = rack, .rack_name = q->rack}) != CLI_OK)
+	    remove_check(a, (struct remove_what){.rack = rack, .rack_name = q->place}) != CLI_OK)
 		return CLI_FAILED;
 	AUTO_FREE uint64_t *ids = malloc((map_count(&c->nodes) + 1) * sizeof(*ids));
 	if (ids == NULL)
@@ -259,8 +259,10 @@ static int want(struct admin *a)
 	struct disk_asked *q = a->ctx;
 	enum cluster_state wanted = wanted_by(q->verb);
 	struct cluster *c = admin_map(a);
-	if (c == NULL || find_disk(c, q->disk) == NULL)
+	const struct cluster_disk *d = c != NULL ? place_disk_find(c, q->place) : NULL;
+	if (d == NULL)
 		return CLI_FAILED;
+	q->disk = d->id;
 	if (wanted == CLUSTER_GONE && !q->force &&
 	    remove_check(a, (struct remove_what){.disk = q->disk}) != CLI_OK)
 		return CLI_FAILED;
@@ -411,12 +413,11 @@ int disk_of_cluster(int argc, char **argv, const char *usage)
 	bool known = false;
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
 		known = known || strcmp(q.verb, verbs[i]) == 0;
-	int64_t number = 0;
 	if (!known)
 		return cli_usage("disk: unknown command \"%s\"", q.verb);
-	if (rest < 1 || units_parse_int(operands[0], &number) < 0 || number <= 0)
-		return cli_usage("disk %s needs the number of a disk", q.verb);
-	q.disk = (uint64_t)number;
+	if (rest < 1)
+		return cli_usage("disk %s needs a disk: its number, or NODE/N", q.verb);
+	q.place = operands[0];
 	status = admin_run(&q.where, sets_wanted(q.verb) ? want : find_node, &q);
 	if (status != CLI_OK || !q.found)
 		return status;
@@ -433,14 +434,13 @@ int nodes_of_cluster(int argc, char **argv, const char *usage)
 		return status == CLI_HELP_SHOWN ? CLI_OK : status;
 	q.verb = argv[optind];
 	bool named = sets_wanted(q.verb);
-	int64_t number = 0;
 	if (argc - optind > (named ? 2 : 1))
 		return cli_usage("node %s: unexpected argument \"%s\"", q.verb, argv[argc - 1]);
 	if (!named)
 		return admin_run(&q.where, list_nodes, &q);
-	if (argc - optind < 2 || units_parse_int(argv[optind + 1], &number) < 0 || number <= 0)
-		return cli_usage("node %s needs the number of a node", q.verb);
-	q.node = (uint64_t)number;
+	if (argc - optind < 2)
+		return cli_usage("node %s needs the name or number of a node", q.verb);
+	q.place = argv[optind + 1];
 	return admin_run(&q.where, want_node, &q);
 }
 
@@ -451,12 +451,12 @@ int racks_of_cluster(int argc, char **argv, const char *usage)
 	if (status != CLI_GO_ON)
 		return status == CLI_HELP_SHOWN ? CLI_OK : status;
 	q.verb = argv[optind];
-	q.rack = argv[optind + 1];
+	q.place = argv[optind + 1];
 	int words = argc - optind;
 	if (strcmp(q.verb, "list") == 0 && words == 1)
 		return admin_run(&q.where, list_racks, &q);
 	if (!sets_wanted(q.verb) || words != 2)
-		return cli_usage(
-			"rack needs list, or drain, online or remove and the name of a rack");
+		return cli_usage("rack needs list, or drain, online or remove and the name or "
+				 "number of a rack");
 	return admin_run(&q.where, want_rack, &q);
 }

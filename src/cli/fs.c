@@ -73,6 +73,9 @@ static const struct fs_option options[] = {
 	      "the time since the last change: +7d is older"),
 	VALUE('K', "kind", "KIND", OPTION_TEXT, kind, "file or directory"),
 	FLAG('D', "delete", remove, "remove what is found"),
+	FLAG_AS('Y', 'd', "delete", remove, "remove from TARGET what SOURCE does not have"),
+	FLAG_AS('X', 'n', "dry-run", dry, "print what would be done, and change nothing"),
+	FLAG('G', "get", pull, "SOURCE is in the cluster, and TARGET is local"),
 	FLAG('R', "recursive", recursive, "include everything below"),
 	FLAG('r', "recursive", recursive, "include everything below"),
 	FLAG('p', "parents", parents, "make missing parents; accept a directory that exists"),
@@ -293,6 +296,7 @@ static const struct {
 	{fs_remove_commands, &fs_remove_count}, {fs_seal_commands, &fs_seal_count},
 	{fs_quota_commands, &fs_quota_count},   {fs_read_commands, &fs_read_count},
 	{fs_write_commands, &fs_write_count},   {fs_bench_commands, &fs_bench_count},
+	{fs_sync_commands, &fs_sync_count},
 };
 
 const struct fs_command *fs_at(size_t i)

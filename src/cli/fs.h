@@ -30,7 +30,7 @@ struct fs_flags {
 	uint64_t block_bytes, size_bytes, quota_bytes;
 	int64_t jobs, count, depth, threads, quota_files;
 	bool json, details, recursive, parents, force, replace, resume, verify, quiet, packed,
-		unseal, bare;
+		unseal, bare, dry, pull;
 	bool human, by_time, by_size, keep, remove, accepted;
 };
 
@@ -66,10 +66,10 @@ struct fs_command {
 extern const struct fs_command fs_attr_commands[], fs_names_commands[], fs_copy_commands[],
 	fs_list_commands[], fs_find_commands[], fs_pipe_commands[], fs_remove_commands[],
 	fs_seal_commands[], fs_quota_commands[], fs_read_commands[], fs_write_commands[],
-	fs_bench_commands[];
+	fs_bench_commands[], fs_sync_commands[];
 extern const size_t fs_attr_count, fs_names_count, fs_copy_count, fs_list_count, fs_find_count,
 	fs_pipe_count, fs_remove_count, fs_seal_count, fs_quota_count, fs_read_count,
-	fs_write_count, fs_bench_count;
+	fs_write_count, fs_bench_count, fs_sync_count;
 
 /* Runs the command that argv[0] names; returns its exit status. */
 int cmd_fs(int argc, char **argv);
@@ -127,6 +127,8 @@ bool fs_is_directory(struct fs *fs, const char *path);
 /* Removes everything in the root of a tenant, sealed directories too. file, dir: where the cluster is, as in admin.h.
  * Returns an exit status. */
 int fs_remove_all(const char *file, const char *dir, const char *tenant);
+/* Removes a file, or a directory with its contents unless one of them is sealed. Returns an exit status. */
+int fs_remove_tree(struct fs *fs, const char *path, bool directory);
 /* Refuses a path that is malformed UTF-8 or has a step "." or "..". Returns CLI_OK, or CLI_FAILED after it printed why. */
 int fs_path_check(const char *command, const char *path);
 /* A list of words, each allocated. */

@@ -290,7 +290,7 @@ static void get_small(struct transfer *x, const struct transfer_job *job)
 	free(bytes);
 }
 
-static void get_job(void *ctx, void *item)
+void get_job(void *ctx, void *item)
 {
 	struct transfer *x = ctx;
 	struct transfer_job *job = item;

@@ -190,6 +190,13 @@ static int remove_one(struct fs *fs, const char *name)
 	return fs_fail(&fs->error, rc, "cannot remove", name);
 }
 
+int fs_remove_tree(struct fs *fs, const char *path, bool directory)
+{
+	fs->flags.recursive = directory;
+	int status = sealed_check(fs, path);
+	return status == CLI_OK ? remove_one(fs, path) : status;
+}
+
 static int run_rm(struct fs *fs, int n, char **paths)
 {
 	int status = CLI_OK;

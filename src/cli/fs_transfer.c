@@ -43,6 +43,9 @@ static void tell(struct transfer *x, double seconds)
 				  (json_int_t)alone, "skipped", (json_int_t)skipped, "failed",
 				  (json_int_t)failed, "ended_early", (int)transfer_ended(x),
 				  "seconds", seconds, "verified", (int)x->fs->flags.verify);
+		unsigned long long removed = atomic_load(&x->removed);
+		if (removed > 0)
+			json_object_set_new(root, "removed", json_integer((json_int_t)removed));
 		json_emit(stdout, root);
 		return;
 	}
@@ -53,6 +56,8 @@ static void tell(struct transfer *x, double seconds)
 		printf(", %llu skipped as complete", alone);
 	if (skipped > 0)
 		printf(", %llu special files skipped", skipped);
+	if (atomic_load(&x->removed) > 0)
+		printf(", %llu removed", (unsigned long long)atomic_load(&x->removed));
 	if (failed > 0)
 		printf(", %llu failed", failed);
 	putchar('\n');
@@ -131,6 +136,14 @@ static void flush(struct transfer *x)
 	if (x->gathering != NULL)
 		work_push(&x->work, x->gathering);
 	x->gathering = NULL;
+}
+
+int transfer_stop(struct transfer *x)
+{
+	flush(x);
+	work_finish(&x->work);
+	(void)progress_end(&x->progress);
+	return CLI_OK;
 }
 
 int transfer_finish(struct transfer *x)

@@ -58,7 +58,8 @@ struct transfer {
 	/* files that were not transferred because the target exists, and the first of them */
 	atomic_ullong existing;
 	char *existed[TRANSFER_EXISTING];
-	atomic_ullong bare; /* files whose user attributes the local filesystem does not take */
+	atomic_ullong bare;    /* files whose user attributes the local filesystem does not take */
+	atomic_ullong removed; /* names that sync removed */
 	struct transfer_dir *dirs; /* newest first, so that a directory comes before its parent */
 };
 
@@ -67,6 +68,11 @@ int transfer_start(struct transfer *x, struct fs *fs, const char *verb,
 		   void (*run)(void *ctx, void *job));
 /* Waits for all jobs and prints a summary. Returns the exit status. */
 int transfer_finish(struct transfer *x);
+/* Ends a transfer to which nothing was added, and prints nothing. */
+int transfer_stop(struct transfer *x);
+
+/* The job of get: fetches a large file, or a batch of small ones. ctx is the struct transfer. */
+void get_job(void *ctx, void *item);
 
 /* Adds a file to the transfer; file->local and file->remote are copied. Small files of all directories share jobs.
  * -ENOMEM. */

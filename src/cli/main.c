@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/strbuf.h"
 #include "cli/cli.h"
 #include "cli/fs.h"
 
@@ -15,7 +14,6 @@ struct command {
 
 static int cmd_help(int argc, char **argv);
 static int cmd_version(int argc, char **argv);
-static int cmd_completion(int argc, char **argv);
 
 /* Commands on files have a table of their own: fs.h. */
 static const struct command cluster_commands[] = {
@@ -72,7 +70,7 @@ static const struct command study_commands[] = {
 	 "explain"},
 };
 static const struct command other_commands[] = {
-	{"completion", "print a completion script for a shell", cmd_completion, "bash"},
+	{"completion", "print a completion script for a shell", cmd_completion, "bash zsh fish"},
 	{"help", "this list, or the help of one command", cmd_help, NULL},
 	{"version", "print the version", cmd_version, ""},
 };
@@ -162,72 +160,22 @@ static int cmd_version(int argc, char **argv)
 	return CLI_OK;
 }
 
-/* --- completion --------------------------------------------------------------------------------- */
-
-/* Prints a case of the script for each command. Options of commands on files come from their table, options of the
- * others from the help that the command prints. */
-static int print_cases(void)
+const char *cli_command_at(size_t i, const char **words)
 {
-	const struct fs_command *f;
-	for (size_t i = 0; (f = fs_at(i)) != NULL; i++) {
-		AUTO_STRBUF struct strbuf words;
-		strbuf_init(&words, 4096);
-		if (fs_option_words(f, &words) < 0)
-			return -1;
-		const char *kinds =
-			strcmp(f->name, "bench") == 0 ? "write read files fetch meta " : "";
-		printf("\t%s) words=\"%s%s\" ;;\n", f->name, kinds, strbuf_text(&words));
+	for (size_t g = 0; g < ARRAY_LEN(groups); g++) {
+		if (i < groups[g].count) {
+			*words = groups[g].commands[i].words;
+			return groups[g].commands[i].name;
+		}
+		i -= groups[g].count;
 	}
-	for (size_t g = 0; g < ARRAY_LEN(groups); g++)
-		for (size_t i = 0; i < groups[g].count; i++)
-			if (groups[g].commands[i].words != NULL)
-				printf("\t%s) words=\"%s $(_terrane_options %s)\" ;;\n",
-				       groups[g].commands[i].name, groups[g].commands[i].words,
-				       groups[g].commands[i].name);
-	return 0;
+	return NULL;
 }
 
-static int cmd_completion(int argc, char **argv)
+const char *cli_command_help(const char *name)
 {
-	const struct fs_command *f;
-	if (argc != 2 || strcmp(argv[1], "bash") != 0) {
-		bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
-		fprintf(help ? stdout : stderr, "usage: terrane completion bash\n\nPrints a "
-						"completion script. Put this line into ~/.bashrc:\n"
-						"  source <(terrane completion bash)\n");
-		return help ? CLI_OK : CLI_USAGE;
-	}
-	puts("_terrane_options()\n{\n"
-	     "\tterrane help \"$1\" 2>/dev/null | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u | tr "
-	     "'\\n' ' "
-	     "'\n}\n"
-	     "_terrane()\n{\n"
-	     "\tlocal words=\"\" here=\"${COMP_WORDS[COMP_CWORD]}\"");
-	fputs("\tlocal commands=\"", stdout);
-	for (size_t i = 0; (f = fs_at(i)) != NULL; i++)
-		printf("%s ", f->name);
-	for (size_t g = 0; g < ARRAY_LEN(groups); g++)
-		for (size_t i = 0; i < groups[g].count; i++)
-			printf("%s ", groups[g].commands[i].name);
-	puts("\"\n\tcase \"$COMP_CWORD:${COMP_WORDS[1]}\" in\n"
-	     "\t1:* | 2:help) COMPREPLY=($(compgen -W \"$commands\" -- \"$here\")); return ;;\n"
-	     "\tesac\n"
-	     "\tcase \"${COMP_WORDS[COMP_CWORD - 1]}\" in\n"
-	     "\t--emulate) words=\"hdd sata nvme none\" ;;\n"
-	     "\t--repair) words=\"r_all r_fco r_hyb r_min\" ;;\n"
-	     "\t--scheme) words=\"c/c c/d c/s d/c d/d d/s\" ;;\n"
-	     "\t--metadata) words=\"rocksdb rados:\" ;;\n"
-	     "\t--pattern) words=\"seq random create stat list remove\" ;;\n"
-	     "\t--encoding) words=\"r2 r3 rs:4+2 rs:9+6 lrc:12+2+2 mlec:4+2/4+1\" ;;\n"
-	     "\t--media) words=\"disk flash flash-or-disk\" ;;\n"
-	     "\t--dir | --cluster | -c | --config) return ;; # files\n"
-	     "\tesac\n"
-	     "\t[ -n \"$words\" ] || case \"${COMP_WORDS[1]}\" in");
-	if (print_cases() < 0)
-		return cli_fail("out of memory");
-	puts("\tesac\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$here\"))\n}\n"
-	     "complete -o default -F _terrane terrane");
-	return CLI_OK;
+	const struct command *c = find_command(name);
+	return c != NULL ? c->help : "";
 }
 
 int main(int argc, char **argv)

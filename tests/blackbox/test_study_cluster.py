@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from box import TERRANE, Box, run
+from box import TERRANE, Box, await_true, run
 
 
 @pytest.fixture(scope="module", name="box")
@@ -17,7 +17,7 @@ def a_box(tmp_path_factory):
 
 
 def study(*words):
-    done = run("durability", *words)
+    done = run("durability", *words, timeout=900)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -42,11 +42,12 @@ def test_nines_of_a_running_cluster(box):
     assert one["system"]["racks"] == 12 and one["system"]["code"] == "r2"
     # Failed disks are counted: three of twelve in a few seconds are a rate that no code survives.
     for disk in box.json("disk", "list")[:3]:
-        box("disk", "fail", disk["disk"])
-    seen = json.loads(study("repair", "--cluster", file, "--json"))["cluster"]
+        box("disk", "fail", disk["id"])
+    await_true("three failed disks", lambda: [d["state"] for d in box.json("disk", "list")].count("failed") == 3)
+    seen = json.loads(study("nines", "--cluster", file, "--code", "r3", "--scheme", "d/-", "--by", "markov", "--json"))["cluster"]
     assert seen["failures"] == 3 and seen["afr_observed"] and seen["afr"] == 1
     for disk in box.json("disk", "list")[:3]:
-        box("disk", "online", disk["disk"])
+        box("disk", "online", disk["id"])
     assert run("durability", "nines", "--cluster", box.folder / "none.ini").returncode == 1
 
 

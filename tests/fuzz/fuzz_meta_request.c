@@ -113,11 +113,13 @@ static void fuzz_main(void *arg)
 	rt_cond_init(&s.wake);
 	assert(ms_share_open(&s) == 0 && ms_share_load(&s) == 0);
 	assert(ms_place_open(&s, &(struct meta_serve_options){0}) == 0);
+	assert(ms_backup_open(&s) == 0); /* without the fiber: no backup is made */
 	ask_all(&s, in);
 	check_store(s.meta);
 	rt_port_close(&branch.port);
 	ms_place_tick(&s);
 	ms_place_close(&s);
+	ms_backup_close(&s);
 	ms_share_close(&s);
 	meta_map_close(s.map);
 	meta_close(s.meta);

@@ -85,6 +85,7 @@ struct plan {
 	uint64_t pause_ns;  /* longest pause between two operations of a worker */
 	uint64_t grace_ns;
 	uint64_t quota_bytes; /* quota of the clients' tenant in bytes; 0: none */
+	uint64_t files_max;   /* quota of its files and directories; 0: none */
 	bool blackouts;       /* all nodes, or all of a rack, lose power at once at random times */
 	bool secured;         /* processes have credentials, and one is an attacker */
 	bool drains;          /* an operator drains a node in each round */

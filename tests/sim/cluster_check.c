@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "client/engine_impl.h"
 #include "cluster_check.h"
+#include "cluster_quota.h"
 #include "cluster_secure.h"
 #include "cluster_watch.h"
 #include "meta/gc.h"
@@ -365,6 +366,7 @@ static void await_converged(struct checker *k)
 	converge(k);
 	if (!model_violated(&k->world->model)) {
 		quota_at_rest(k);
+		files_look(k, true);
 		each_block(k, parity_look);
 		check_racks(k);
 		check_placed(k);
@@ -382,6 +384,7 @@ void checker_main(void *arg)
 		model_violation(&w->model, "I8", "the checker cannot reach the metadata: %s",
 				err_name(rc));
 	if (rc == 0) {
+		files_look(&k, false);
 		check_contents(&k);
 		if (!w->over)
 			check_kept(&k);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cluster.h"
+#include "cluster_quota.h"
 #include "cluster_secure.h"
 #include "janitor/janitor.h"
 #include "meta/service.h"
@@ -123,6 +124,7 @@ void plan_draw(struct plan *p, const struct scenario_input *in, bool over)
 	p->secured = secrets_by_seed(in->seed);
 	flash_draw(p, in->seed);
 	loops_draw(p, in->seed);
+	files_draw(p, in->seed);
 	p->ops_off = in->ops_off;
 	if (in->clients > 0)
 		p->clients = (unsigned)min_u64(p->clients, in->clients);
@@ -195,6 +197,8 @@ static int serve_metadata(struct world *w, unsigned index)
 		rc = meta_format(kv, &o.meta, &id, PLACE_DECLUSTERED, TENANT);
 	if (rc == 0)
 		rc = secrets_format(w, kv, &o.meta);
+	if (rc == 0)
+		rc = files_limit(w, kv, &o);
 	if (rc == 0)
 		rc = meta_serve(kv, &o);
 	if (kv != NULL)

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The quota of files and directories of the clients' tenant (I7). */
+#ifndef TESTS_CLUSTER_QUOTA_H
+#define TESTS_CLUSTER_QUOTA_H
+
+#include "cluster.h"
+
+struct checker;
+struct kv;
+struct meta_serve_options;
+
+/* Draws the quota from a generator of its own, so that it changes no other part of the plan. */
+void files_draw(struct plan *p, uint64_t seed);
+/* Sets the quota while the tree is empty, so that it holds from the first name on, and makes the server count. Errors of
+ * the store. */
+int files_limit(const struct world *w, struct kv *kv, struct meta_serve_options *o);
+/* Checks that the tree has no more names than its ledger says, nor than the quota. at_rest: waits until the ledger is
+ * exact. */
+void files_look(struct checker *k, bool at_rest);
+
+#endif

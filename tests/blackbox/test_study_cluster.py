@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from box import TERRANE, Box, await_true, run
+from box import LONG, TERRANE, Box, await_true, run
 
 
 @pytest.fixture(scope="module", name="box")
@@ -51,6 +51,7 @@ def test_nines_of_a_running_cluster(box):
     assert run("durability", "nines", "--cluster", box.folder / "none.ini").returncode == 1
 
 
+@LONG  # a minute of processor time for each of the two
 def test_advice_without_an_overhead_takes_the_least(tmp_path):
     ask = lambda *words: json.loads(study("advise", "--quick", "--tolerance", "0.01", "--racks", "20", "--nines", "12", *words, "--json"))
     least, more = ask(), ask("--overhead", "0.5")

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -20,7 +21,7 @@ def a_box(tmp_path_factory):
 
 def offered(shell, box, *words):
     """What the shell offers for the last word, which begins with it."""
-    env = {**(box.env if box else os.environ), "PATH": f"{TERRANE.parent}:{os.environ['PATH']}", "HOME": "/nonexistent"}
+    env = {**(box.env if box else os.environ), "PATH": f"{TERRANE.parent}:{os.environ['PATH']}"}
     script = run("completion", shell).stdout
     if shell == "fish":
         line = " ".join(["terrane", *words])
@@ -33,7 +34,9 @@ def offered(shell, box, *words):
             command = ["bash", "-c", script + "\n" + probe + "_terrane; printf '%s\\n' \"${COMPREPLY[@]}\""]
         else:  # compgen of bashcompinit runs the function as zsh does for a key
             command = ["zsh", "-f", "-c", script + "\n" + probe + f"compgen -F _terrane -- '{words[-1]}'"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    with tempfile.TemporaryDirectory() as home:  # where shells write their caches
+        done = subprocess.run(command, env={**env, "HOME": home}, capture_output=True, text=True, timeout=300,
+                              check=False)
     lines = [line.split("\t")[0] for line in done.stdout.splitlines() if line]
     # zsh itself leaves out what does not begin with the word.
     return sorted(line for line in lines if shell != "zsh" or line.startswith(words[-1]))

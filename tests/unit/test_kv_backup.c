@@ -268,7 +268,9 @@ static void refusals_body(void *arg)
 	CHECK_EQ(kv_backup(kv, &q, &b), -EINVAL);
 	q = (struct kv_backup_request){.dir = "relative", .owner = OWNER};
 	CHECK_EQ(kv_backup(kv, &q, &b), -EINVAL);
-	q.dir = "/nonexistent/folder";
+	char orphan[160];
+	snprintf(orphan, sizeof(orphan), "%s/absent/folder", d->f.dir);
+	q.dir = orphan;
 	CHECK_EQ(kv_backup(kv, &q, &b), -ENOENT);
 	CHECK_EQ(list(d, all), 1);
 	/* an existing folder is never overwritten */

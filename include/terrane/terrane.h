@@ -352,7 +352,9 @@ struct terrane_quota {
 	uint64_t
 		counted_ns; /* time of the last count; 0: not counted yet, nothing is refused; tenant: 0 */
 	bool hidden;        /* the caller may not look at the directory: only id is set */
-	uint64_t reserved[2];
+	/* tenant: stored bytes of deleted files, which still take space and do not count; directory: 0 */
+	uint64_t waiting_bytes;
+	uint64_t reserved[1];
 };
 
 /* Sets the quota of a directory; both limits 0: removes it (-ENOENT: it has none). From then on, calls that add files or
@@ -362,10 +364,12 @@ struct terrane_quota {
 int terrane_quota_set(struct terrane *t, const char *path, uint64_t bytes_max, uint64_t files_max,
 		      const struct terrane_options *o);
 
-#define TERRANE_QUOTA_ALL 1U /* of all directories of the tenant */
+#define TERRANE_QUOTA_ALL 1U    /* of all directories of the tenant */
+#define TERRANE_QUOTA_TENANT 2U /* the tenant's, also if it has no limits */
 
 /* Returns the quotas that limit a directory: its own and those above, nearest first, then the tenant's, if it has limits;
- * with TERRANE_QUOTA_ALL (path "/") all of the tenant. At most max are stored; returns their number. */
+ * with TERRANE_QUOTA_ALL (path "/") all of the tenant. At most max are stored; returns their number. What the tenant uses is
+ * 0 if the caller may not look at the root. */
 int64_t terrane_quota_list(struct terrane *t, const char *path, unsigned flags,
 			   struct terrane_quota *out, size_t max, const struct terrane_options *o);
 

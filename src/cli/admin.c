@@ -164,6 +164,29 @@ int admin_tenants(struct admin *a, int (*each)(struct admin *a, const struct met
 	return status;
 }
 
+static int add_waiting(struct admin *a, const struct meta_tenant *listed)
+{
+	uint64_t *bytes = a->ctx;
+	struct meta_call c = {.client = a->client};
+	struct meta_tenant t;
+	int rc = meta_client_tenant_get(&c, listed->id, NULL, &t);
+	if (rc < 0)
+		return cli_fail("tenant %s: %s", listed->name,
+				c.error[0] != 0 ? c.error : err_text(rc));
+	*bytes += t.waiting_bytes;
+	return CLI_OK;
+}
+
+int admin_waiting(struct admin *a, uint64_t *bytes)
+{
+	void *ctx = a->ctx;
+	*bytes = 0;
+	a->ctx = bytes;
+	int status = admin_tenants(a, add_waiting);
+	a->ctx = ctx;
+	return status;
+}
+
 static int by_id(const void *a, const void *b)
 {
 	/* The structs of nodes and disks begin with the id, which the assertions below check. */

@@ -49,6 +49,10 @@ struct cluster *admin_map(struct admin *a);
  * error of the metadata. Does not fill in used_bytes of the tenants. */
 int admin_tenants(struct admin *a, int (*each)(struct admin *a, const struct meta_tenant *t));
 
+/* Sets *bytes to what all tenants have deleted and still takes space, before redundancy. Returns an exit status; prints an
+ * error of the metadata. */
+int admin_waiting(struct admin *a, uint64_t *bytes);
+
 /* Return an array of the nodes (disks) of the map sorted by id, which the caller frees, and set *n to their number.
  * NULL: out of memory. */
 const struct cluster_node **admin_nodes(const struct cluster *c, size_t *n);

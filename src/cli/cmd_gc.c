@@ -45,19 +45,6 @@ struct gc_asked {
 	struct meta_gc_state state;
 };
 
-static int add_waiting(struct admin *a, const struct meta_tenant *listed)
-{
-	struct gc_asked *q = a->ctx;
-	struct meta_call c = {.client = a->client};
-	struct meta_tenant t;
-	int rc = meta_client_tenant_get(&c, listed->id, NULL, &t);
-	if (rc < 0)
-		return cli_fail("tenant %s: %s", listed->name,
-				c.error[0] != 0 ? c.error : err_text(rc));
-	q->waiting_bytes += t.waiting_bytes;
-	return CLI_OK;
-}
-
 /* Reads the epoch of the collection, and the epoch up to which the grace period is short. */
 static int read_state(struct admin *a, uint64_t *epoch, struct meta_note *note, uint64_t *until)
 {
@@ -112,7 +99,7 @@ static int show(struct admin *a)
 	uint64_t epoch = 0, until = 0;
 	int status = read_state(a, &epoch, &note, &until);
 	if (status == CLI_OK)
-		status = admin_tenants(a, add_waiting);
+		status = admin_waiting(a, &q->waiting_bytes);
 	return status == CLI_OK ? tell(q, epoch, until) : status;
 }
 

@@ -22,7 +22,8 @@
 static const char usage_text[] =
 	"usage: terrane status [-c FILE | --dir DIR] [--json] [--watch]\n"
 	"\n"
-	"Shows nodes, disks, space and health. Health is the number of blocks that are degraded\n"
+	"Shows nodes, disks, space and health, and the bytes of deleted files that still take\n"
+	"space. Health is the number of blocks that are degraded\n"
 	"(can be rebuilt), unreachable (readable once offline nodes and disks return) or lost,\n"
 	"as a janitor last counted them. Busy is the share of the last minutes for which the "
 	"threads\n"
@@ -68,6 +69,7 @@ struct told {
 	const struct status_data *data;
 	uint64_t chunks_left; /* chunks recorded on suspect, draining, failed and removed disks */
 	uint64_t chunks_lacking; /* the part of chunks_left that is not on draining disks */
+	uint64_t waiting_bytes;  /* deleted, and not freed yet; before redundancy */
 };
 
 /* Returns the worst problem of the cluster as text; NULL: none. The counts of the janitors may be minutes old; the
@@ -168,6 +170,10 @@ static int tell(const struct told *t)
 	tell_states(n->pools > 0 ? "pools" : "disks", n->disks);
 	printf("  %-8s %s used of %s\n", "space", fs_size(used, (double)n->used_bytes),
 	       fs_size(all, (double)n->capacity_bytes));
+	if (t->waiting_bytes > 0)
+		printf("  %-8s %s of deleted files, before redundancy, wait to be freed (terrane "
+		       "gc)\n",
+		       "deleted", fs_size(used, (double)t->waiting_bytes));
 	status_data_tell_health(t->data);
 	if (t->chunks_left == 0)
 		printf("  %-8s no chunks to repair or move\n", "repair");
@@ -266,15 +272,16 @@ static int tell_json(const struct told *t)
 		json_array_append_new(disk_list, status_disk_json(c, disks[i]));
 	snprintf(id, sizeof(id), "%016lx%016lx", c->id.high, c->id.low);
 	AUTO_JSON json_t *root = json_pack(
-		"{s:s, s:b, s:s?, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
+		"{s:s, s:b, s:s?, s:b, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, "
+		"s:o}",
 		"cluster", id, "well", (int)(wrong == NULL), "trouble", wrong, "online",
 		(int)status_online(n), "map_version", (json_int_t)c->version, "racks",
 		(json_int_t)n->racks, "node_states", states_json(n->nodes), "disk_states",
 		states_json(n->disks), "capacity_bytes", (json_int_t)n->capacity_bytes,
-		"used_bytes", (json_int_t)n->used_bytes, "chunks_to_repair",
-		(json_int_t)t->chunks_left, "data", status_data_json(t->data), "janitors",
-		status_janitors_json(t->data), "metadata_load", load_json(t, 0), "nodes", node_list,
-		"disks", disk_list);
+		"used_bytes", (json_int_t)n->used_bytes, "waiting_bytes",
+		(json_int_t)t->waiting_bytes, "chunks_to_repair", (json_int_t)t->chunks_left,
+		"data", status_data_json(t->data), "janitors", status_janitors_json(t->data),
+		"metadata_load", load_json(t, 0), "nodes", node_list, "disks", disk_list);
 	if (json_emit(stdout, root) < 0)
 		return cli_fail("cannot write the output");
 	return wrong == NULL ? CLI_OK : CLI_FAILED;
@@ -307,6 +314,8 @@ static int body(struct admin *a)
 				 .chunks_left = repair_left_sum(left, n),
 				 .chunks_lacking = repair_left_lacking(left, n)};
 		status_count(c, &t.n);
+		if (status == CLI_OK)
+			status = admin_waiting(a, &t.waiting_bytes);
 		if (status == CLI_OK)
 			status = s->json ? tell_json(&t) : tell(&t);
 		else

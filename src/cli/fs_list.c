@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/fs.h"
+#include "cli/fs_quota.h"
 
 #define PAGE 512
 #define SORT_MAX ((size_t)1000000) /* entries of a directory that are sorted in memory */
@@ -239,11 +240,18 @@ static int du_one(struct fs *fs, const char *name)
 	if (e.kind == TERRANE_DIRECTORY)
 		status = fs_walk(&(struct fs_walk){.fs = fs, .ctx = &sum, .entry = sum_entry},
 				 &path, &e);
+	uint64_t waiting = 0;
+	rc = fs_is_root(name) ? fs_waiting(fs, &waiting) : 0;
+	if (rc < 0)
+		status = fs_fail(&fs->error, rc, "cannot count deleted files of", name);
 	if (fs->flags.json) {
 		AUTO_JSON json_t *line =
 			json_pack("{s:o, s:I, s:I, s:I}", "path", json_text(name, strlen(name)),
 				  "bytes", (json_int_t)sum.bytes, "files", (json_int_t)sum.files,
 				  "directories", (json_int_t)sum.directories);
+		if (fs_is_root(name))
+			json_object_set_new(line, "waiting_bytes",
+					    json_integer((json_int_t)waiting));
 		if (line == NULL || json_dumpf(line, stdout, JSON_COMPACT) < 0)
 			return cli_fail("cannot write the output");
 		putchar('\n');
@@ -251,6 +259,9 @@ static int du_one(struct fs *fs, const char *name)
 	}
 	printf("%12s  %8lu files  %s\n", fs_size(size, (double)sum.bytes), sum.files,
 	       fs_show(shown, name));
+	if (waiting > 0)
+		printf("%12s  of deleted files, which wait to be freed\n",
+		       fs_size(size, (double)waiting));
 	return status;
 }
 
@@ -267,8 +278,10 @@ static int run_du(struct fs *fs, int n, char **paths)
 
 const struct fs_command fs_list_commands[] = {
 	{"du", "count the files and bytes of a tree", "[PATH...]",
-	 "Counts bytes, before redundancy, and files below each path (default: the root).", "yh", 0,
-	 1000, run_du, FS_REMOTE_ALL},
+	 "Counts bytes, before redundancy, and files below each path (default: the root). Of the\n"
+	 "root it also tells the bytes of deleted files that still take space: they do not count\n"
+	 "for the quota, and janitors free them after the grace period.",
+	 "yh", 0, 1000, run_du, FS_REMOTE_ALL},
 	{"ls", "list a directory", "[PATH...]",
 	 "Lists directories (default: the root). Names of directories end in \"/\". -l shows kind\n"
 	 "(d: directory) and mode, sealed (s), user attributes (+), uid, gid, size, time of the\n"

@@ -82,6 +82,15 @@ static int quota_print(struct fs *fs, const char *path, unsigned flags)
 	return status;
 }
 
+int fs_waiting(struct fs *fs, uint64_t *bytes)
+{
+	struct terrane_quota all[2]; /* the root's, and after it the tenant's */
+	int64_t n =
+		terrane_quota_list(fs->t, "/", TERRANE_QUOTA_TENANT, all, ARRAY_LEN(all), &fs->o);
+	*bytes = n > 0 ? all[n - 1].waiting_bytes : 0;
+	return n < 0 ? (int)n : 0;
+}
+
 /* --- setting -------------------------------------------------------------------------------------- */
 
 /* Finds the quota that the path itself has; what is not given stays as it is. */
@@ -197,9 +206,23 @@ static int64_t quotas_above(struct fs *fs, const char *target, struct terrane_qu
 	return *out == NULL ? 0 : terrane_quota_list(fs->t, from, 0, *out, QUOTAS_MAX, &fs->o);
 }
 
+/* Returns what a tenant should know that has just deleted files to make room; "" for a directory, which has room at once. */
+static const char *deleted_hint(char out[160], const struct terrane_quota *q)
+{
+	char size[FS_SIZE_TEXT];
+	out[0] = 0;
+	if (q->id == 0)
+		snprintf(out, 160,
+			 ". Files deleted within the last minute may still count; %s of deleted "
+			 "files do not",
+			 fs_size(size, (double)q->waiting_bytes));
+	return out;
+}
+
 static int check_one(const struct terrane_quota *q, const struct fs_need *need, const char *target)
 {
 	char want[FS_SIZE_TEXT], room[FS_SIZE_TEXT], shown[FS_PATH_MAX], of[FS_PATH_MAX + 32];
+	char hint[160];
 	uint64_t bytes = q->bytes_max > q->used_bytes ? q->bytes_max - q->used_bytes : 0;
 	uint64_t files = q->files_max > q->used_files ? q->files_max - q->used_files : 0;
 	if (q->hidden || (q->id != 0 && q->counted_ns == 0))
@@ -214,10 +237,11 @@ static int check_one(const struct terrane_quota *q, const struct fs_need *need, 
 				"remove files or raise the quota",
 				fs_show(shown, target), need->files, of, files, q->files_max);
 	if (q->bytes_max > 0 && need->bytes > bytes)
-		return cli_fail("cannot put to %s: %s are to be stored, and the quota of %s has "
-				"room for %s. Nothing was stored; remove files or raise the quota",
-				fs_show(shown, target), fs_size(want, (double)need->bytes), of,
-				fs_size(room, (double)bytes));
+		return cli_fail(
+			"cannot put to %s: %s are to be stored, and the quota of %s has "
+			"room for %s. Nothing was stored; remove files or raise the quota%s",
+			fs_show(shown, target), fs_size(want, (double)need->bytes), of,
+			fs_size(room, (double)bytes), deleted_hint(hint, q));
 	return CLI_OK;
 }
 

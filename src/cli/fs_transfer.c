@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/fs_quota.h"
 
 /* Returns the size up to which files share a job: at most a block. */
 static uint64_t transfer_small(const struct transfer *x)
@@ -131,6 +132,17 @@ static void tell_existing(struct transfer *x)
 		free(x->existed[i]);
 }
 
+/* Tells of deleted files that still take space, when disks had no room. It is left out if the metadata does not answer. */
+static void tell_waiting(struct transfer *x)
+{
+	char size[FS_SIZE_TEXT];
+	uint64_t bytes = 0;
+	if (atomic_load(&x->full) > 0 && fs_waiting(x->fs, &bytes) == 0 && bytes > 0)
+		cli_fail("%s: %s of deleted files still take space on the disks; terrane gc now "
+			 "frees it sooner",
+			 x->verb, fs_size(size, (double)bytes));
+}
+
 static void flush(struct transfer *x)
 {
 	if (x->gathering != NULL)
@@ -163,6 +175,7 @@ int transfer_finish(struct transfer *x)
 			"%s: interrupted; incomplete files were discarded, run it again with "
 			"--resume",
 			x->verb);
+	tell_waiting(x);
 	if (transfer_ended(x))
 		return cli_fail("%s: stopped: no room for further files, see above; free space, "
 				"add disks or "
@@ -243,6 +256,8 @@ void transfer_fail(struct transfer *x, const struct terrane_error *error, int64_
 	if (rc == -ECANCELED && fs_interrupted())
 		return;
 	bool no_room = rc == -ENOSPC || rc == -EDQUOT;
+	if (rc == -ENOSPC)
+		atomic_fetch_add(&x->full, 1);
 	if (no_room && atomic_fetch_add(&x->refused, 1) >= TRANSFER_REFUSED_MAX)
 		return;
 	fs_fail(error, rc, what, path);

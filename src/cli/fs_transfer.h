@@ -55,6 +55,7 @@ struct transfer {
 	atomic_ullong done, done_bytes, left_alone, skipped, failed;
 	/* failed files with -ENOSPC or -EDQUOT: no room, too few disks, quota */
 	atomic_ullong refused;
+	atomic_ullong full; /* those of them with -ENOSPC */
 	/* files that were not transferred because the target exists, and the first of them */
 	atomic_ullong existing;
 	char *existed[TRANSFER_EXISTING];

@@ -61,7 +61,7 @@ int64_t engine_quota_list(struct call *c, const char *path, unsigned flags,
 	struct meta_dir_quota *all = NULL;
 	struct meta_tenant t = {0};
 	uint64_t dir = META_ROOT;
-	if ((flags & ~TERRANE_QUOTA_ALL) != 0)
+	if ((flags & ~(TERRANE_QUOTA_ALL | TERRANE_QUOTA_TENANT)) != 0)
 		return call_fail(c, -EINVAL, "unknown flags");
 	int rc = directory(c, path, &dir);
 	if (rc < 0)
@@ -78,10 +78,12 @@ int64_t engine_quota_list(struct call *c, const char *path, unsigned flags,
 		if (own)
 			quota_set(&out[count++], &all[i]);
 	}
-	if ((t.quota_bytes > 0 || t.files_max > 0) && count < max)
+	bool limited = t.quota_bytes > 0 || t.files_max > 0;
+	if ((limited || (flags & TERRANE_QUOTA_TENANT) != 0) && count < max)
 		out[count++] = (struct terrane_quota){.bytes_max = t.quota_bytes,
 						      .files_max = t.files_max,
 						      .used_bytes = t.used_bytes,
-						      .used_files = t.used_files};
+						      .used_files = t.used_files,
+						      .waiting_bytes = t.waiting_bytes};
 	return (int64_t)count;
 }

@@ -175,9 +175,11 @@ static int over_quota(struct rpc_request *r)
 		return rpc_fail(r, -EDQUOT, "tenant \"%.64s\" is over its quota", name);
 	return rpc_fail(
 		r, -EDQUOT,
-		"tenant \"%.64s\" is over its quota: %lu of %lu bytes are used; delete files or "
-		"raise the quota. Files deleted within the last minute may still count",
-		name, t.used_bytes, t.quota_bytes);
+		"tenant \"%.64s\" is over its quota: %lu of %lu bytes are used, without %lu bytes "
+		"of "
+		"deleted files that wait to be freed; delete files or raise the quota. Files "
+		"deleted within the last minute may still count",
+		name, t.used_bytes, t.quota_bytes, t.waiting_bytes);
 }
 
 int ms_end(struct rpc_request *r, int rc)

@@ -338,6 +338,12 @@ def test_a_full_cluster_refuses_and_loses_nothing(tmp_path):
             box("get", "-q", "/data", tmp_path / "out")
             for path in (tmp_path / "out").iterdir():
                 assert path.read_bytes() == (tmp_path / "in" / path.name).read_bytes()
+            assert "of deleted files" not in done.stderr
+            box("rm", "-r", "/data")
+            await_true("deleted bytes", lambda: json.loads(box("du", "--json").stdout)["waiting_bytes"] >= 4 * MIB)
+            done = box("put", "-q", tmp_path / "in", "/more", ok=False)
+            assert done.returncode == 1 and "of deleted files still take space" in done.stderr, done.stderr
+            assert "terrane gc now" in done.stderr
     finally:
         subprocess.run(["umount", "-l", small], check=True)
 

@@ -26,6 +26,7 @@ int cmd_code(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_dataset(int argc, char **argv);
+int cmd_df(int argc, char **argv);
 int cmd_disk(int argc, char **argv);
 int cmd_cache(int argc, char **argv);
 int cmd_job(int argc, char **argv);

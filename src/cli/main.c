@@ -20,6 +20,7 @@ static const struct command cluster_commands[] = {
 	{"up", "make a cluster in a folder, or start it again", cmd_up, ""},
 	{"down", "end the cluster in a folder", cmd_down, ""},
 	{"status", "show nodes, disks, space and health", cmd_status, ""},
+	{"df", "show the space of disks and flash", cmd_df, ""},
 	{"plan", "make settings and credentials of a cluster on several machines", cmd_plan, ""},
 	{"doctor", "look for what is wrong with this machine, its settings and the cluster",
 	 cmd_doctor, ""},
@@ -125,7 +126,8 @@ static int run_command(const char *name, int argc, char **argv)
 	const struct command *c = find_command(name);
 	char help[] = "--help";
 	char *args[] = {argv[0], help, NULL};
-	if (c != NULL && argc == 2 && strcmp(argv[1], "-h") == 0)
+	/* -h of df is human sizes, as of the commands on files. */
+	if (c != NULL && c->run != cmd_df && argc == 2 && strcmp(argv[1], "-h") == 0)
 		return c->run(2, args);
 	if (c != NULL)
 		return c->run(argc, argv);

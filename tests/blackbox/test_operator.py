@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from box import BUILD, KIB, Box, await_true, lives, same_tree, write_tree
+from box import BUILD, KIB, Box, await_true, lives, run, same_tree, write_tree
 
 TREE = {"top": 100 * KIB, "a/one": 3 * KIB, "a/b/two": 70 * KIB}
 
@@ -95,6 +95,7 @@ def tells_of_deleted_files(box, bytes_min):
     assert len(box("du", "-t", "small", "/c").stdout.splitlines()) == 1
     assert box.json("status", ok=False)["waiting_bytes"] >= bytes_min
     assert "  deleted  " in box("status", ok=False).stdout
+    assert box.json("df")["waiting_bytes"] >= bytes_min and "of deleted files" in box("df").stdout.splitlines()[-1]
 
 
 def test_deleted_files_do_not_count_for_the_quota(box, tmp_path):
@@ -115,6 +116,32 @@ def test_deleted_files_do_not_count_for_the_quota(box, tmp_path):
     box("put", "-q", "-t", "small", tmp_path / "in", "/c")
     tells_of_deleted_files(box, 4 << 20)
     assert box.json("gc", "now")["epochs_left"] == 9 and "are left" in box("gc", "status").stdout
+
+
+def test_df_adds_up_the_disks_of_each_media(tmp_path):
+    with Box(tmp_path / "box", "--racks", 3, "--disks", 2, "--flash", 1, "--encoding", "r2") as box:
+        await_true("that nodes tell what is used", lambda: all(d["used_bytes"] > 0 for d in box.json("disk", "list")))
+        told = box.json("df")
+        assert [(m["media"], m["disks"]) for m in told["media"]] == [("disk", 3), ("flash", 3)]
+        for key in ("disks", "size_bytes", "used_bytes", "free_bytes"):
+            assert told["all"][key] == sum(m[key] for m in told["media"]), key
+        for sums in told["media"]:
+            assert sums["used_bytes"] + sums["free_bytes"] == sums["size_bytes"] > 0
+        assert told["waiting_bytes"] == 0
+        assert told["all"]["size_bytes"] == box.json("status", ok=False)["capacity_bytes"]
+        lines = box("df").stdout.splitlines()
+        assert lines[1].split()[:3] == ["disk", "3", str(told["media"][0]["size_bytes"])]
+        assert lines[3].split()[:2] == ["all", "6"] and lines[4].startswith("0 bytes of deleted files")
+        human = box("df", "-h").stdout.splitlines()
+        assert human[3].split()[3] in ("KiB", "MiB", "GiB", "TiB") and human[4].startswith("0 B of deleted files")
+        # No new chunk goes to a disk that is drained, so its space is not free.
+        disk = min(d["id"] for d in box.json("disk", "list") if d["media"] == "disk")
+        box("disk", "drain", disk)
+        now = box.json("df")["media"][0]
+        assert now["size_bytes"] == told["media"][0]["size_bytes"]
+        assert now["used_bytes"] + now["free_bytes"] < now["size_bytes"]
+        assert run("df", "--help").stdout.startswith("usage: terrane df")
+        assert box("df", "more", ok=False).returncode == 2
 
 
 # ---- processes

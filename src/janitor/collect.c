@@ -6,6 +6,9 @@
  * A set of dead chunks is forgotten when all of them are deleted. A lost disk counts as empty: if it
  * comes back, its chunks are orphans. Chunk names are shared by all tenants, so a chunk that is listed
  * as dead and has the label of another tenant or block is kept.
+ *
+ * While disks are full, a round first deletes the dead chunks that are on them, of all shares. Their sets stay listed:
+ * the walk that follows finds these chunks missing, deletes the other chunks of the sets, and forgets the sets.
  */
 #include <assert.h>
 #include <errno.h>
@@ -177,12 +180,15 @@ static int disk_delete(struct janitor *j, const struct dead_one *all, size_t n, 
 	return rc == -ECANCELED ? rc : 0;
 }
 
-static size_t ones_of(const struct meta_dead_chunks *dead, size_t n, struct dead_one *out)
+/* Lists the chunks of n sets by disk. full: only those on full disks. */
+static size_t ones_of(const struct janitor *j, const struct meta_dead_chunks *dead, size_t n,
+		      bool full, struct dead_one *out)
 {
 	size_t count = 0;
 	for (size_t s = 0; s < n; s++)
 		for (size_t i = 0; i < dead[s].chunk_count; i++)
-			if (dead[s].chunks[i].disk != 0)
+			if (dead[s].chunks[i].disk != 0 &&
+			    (!full || full_is(j, dead[s].chunks[i].disk)))
 				out[count++] =
 					(struct dead_one){.disk = dead[s].chunks[i].disk,
 							  .id = {dead[s].chunk_block, (uint32_t)i},
@@ -193,14 +199,15 @@ static size_t ones_of(const struct meta_dead_chunks *dead, size_t n, struct dead
 	return count;
 }
 
+/* Deletes the chunks of n sets and forgets the sets. full: deletes those on full disks, and forgets nothing. */
 static int sets_delete(struct janitor *j, struct meta_call *m, const struct meta_dead_chunks *dead,
-		       size_t n)
+		       size_t n, bool full)
 {
 	bool keep[DEAD_MAX] = {0};
 	AUTO_FREE struct dead_one *ones = malloc((n * META_CHUNKS_MAX + 1) * sizeof(*ones));
 	if (ones == NULL)
 		return -ENOMEM;
-	size_t count = ones_of(dead, n, ones);
+	size_t count = ones_of(j, dead, n, full, ones);
 	int rc = 0;
 	for (size_t i = 0, run; rc == 0 && i < count; i += run) {
 		for (run = 1;
@@ -208,14 +215,14 @@ static int sets_delete(struct janitor *j, struct meta_call *m, const struct meta
 			run++;
 		rc = disk_delete(j, ones + i, run, keep);
 	}
-	for (size_t s = 0; rc == 0 && s < n; s++)
+	for (size_t s = 0; rc == 0 && !full && s < n; s++)
 		if (!keep[s])
 			rc = meta_client_gc_chunks_done(m, dead[s].tenant, dead[s].block,
 							dead[s].chunk_block);
 	return rc;
 }
 
-static int share_chunks(struct janitor *j, unsigned share, const char *lease)
+static int share_chunks(struct janitor *j, unsigned share, const char *lease, bool full)
 {
 	struct tenant_call e;
 	AUTO_RT_CONTEXT const struct context *before = tenant_call_init(j, &e, 0);
@@ -226,7 +233,7 @@ static int share_chunks(struct janitor *j, unsigned share, const char *lease)
 		struct arena a;
 		arena_init(&a, 4 * MIB);
 		int64_t n = meta_client_gc_chunks(&m, j->epoch, &w, &a, dead, DEAD_MAX);
-		rc = n < 0 ? (int)n : sets_delete(j, &m, dead, (size_t)n);
+		rc = n < 0 ? (int)n : sets_delete(j, &m, dead, (size_t)n, full);
 		arena_fini(&a);
 		if (rc == 0)
 			rc = lease_keep(j, lease);
@@ -254,16 +261,52 @@ static int share_collect(struct janitor *j, unsigned share, bool thorough, const
 	}
 	j->stats.marked += n.marked;
 	j->stats.collected += n.collected;
-	return rc < 0 ? rc : share_chunks(j, share, lease);
+	return rc < 0 ? rc : share_chunks(j, share, lease, false);
+}
+
+#define LEASE_TEXT 32
+
+static void lease_name(char out[LEASE_TEXT], unsigned share)
+{
+	snprintf(out, LEASE_TEXT, "collect/%u", share);
+}
+
+/* Deletes the dead chunks of one share that are on full disks. 0 also when another janitor has the share's lease. */
+static int share_full(struct janitor *j, unsigned share)
+{
+	char lease[LEASE_TEXT];
+	lease_name(lease, share);
+	int rc = lease_take(j, lease);
+	if (rc == 0) {
+		rc = share_chunks(j, share, lease, true);
+		if (rc == 0)
+			lease_drop(j, lease);
+	}
+	return rc == -EBUSY ? 0 : rc;
+}
+
+/* Deletes the dead chunks of all shares that are on full disks. Chunks that stay are counted by the walk that follows.
+ * Returns whether the round continues: share_next. */
+static bool full_first(struct janitor *j, int *first)
+{
+	uint64_t stay = j->round_dead, deleted = j->stats.chunks_deleted;
+	bool goes = true;
+	for (unsigned i = 0; goes && j->full_count > 0 && i < JANITOR_SHARES; i++)
+		goes = share_next(share_full(j, share_turn(j, i)), first);
+	j->round_dead = stay;
+	if (j->stats.chunks_deleted > deleted)
+		log_info("collect_full_first", "disks=%zu chunks=%lu", j->full_count,
+			 j->stats.chunks_deleted - deleted);
+	return goes;
 }
 
 /* Collects the garbage of one share of the partitions. 0 also when another janitor has the
  * share's lease. */
 static int share_round(struct janitor *j, unsigned share)
 {
-	char lease[32];
+	char lease[LEASE_TEXT];
 	uint64_t epoch = j->epoch;
-	snprintf(lease, sizeof(lease), "collect/%u", share);
+	lease_name(lease, share);
 	int rc = lease_take(j, lease);
 	if (rc == 0) {
 		rc = share_collect(j, share, j->thorough_epoch[share] != epoch, lease);
@@ -279,15 +322,19 @@ static int share_round(struct janitor *j, unsigned share)
 
 int janitor_collect(struct janitor *j)
 {
-	int first = 0, rc = janitor_map(j);
+	bool more;
+	int first = 0, rc = full_look(j, &more);
 	if (rc == 0)
 		rc = epoch_look(j);
 	if (rc < 0)
 		return rc;
 	j->round_dead = 0;
-	for (unsigned i = 0; i < JANITOR_SHARES; i++)
-		if (!share_next(share_round(j, share_turn(j, i)), &first))
-			break;
+	bool goes = full_first(j, &first);
+	for (unsigned i = 0; goes && i < JANITOR_SHARES; i++) {
+		goes = share_next(share_round(j, share_turn(j, i)), &first);
+		if (goes && full_more(j))
+			goes = full_first(j, &first);
+	}
 	if (first == 0)
 		j->stats.stuck_dead = j->round_dead;
 	j->stats.rounds += first == 0;

@@ -68,6 +68,9 @@ struct janitor {
 	/* epoch in which each share was last walked for all kinds of garbage */
 	uint64_t thorough_epoch[JANITOR_SHARES];
 	struct pacer deletes;
+	uint64_t *full; /* ids of the disks that were full at the last look, ascending: full.c */
+	size_t full_count;
+	uint64_t full_ns; /* time of the last look */
 	/* Counts of all blocks by the last survey, and how evenly disks are filled: survey.c. */
 	struct stats sums;
 	struct stats_balance balance[CLUSTER_MEDIA_COUNT];
@@ -291,6 +294,17 @@ uint64_t rewrite_call(struct tenant_call *e);
 
 /* Reads the policies from their notes; called before a survey. */
 int policies_load(struct janitor *j);
+
+/* --- full.c ----------------------------------------------------------------------------------- */
+
+/* Reads from the map which disks are full. Sets *more to whether one is that was not at the last look. */
+int full_look(struct janitor *j, bool *more);
+/* The same at most every 5 s: whether one more disk is full. False after an error. */
+bool full_more(struct janitor *j);
+/* Returns whether the disk was full at the last look. */
+bool full_is(const struct janitor *j, uint64_t disk);
+/* Waits for pause_ns, or until one more disk is full. Errors of rt_sleep_ns. */
+int full_wait(struct janitor *j, uint64_t pause_ns);
 
 /* --- flash.c ---------------------------------------------------------------------------------- */
 

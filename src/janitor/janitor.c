@@ -174,6 +174,7 @@ void janitor_close(struct janitor *j)
 	free_all(&j->drives);
 	free_all(&j->compacted);
 	stats_fini(&j->sums);
+	free(j->full);
 	free(j->policies);
 	arena_fini(&j->placement_arena);
 	free(j->tenants);
@@ -403,7 +404,7 @@ static void collect_fiber(void *arg)
 {
 	struct janitor *j = arg;
 	while (goes_on(janitor_collect(j), "collect"))
-		if (rt_sleep_ns(j->opts.round_ns) < 0)
+		if (full_wait(j, j->opts.round_ns) < 0)
 			break;
 }
 

@@ -11,7 +11,8 @@
  *   collection  meta_gc_step over all kinds of garbage and all partitions. Dead chunks past their
  *               grace are deleted on their disks, then forgotten, which gives the tenant its quota
  *               back. A janitor that has seen an epoch for the whole grace, on its own monotonic
- *               clock, advances it.
+ *               clock, advances it. Full disks come first, and a disk that becomes full starts a round
+ *               (full.c); neither changes what is dead.
  *   repair      blocks with a chunk on a lost disk (reverse index), and blocks with missing or damaged
  *               chunks (a walk of all records). Over all shares, blocks that tolerate no further loss
  *               come first, then the others, fewest tolerated losses first. The round begins again if
@@ -63,8 +64,10 @@ struct janitor_options {
 	size_t addr_count;
 	/* grace period of deleted objects; longer than any cache_ttl_ns of meta.h; 0: 1 h */
 	uint64_t grace_ns;
-	uint64_t lease_ns;  /* duration of a lease; 0: 1 min */
-	uint64_t round_ns;  /* pause between rounds of collection and repair; 0: 30 s */
+	uint64_t lease_ns; /* duration of a lease; 0: 1 min */
+	/* pause between rounds of collection and repair; collection does not wait for its end when a disk becomes full;
+	 * 0: 30 s */
+	uint64_t round_ns;
 	uint64_t look_ns;   /* time between walks of all records by repair; 0: 10 min */
 	uint64_t orphan_ns; /* time between sweeps for orphans; 0: 6 h */
 	/* time after which a silent node or a disk with errors counts as lost; 0: 30 min */

@@ -462,6 +462,15 @@ void collect_for(struct janitor *j, uint64_t time_ns)
 	}
 }
 
+void epochs_pass(struct janitor_fixture *jf, int n)
+{
+	uint64_t epoch, partitions;
+	for (int i = 0; i < n; i++) {
+		CHECK_EQ(meta_client_gc_epoch(&jf->root, &epoch, &partitions), 0);
+		CHECK_EQ(meta_client_gc_advance(&jf->root, epoch), 0);
+	}
+}
+
 void fresh_map(struct janitor_fixture *jf)
 {
 	struct cluster *map;
@@ -527,4 +536,10 @@ void repair_fiber(void *arg)
 	rt_background();
 	r->rc = janitor_repair(r->j, true);
 	r->done = true;
+}
+
+void run_janitor(void *arg)
+{
+	struct round *r = arg;
+	r->rc = janitor_run(r->j);
 }

@@ -80,6 +80,8 @@ struct media_count {
 struct media_count count_media(struct janitor_fixture *jf);
 
 void collect_for(struct janitor *j, uint64_t time_ns);
+/* Advances the epoch of collection n times at once. */
+void epochs_pass(struct janitor_fixture *jf, int n);
 void fresh_map(struct janitor_fixture *jf);
 /* Declares the disk gone, as an operator would. */
 void lose_disk(struct janitor_fixture *jf, uint64_t disk);
@@ -91,5 +93,7 @@ struct round {
 	int rc;
 };
 void repair_fiber(void *arg);
+/* Runs all services of the janitor until the fiber is cancelled. */
+void run_janitor(void *arg);
 
 #endif

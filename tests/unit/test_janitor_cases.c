@@ -82,12 +82,6 @@ CLIENT_TEST(a_lease_that_expires_in_the_middle_of_a_repair_does_no_harm, 8, 1)
 	janitor_fixture_close(&jf);
 }
 
-static void run_fiber(void *arg)
-{
-	struct round *r = arg;
-	r->rc = janitor_run(r->j);
-}
-
 /* A janitor is cancelled at many moments, mostly during a request. */
 CLIENT_TEST(a_cancelled_janitor_drops_its_leases, 8, 1)
 {
@@ -99,7 +93,7 @@ CLIENT_TEST(a_cancelled_janitor_drops_its_leases, 8, 1)
 	for (uint64_t i = 0; i < 40; i++) {
 		struct round r = {.j = hire(&o)};
 		struct rt_fiber *fiber;
-		CHECK_EQ(rt_spawn(&fiber, "janitor", run_fiber, &r), 0);
+		CHECK_EQ(rt_spawn(&fiber, "janitor", run_janitor, &r), 0);
 		CHECK_EQ(rt_sleep_ns(i * 700 * NS_PER_US), 0);
 		rt_cancel(fiber);
 		rt_join(fiber);
@@ -128,7 +122,7 @@ CLIENT_TEST(services_go_on_when_nodes_stop_during_a_request, 8, 1)
 	o.look_ns = NS_PER_S;
 	struct round r = {.j = hire(&o)};
 	struct rt_fiber *fiber;
-	CHECK_EQ(rt_spawn(&fiber, "janitor", run_fiber, &r), 0);
+	CHECK_EQ(rt_spawn(&fiber, "janitor", run_janitor, &r), 0);
 	for (uint64_t i = 0; i < 20; i++) {
 		uint64_t disk = 10 * (i % 8) + 1;
 		CHECK_EQ(rt_sleep_ns(NS_PER_S / 4 + i * 700 * NS_PER_US), 0);

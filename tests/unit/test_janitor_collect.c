@@ -229,15 +229,6 @@ static void sweep_fiber(void *arg)
 	r->done = true;
 }
 
-static void epochs_pass(struct janitor_fixture *jf, int n)
-{
-	uint64_t epoch, partitions;
-	for (int i = 0; i < n; i++) {
-		CHECK_EQ(meta_client_gc_epoch(&jf->root, &epoch, &partitions), 0);
-		CHECK_EQ(meta_client_gc_advance(&jf->root, epoch), 0);
-	}
-}
-
 /* A sweep that lasts for several epochs lists a chunk that was just put. */
 CLIENT_TEST(a_sweep_that_lasts_for_epochs_does_not_shorten_the_grace, 4, 1)
 {

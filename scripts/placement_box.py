@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """./dev bench placement --only box: the jobs of a generated trace as real files on a cluster in a folder.
 
-Sizes, reads and times of the trace are scaled down (SCALE, FASTER). The cluster has emulated hard disks, and flash disks of
-emulated NVMe on file systems of a fixed size, so that flash fills up. The same jobs run under each policy. The storage nodes
-measure requests, bytes and busy time of their hard disks. On a busy machine the busy time contains waiting for processors;
-the disk time by requests and bytes (those of the emulated disk: POSITION_S, DISK_RATE) does not. Needs root, to mount file systems.
+Sizes, reads and times of the trace are scaled down (SCALE, FASTER). The cluster has emulated hard disks and flash disks of
+emulated NVMe, each on a file system of its own in memory: flash fills up, and an emulated disk never waits for the disk of the
+machine. The same jobs run under each policy, on three clusters at the same time, so that what else the machine does slows all
+of them alike. The storage nodes measure requests, bytes and busy time of their hard disks. A disk is busy while it has a
+request, so on a busy machine the busy time contains waiting for processors; the disk time by requests and bytes (those of the
+emulated disk: POSITION_S, DISK_RATE) does not. Needs root, to mount file systems, and memory for all files.
 """
 import csv
 import heapq
@@ -17,6 +19,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from placement_bench import DATA, ROOT, TERRANE, run, trace
@@ -25,7 +28,7 @@ SEED, JOBS = 301, 8000  # of the generated cluster, which no setting was tuned o
 SCALE, FASTER = 1e-4, 60
 SECONDS = 360
 NODES, REPLICAS, DISKS = 4, 3, 3
-KEEP_FREE = 256 << 20  # of every disk of a box
+KEEP_FREE = 1 << 20    # of every disk; it counts as used, so it must be small beside the flash
 FLASH_SHARE = 0.1      # of the most bytes alive at one time
 GRACE = 180            # seconds for which deleted files keep their space, the least that janitors allow
 READ_MAX = 1 << 20
@@ -73,15 +76,20 @@ def peak_of(jobs):
 
 
 class Cluster:
-    """A cluster in a folder whose flash disks have a fixed size."""
+    """A cluster in a folder whose disks are file systems of a fixed size."""
 
-    def __init__(self, flash_bytes):
-        self.folder, self.mounts = DATA / "box", []
+    def __init__(self, folder, flash_bytes, disk_bytes):
+        self.folder, self.mounts = folder, []
         self.remove()
         self.command("up", "--racks", NODES, "--disks", DISKS, "--flash", 1, "--encoding", f"r{REPLICAS}", "--emulate", "hdd")
         self.command("down")
         for node in range(1, NODES + 1):
-            self.limit(self.folder / "disks" / f"node-{node}" / str(DISKS), KEEP_FREE + flash_bytes)
+            for disk in range(1, DISKS + 1):
+                self.limit(self.folder / "disks" / f"node-{node}" / str(disk),
+                           KEEP_FREE + (flash_bytes if disk == DISKS else disk_bytes))
+            # A disk reports its room divided by the disks that share its file system: here each has one of its own.
+            self.change(f"node-{node}", f"sharers = {NODES * DISKS}", "sharers = 1")
+            self.change(f"node-{node}", "keep_free = 256MiB", f"keep_free = {KEEP_FREE}")
         self.change("meta", "[usage]", f"[placement]\nsettle = {28800 // FASTER}s\n[usage]")
         self.change("janitor", "grace = 5m", f"grace = {GRACE}s")
         self.change("janitor", "round = 5s", "round = 2s")
@@ -137,18 +145,25 @@ class Cluster:
 
 
 class Run:
-    """Runs the jobs on a cluster: each writes its file, reads it at random over its life, and removes it."""
+    """Runs the jobs on a cluster: each writes its file, reads it at random over its life, and removes it.
+
+    A step of a job begins at its time, and not before the step before it has ended: on a slow machine a file is not read
+    before it is written. A job whose file could not be written has no further steps.
+    """
 
     def __init__(self, cluster, jobs, options):
         self.cluster, self.options = cluster, options
-        self.queue = [(j["start"], i, "write", j) for i, j in enumerate(jobs)]
+        self.queue = [(j["start"], i, j, self.steps(j)) for i, j in enumerate(jobs)]
         heapq.heapify(self.queue)
-        self.lock, self.count, self.errors, self.serial = threading.Lock(), {}, 0, len(jobs)
-        self.draw = random.Random(7)
+        self.lock, self.count, self.errors = threading.Lock(), Counter(), Counter()
 
-    def later(self, at, what, job):
-        self.serial += 1
-        heapq.heappush(self.queue, (at, self.serial, what, job))
+    @staticmethod
+    def steps(job):
+        """The steps of a job, the last one first: times and what to do; a number is the place of a read."""
+        draw = random.Random(job["name"])
+        n = job["reads"]
+        reads = [(job["start"] + job["life"] * (k + 1) / (n + 1), draw.random()) for k in range(n)]
+        return [(job["start"] + job["life"], "remove"), *reversed(reads), (job["start"], "write")]
 
     def step(self, what, job):
         if what == "write":
@@ -165,33 +180,43 @@ class Run:
             file.read(length)
         return "read"
 
+    def failed(self, what, error):
+        kind = f"{what}: {os.strerror(error.errno or 0)}"
+        with self.lock:
+            self.errors[kind] += 1
+            if self.errors[kind] == 1:
+                print(f"{kind}: the first one: {error}", file=sys.stderr)
+
     def work(self, begin):
         while True:
             with self.lock:
                 if not self.queue or self.queue[0][0] > SECONDS:
                     return
-                at, _, what, job = heapq.heappop(self.queue)
-                if what == "write":
-                    for k in range(job["reads"]):
-                        self.later(at + job["life"] * (k + 1) / (job["reads"] + 1), self.draw.random(), job)
-                    self.later(at + job["life"], "remove", job)
+                at, i, job, steps = heapq.heappop(self.queue)
+            what = steps.pop()[1]
             time.sleep(max(begin + at - time.monotonic(), 0))
             try:
                 done = self.step(what, job)
-            except OSError:
+            except OSError as e:
                 done = "failed"
+                self.failed(what if isinstance(what, str) else "read", e)
             with self.lock:
-                self.count[done] = self.count.get(done, 0) + 1
+                self.count[done] += 1
+                if steps and (what, done) != ("write", "failed"):
+                    heapq.heappush(self.queue, (steps[-1][0], i, job, steps))
 
     def all(self):
         begin = time.monotonic()
         with ThreadPoolExecutor(16) as pool:
             for w in [pool.submit(self.work, begin) for _ in range(16)]:
                 w.result()
+        for kind, times in self.errors.most_common():
+            print(f"{kind}: {times} times", file=sys.stderr)
         return self.count
 
 
-def run_policy(policy, jobs, flash_bytes, model):
+def run_policy(policy, jobs, room, model):
+    """Runs the jobs under a policy. room: bytes of flash and of disk on each node. Returns what was used, and counts."""
     sys.path.insert(0, str(ROOT / "build" / "python"))
     import terrane  # built by ./dev build
     model = terrane.PlacementModel(model)
@@ -200,7 +225,7 @@ def run_policy(policy, jobs, flash_bytes, model):
         "firstfit": lambda job: {"media": "flash-or-disk"},
         "terrane": lambda job: {"placement_model": model, "features": job["features"], "job_id": 1},
     }[policy]
-    box = Cluster(flash_bytes)
+    box = Cluster(DATA / f"box-{policy.replace(' ', '-')}", *room)
     try:
         with terrane.connect(str(box.folder / "cluster.ini")) as cluster:
             before = box.used()
@@ -220,10 +245,13 @@ def part_box(report, _):
     run("train", past, "-o", model, "--rate", f"flash-byte-usd=*{FASTER}", "--rate", f"disk-byte-usd=*{FASTER}",
         "--rate", "dram-s=0")
     jobs = jobs_of(now)
-    flash = int(peak_of(jobs) * FLASH_SHARE * REPLICAS / NODES)
+    peak = int(peak_of(jobs) * REPLICAS)
+    flash = int(peak / NODES * FLASH_SHARE)
+    policies = ("all on disk", "firstfit", "terrane")
+    with ThreadPoolExecutor(len(policies)) as pool:
+        results = list(pool.map(lambda policy: run_policy(policy, jobs, (flash, peak), model), policies))
     rows, base = [], None
-    for policy in ("all on disk", "firstfit", "terrane"):
-        used, count = run_policy(policy, jobs, flash, model)
+    for policy, (used, count) in zip(policies, results):
         disk = used["disk"]
         seconds = disk["requests"] * POSITION_S + disk["bytes"] / DISK_RATE
         base = base or seconds

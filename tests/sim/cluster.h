@@ -173,6 +173,7 @@ struct world {
 	unsigned rests;                      /* number of rests until now */
 	bool last;                           /* this is the last round */
 	bool quota_set, policy_set;
+	bool files_bounded; /* the first count of the quota of files ended before the quota was exceeded */
 	unsigned drained_round;         /* the round in which a node was last drained */
 	enum requested_fault requested; /* strikes when the node has waited requested_waits times */
 	struct sim_node *requested_node;

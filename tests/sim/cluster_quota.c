@@ -20,7 +20,22 @@ void files_draw(struct plan *p, uint64_t seed)
 	p->files_max = rng_chance(&r, 0.25) ? 30 + rng_below(&r, 90) : 0;
 }
 
-int files_limit(const struct world *w, struct kv *kv, struct meta_serve_options *o)
+/* Returns whether the quota of the tenant's root is counted and not exceeded. */
+static bool holds(struct meta *m, uint32_t tenant)
+{
+	AUTO_ARENA struct arena a;
+	struct meta_ctx ctx = {.tenant = tenant};
+	struct meta_dir_quota *all;
+	arena_init(&a, MIB);
+	int64_t n = meta_dir_quota_list(m, &ctx, &a, &all);
+	for (int64_t i = 0; i < n; i++)
+		if (all[i].dir == META_ROOT)
+			return all[i].counted_ns != 0 &&
+			       all[i].used_files <= all[i].tenant_files_max;
+	return false;
+}
+
+int files_limit(struct world *w, struct kv *kv, struct meta_serve_options *o)
 {
 	struct meta_tenant t;
 	struct meta *m = NULL;
@@ -31,6 +46,8 @@ int files_limit(const struct world *w, struct kv *kv, struct meta_serve_options 
 	rc = meta_tenant_find(m, TENANT, &t);
 	if (rc == 0 && t.files_max == 0)
 		rc = meta_tenant_set_files(m, t.id, w->plan.files_max);
+	if (rc == 0 && !w->files_bounded)
+		w->files_bounded = holds(m, t.id);
 	meta_close(m);
 	return rc;
 }
@@ -67,7 +84,8 @@ void files_look(struct checker *k, bool at_rest)
 		return;
 	for (int i = 0; i < FILES_TRIES && !model_violated(&k->world->model); i++) {
 		known = files_count(k, &t, &there);
-		if (known && (t.used_files < there || there > t.files_max))
+		if (known &&
+		    (t.used_files < there || (k->world->files_bounded && there > t.files_max)))
 			model_violation(&k->world->model, "I7",
 					"%lu files and directories exist, the ledger has %lu of "
 					"%lu",

@@ -64,7 +64,7 @@ static int print_paths(const char *cluster, const char *typed)
 /* What the operands of a command on files are: cluster, local or both. */
 static const char *operands_of(const struct fs_command *f)
 {
-	if (strcmp(f->name, "attr") == 0)
+	if (strcmp(f->name, "attr") == 0 || strcmp(f->name, "quota") == 0)
 		return "remote";
 	switch (f->remote) {
 	case FS_REMOTE_ALL:
@@ -80,9 +80,10 @@ static const char *operands_of(const struct fs_command *f)
 
 static const char *verbs_of(const struct fs_command *f)
 {
-	return strcmp(f->name, "bench") == 0  ? "write read files fetch meta "
-	       : strcmp(f->name, "attr") == 0 ? "list get set remove "
-					      : "";
+	return strcmp(f->name, "bench") == 0   ? "write read files fetch meta "
+	       : strcmp(f->name, "attr") == 0  ? "list get set remove "
+	       : strcmp(f->name, "quota") == 0 ? "list show set clear "
+					       : "";
 }
 
 /* Prints a case of the script for each command. Options of commands on files come from their table, options of the

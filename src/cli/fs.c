@@ -109,7 +109,7 @@ static const struct fs_option options[] = {
 	      "what is known of the job: n_NAME=NUMBER or s_NAME=TEXT; repeatable"),
 	VALUE('i', "job-id", "N", OPTION_COUNT, job_id,
 	      "the job that the files are written or read for"),
-	VALUE('B', "bytes", "SIZE", OPTION_SIZE, quota_bytes, "limit of the sizes of all files"),
+	VALUE('O', "bytes", "SIZE", OPTION_SIZE, quota_bytes, "limit of the sizes of all files"),
 	VALUE('I', "files", "N", OPTION_COUNT, quota_files,
 	      "limit of the number of files and directories"),
 	VALUE('P', "pattern", "NAME", OPTION_TEXT, pattern,

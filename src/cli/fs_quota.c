@@ -275,6 +275,6 @@ const struct fs_command fs_quota_commands[] = {
 	 "\"terrane tenant quota\". A copy counts like its source. What is removed or moved away "
 	 "has\n"
 	 "room again at once; what was replaced counts for some minutes more.",
-	 "BI", 1, 2, run_quota, FS_REMOTE_LAST},
+	 "OI", 1, 2, run_quota, FS_REMOTE_LAST},
 };
 const size_t fs_quota_count = ARRAY_LEN(fs_quota_commands);

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -500,11 +501,12 @@ def test_version_is_text_or_json_and_takes_nothing_else():
 
 
 def complete(*words):
-    """The completions that bash offers for the last word."""
+    """The completions that bash offers for the last word in an empty folder, in which no file is offered."""
     script = run("completion", "bash").stdout
     typed = " ".join(f"'{word}'" for word in ("terrane", *words))
     probe = f"PATH={TERRANE.parent}:$PATH; COMP_WORDS=({typed}) COMP_CWORD={len(words)}; _terrane; echo ${{COMPREPLY[@]}}"
-    done = subprocess.run(["bash", "-c", script + "\n" + probe], capture_output=True, text=True, check=True)
+    with tempfile.TemporaryDirectory() as empty:
+        done = subprocess.run(["bash", "-c", script + "\n" + probe], capture_output=True, text=True, check=True, cwd=empty)
     assert not done.stderr
     return done.stdout.split()
 

@@ -20,6 +20,8 @@
 #define OVERLAP_STATES 16 /* number of splitting states for each loss that a stripe survives */
 /* most rounds of splitting; after that the interval may be wider than asked for */
 #define ROUNDS_MAX 4
+/* Chains find at least about this part of the nines that splitting finds. */
+#define CHAIN_NEAR 0.8
 
 struct family {
 	const char *name, *scheme;
@@ -183,13 +185,62 @@ struct judge {
 	struct compare *c;
 };
 
-static void judge_repair(const struct system *sys, const struct repair_cost *m,
-			 const struct nines_answer *nines, struct compare_point *p)
+/* Sets what follows from the code and its disk repairs, without an estimate of nines. */
+static void judge_shape(const struct system *sys, const struct repair_cost *m,
+			struct compare_point *p)
 {
+	bool local = sys->layout.columns == 1;
+	struct update_cost u =
+		update_cost(&p->encoding, local ? UPDATE_ONE_RACK : UPDATE_RACK_EACH);
 	p->repair_cross_per_year = m->disk.cross_bytes_per_day * SYSTEM_YEAR_S / 86400;
-	if (m->has_pool && nines->two_levels)
-		p->repair_cross_per_year +=
-			nines->pool.value * m->pool[sys->policy.method].cross_bytes;
+	p->update_io = u.disk_reads + u.disk_writes;
+	p->update_cross = u.cross_rack;
+	p->racks_survived = local ? 0
+			    : p->encoding.kind == ENCODING_MLEC
+				    ? (uint32_t)p->encoding.mlec.net.p
+				    : (uint32_t)encoding_tolerance(&p->encoding);
+}
+
+/* Returns whether the chain of the code is so far from the nines that no closer look is needed. */
+static int chain_falls_short(const struct judge *j, const struct compare_point *p,
+			     const struct system *sys, bool *falls_short)
+{
+	struct nines_options o;
+	struct nines_answer nines;
+	char why[SYSTEM_WHY_MAX];
+	*falls_short = false;
+	AUTO_FREE struct system *near = malloc(sizeof(*near));
+	if (near == NULL)
+		return -ENOMEM;
+	*near = *sys;
+	if (overlapping(p->family)) {
+		struct system_spec spec = sys->spec;
+		for (char *c = spec.scheme; *c != '\0'; c++)
+			*c = *c == 's' ? 'd' : *c;
+		int rc = system_init(near, &spec, why, sizeof(why));
+		if (rc != 0)
+			return rc == -ENOMEM ? rc : 0;
+	}
+	near->at_best = true;
+	nines_options_default(&o);
+	o.by = NINES_MARKOV;
+	o.as_paper = j->o->as_paper;
+	int rc = nines_estimate(near, &o, &nines, why, sizeof(why));
+	double part = j->o->by == NINES_MARKOV ? 1 : CHAIN_NEAR;
+	*falls_short = rc == 0 && nines.nines.value < part * j->o->limits->nines;
+	return rc == -ENOMEM ? rc : 0;
+}
+
+/* Sets *out when the code cannot keep to the limits, by what takes no time to compute. */
+static int check_limits(const struct judge *j, const struct compare_point *p,
+			const struct system *sys, bool *out)
+{
+	const struct compare_limits *l = j->o->limits;
+	*out = l != NULL &&
+	       (p->racks_survived < l->racks || p->repair_cross_per_year > l->cross_per_year);
+	/* a chain need not be computed twice; only an LRC's odds take long */
+	bool same = j->o->by == NINES_MARKOV && p->family != COMPARE_LRC;
+	return l == NULL || *out || same ? 0 : chain_falls_short(j, p, sys, out);
 }
 
 /* Returns the most losses that a stripe of the disks' level may survive. */
@@ -207,14 +258,24 @@ static int judge_task(void *arg, uint64_t task, struct rng *rng)
 	struct nines_answer nines;
 	struct repair_cost cost;
 	char why[SYSTEM_WHY_MAX];
+	bool out = false;
 	(void)rng;
+	p->nines.value = NAN;
+	if (j->o->by == NINES_MARKOV && overlapping(p->family))
+		return 0; /* has no chain */
 	AUTO_FREE struct system *sys = calloc(1, sizeof(*sys));
 	if (sys == NULL)
 		return -ENOMEM;
 	compare_point_spec(p, j->base, &spec);
-	p->nines.value = NAN;
 	int rc = system_init(sys, &spec, why, sizeof(why));
 	if (rc != 0)
+		return rc == -ENOMEM ? rc : 0;
+	rc = repair_cost_find(sys, j->o->as_paper, &cost);
+	if (rc == 0) {
+		judge_shape(sys, &cost, p);
+		rc = check_limits(j, p, sys, &out);
+	}
+	if (rc != 0 || out)
 		return rc == -ENOMEM ? rc : 0;
 	nines_options_default(&o);
 	o.work = (struct work){.seed = j->o->work.seed, .threads = 1};
@@ -229,21 +290,12 @@ static int judge_task(void *arg, uint64_t task, struct rng *rng)
 		o.states = (uint32_t)min_u64(o.states,
 					     (uint64_t)OVERLAP_STATES * lost_at_most(&p->encoding));
 	rc = nines_estimate(sys, &o, &nines, why, sizeof(why));
-	if (rc == 0)
-		rc = repair_cost_find(sys, j->o->as_paper, &cost);
 	if (rc != 0)
 		return rc == -ENOMEM || rc == -EAGAIN ? rc : 0;
 	p->nines = nines.nines;
-	judge_repair(sys, &cost, &nines, p);
-	bool local = sys->layout.columns == 1;
-	struct update_cost u =
-		update_cost(&p->encoding, local ? UPDATE_ONE_RACK : UPDATE_RACK_EACH);
-	p->update_io = u.disk_reads + u.disk_writes;
-	p->update_cross = u.cross_rack;
-	p->racks_survived = local ? 0
-			    : p->encoding.kind == ENCODING_MLEC
-				    ? (uint32_t)p->encoding.mlec.net.p
-				    : (uint32_t)encoding_tolerance(&p->encoding);
+	if (cost.has_pool && nines.two_levels)
+		p->repair_cross_per_year +=
+			nines.pool.value * cost.pool[sys->policy.method].cross_bytes;
 	return 0;
 }
 

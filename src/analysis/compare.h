@@ -58,6 +58,18 @@ struct compare_point {
 void compare_point_spec(const struct compare_point *p, const struct system_spec *base,
 			struct system_spec *spec);
 
+/*
+ * What a code must have to be of interest. Codes that cannot have it are left out before their nines
+ * are estimated: those whose disk repairs alone send too much or that survive too few racks, then
+ * those whose chains, which take no time, are far from the nines. For single-overlap the chain is that
+ * of the declustered placement.
+ */
+struct compare_limits {
+	double nines;
+	uint32_t racks;        /* lost racks that must be survived */
+	double cross_per_year; /* most bytes between racks for repairs */
+};
+
 struct compare_options {
 	double overhead, tolerance;
 	uint32_t families; /* families to compare: a set of bits 1 << family */
@@ -67,6 +79,7 @@ struct compare_options {
 	/* use the assumptions of the MLEC dissertation, see nines.h */
 	bool as_paper;
 	const struct encode_options *encode; /* NULL: throughput is not measured */
+	const struct compare_limits *limits; /* NULL: no code is left out */
 	struct work work;
 };
 

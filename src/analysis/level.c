@@ -75,7 +75,7 @@ static int set_code(struct level *level, const struct system *sys, double *reads
 	const struct layout *l = &sys->layout;
 	if (l->spec.lrc) {
 		struct lrc_odds odds;
-		int rc = lrc_odds_find(&odds, &sys->spec.encoding.lrc);
+		int rc = lrc_odds_find(&odds, &sys->spec.encoding.lrc, sys->at_best);
 		if (rc != 0)
 			return rc;
 		assert(odds.max_losses <= LEVEL_LOSSES_MAX);

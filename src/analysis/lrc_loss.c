@@ -136,19 +136,34 @@ static int ask_all(struct lrc_loss *out, const struct encoding *e, int max_losse
 	return rc;
 }
 
-int lrc_loss_find(struct lrc_loss *out, const struct encoding *e)
+static void set_tolerance(struct lrc_loss *out, const struct encoding *e)
 {
 	int n = encoding_total_chunks(e), max_losses = encoding_tolerance(e);
-	/* no code survives the loss of more chunks than it has parities */
-	int most = n - encoding_data_chunks(e);
 	out->exact = true;
 	for (int j = 0; j <= n; j++) {
 		out->share[j] = out->low[j] = out->high[j] = j > max_losses;
 		out->survived[j] = j <= max_losses;
 	}
+}
+
+int lrc_loss_find(struct lrc_loss *out, const struct encoding *e)
+{
+	/* no code survives the loss of more chunks than it has parities */
+	int most = encoding_total_chunks(e) - encoding_data_chunks(e);
+	set_tolerance(out, e);
 	if (e->kind != ENCODING_LRC)
 		return 0;
 	if (most > COUNTED_MAX || !gf_lrc_is_maximally_recoverable(&e->lrc))
-		return ask_all(out, e, max_losses, most);
+		return ask_all(out, e, encoding_tolerance(e), most);
+	return count_patterns(out, &e->lrc, most);
+}
+
+int lrc_loss_at_best(struct lrc_loss *out, const struct encoding *e)
+{
+	assert(e->kind == ENCODING_LRC);
+	int most = encoding_total_chunks(e) - encoding_data_chunks(e);
+	if (most > COUNTED_MAX)
+		return -EOPNOTSUPP;
+	set_tolerance(out, e);
 	return count_patterns(out, &e->lrc, most);
 }

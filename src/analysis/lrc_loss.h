@@ -30,4 +30,10 @@ struct lrc_loss {
  * Returns 0 or -ENOMEM. */
 int lrc_loss_find(struct lrc_loss *loss, const struct encoding *e);
 
+/*
+ * Counts the patterns as if the LRC were maximally recoverable: no LRC of this shape loses less.
+ * Takes no time. Returns 0, -ENOMEM, or -EOPNOTSUPP when the code has too many parities to count.
+ */
+int lrc_loss_at_best(struct lrc_loss *loss, const struct encoding *e);
+
 #endif

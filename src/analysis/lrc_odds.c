@@ -58,13 +58,15 @@ static int mean_reads(const struct codec *c, int n, int j, double *reads)
 	return 0;
 }
 
-static int find(struct lrc_odds *odds, const struct lrc_shape *s, const struct codec *c)
+static int find(struct lrc_odds *odds, const struct lrc_shape *s, bool at_best,
+		const struct codec *c)
 {
+	const struct encoding e = {.kind = ENCODING_LRC, .lrc = *s};
 	int n = s->k + s->groups + s->globals, most = s->groups + s->globals;
 	AUTO_FREE struct lrc_loss *loss = malloc(sizeof(*loss));
 	if (loss == NULL)
 		return -ENOMEM;
-	int rc = lrc_loss_find(loss, &(struct encoding){.kind = ENCODING_LRC, .lrc = *s});
+	int rc = at_best ? lrc_loss_at_best(loss, &e) : lrc_loss_find(loss, &e);
 	if (rc != 0)
 		return rc;
 	while (most > 1 && loss->survived[most] <= 0)
@@ -83,7 +85,7 @@ static int find(struct lrc_odds *odds, const struct lrc_shape *s, const struct c
 	return rc;
 }
 
-int lrc_odds_find(struct lrc_odds *odds, const struct lrc_shape *s)
+int lrc_odds_find(struct lrc_odds *odds, const struct lrc_shape *s, bool at_best)
 {
 	*odds = (struct lrc_odds){0};
 	if (s->groups + s->globals > LRC_ODDS_MAX)
@@ -92,7 +94,7 @@ int lrc_odds_find(struct lrc_odds *odds, const struct lrc_shape *s)
 	int rc = codec_open(&(struct encoding){.kind = ENCODING_LRC, .lrc = *s}, &c);
 	if (rc != 0)
 		return rc;
-	rc = find(odds, s, c);
+	rc = find(odds, s, at_best, c);
 	codec_close(c);
 	return rc;
 }

@@ -6,6 +6,7 @@
 #ifndef ANALYSIS_LRC_ODDS_H
 #define ANALYSIS_LRC_ODDS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "code/encoding.h"
@@ -20,10 +21,10 @@ struct lrc_odds {
 };
 
 /*
- * Computes the odds. Returns 0, -EOPNOTSUPP when the code may survive more than LRC_ODDS_MAX
+ * Computes the odds; at_best: those of lrc_loss_at_best(), which take no time. Returns 0, -EOPNOTSUPP when the code may survive more than LRC_ODDS_MAX
  * losses, or -EINVAL or
  * -ENOMEM as codec_open().
  */
-int lrc_odds_find(struct lrc_odds *odds, const struct lrc_shape *s);
+int lrc_odds_find(struct lrc_odds *odds, const struct lrc_shape *s, bool at_best);
 
 #endif

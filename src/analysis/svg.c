@@ -14,6 +14,7 @@
 #define TITLE_H 30.0
 #define NAME_GAP 32.0   /* of the page's legend: the square, and the gap to the next name */
 #define NAME_CHAR_W 8.0 /* width of a character of a name */
+#define NAME_H 24.0     /* height of a row of the page's legend */
 
 /* The colours of Okabe and Ito, "Color Universal Design", without yellow, too light on white. */
 static const char *const colors[SVG_COLORS] = {"#0072b2", "#d55e00", "#009e73",
@@ -65,34 +66,84 @@ void svg_label(struct svg *doc, double x, double y, enum svg_anchor anchor, doub
 	svg_put(doc, "</text>\n");
 }
 
-/* Draws the legend of a page in one row, centred. */
-static void draw_names(struct svg *doc, double w, const char *const *names, size_t n)
+static size_t names_n(const struct svg_names *names)
 {
-	double y = doc->top - 14, all = 0;
-	for (size_t i = 0; i < n; i++)
-		all += NAME_GAP + NAME_CHAR_W * (double)strlen(names[i]);
-	double x = (w - all) / 2;
-	for (size_t i = 0; i < n; i++) {
+	return names->n + (names->n > 0 && names->ring != NULL);
+}
+
+/* Returns entry i of the legend: a name, or at the end the meaning of the ring. */
+static const char *name_at(const struct svg_names *names, size_t i)
+{
+	assert(i < names_n(names));
+	return i < names->n ? names->name[i] : names->ring;
+}
+
+static double name_width(const char *name)
+{
+	return NAME_GAP + NAME_CHAR_W * (double)strlen(name);
+}
+
+/* Returns the first entry that has no room in a row that begins with entry `from`. */
+static size_t row_end(const struct svg_names *names, size_t from, double w, double *width)
+{
+	size_t to = from;
+	*width = 0;
+	while (to < names_n(names) && (to == from || *width + name_width(name_at(names, to)) <= w))
+		*width += name_width(name_at(names, to++));
+	return to;
+}
+
+static size_t count_rows(const struct svg_names *names, double w)
+{
+	double width;
+	size_t rows = 0;
+	for (size_t i = 0; i < names_n(names); i = row_end(names, i, w, &width))
+		rows++;
+	return rows;
+}
+
+static void draw_name(struct svg *doc, const struct svg_names *names, size_t i, double x, double y)
+{
+	if (i == names->n)
+		svg_ring(doc, x + 5, y - 4);
+	else if (names->marks)
+		svg_mark(doc, i, x + 5, y - 4, 4.5, NULL);
+	else
 		svg_put(doc, "<path d=\"M%.1f %.1fh10v10h-10z\" fill=\"%s\"/>\n", x, y - 9,
 			svg_color(i));
-		svg_label(doc, x + 15, y, SVG_START, 12, false, names[i]);
-		x += NAME_GAP + NAME_CHAR_W * (double)strlen(names[i]);
+	svg_label(doc, x + 15, y, SVG_START, 12, false, name_at(names, i));
+}
+
+/* Draws the legend of a page in rows, each centred; the last one ends above doc->top. */
+static void draw_names(struct svg *doc, double w, const struct svg_names *names, size_t rows)
+{
+	double y = doc->top - 14 - NAME_H * ((double)rows - 1), width;
+	size_t i = 0;
+	while (i < names_n(names)) {
+		size_t end = row_end(names, i, w, &width);
+		for (double x = (w - width) / 2; i < end; i++) {
+			draw_name(doc, names, i, x, y);
+			x += name_width(name_at(names, i));
+		}
+		y += NAME_H;
 	}
 }
 
 void svg_begin(struct svg *doc, int across, int down, const char *title, const char *note)
 {
-	svg_begin_named(doc, across, down, title, note, NULL, 0);
+	svg_begin_named(doc, across, down, title, note, &(struct svg_names){0});
 }
 
 void svg_begin_named(struct svg *doc, int across, int down, const char *title, const char *note,
-		     const char *const *names, size_t n)
+		     const struct svg_names *names)
 {
 	assert(across >= 1 && down >= 1);
-	*doc = (struct svg){.across = across, .down = down, .named = n > 0};
+	*doc = (struct svg){.across = across, .down = down, .named = names->n > 0};
 	strbuf_init(&doc->out, SVG_BYTES_MAX);
-	doc->top = (title != NULL ? 34 : 0) + (note != NULL ? 18 : 0) + (n > 0 ? 24 : 0);
-	double w = across * SVG_PANEL_W, h = doc->top + down * SVG_PANEL_H;
+	double w = across * SVG_PANEL_W;
+	size_t rows = count_rows(names, w);
+	doc->top = (title != NULL ? 34 : 0) + (note != NULL ? 18 : 0) + NAME_H * (double)rows;
+	double h = doc->top + down * SVG_PANEL_H;
 	svg_put(doc,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
 		"viewBox=\"0 0 %.0f %.0f\" font-family=\"Helvetica, Arial, sans-serif\" "
@@ -107,7 +158,7 @@ void svg_begin_named(struct svg *doc, int across, int down, const char *title, c
 		svg_label(doc, w / 2, 24, SVG_MIDDLE, 17, false, title);
 	if (note != NULL)
 		svg_label(doc, w / 2, 43, SVG_MIDDLE, 12, false, note);
-	draw_names(doc, w, names, n);
+	draw_names(doc, w, names, rows);
 }
 
 int svg_end(struct svg *doc)
@@ -294,6 +345,14 @@ void svg_mark(struct svg *doc, size_t series, double x, double y, double size, c
 	svg_put(doc, "><title>");
 	put_escaped(doc, title);
 	svg_put(doc, "</title></path>\n");
+}
+
+void svg_ring(struct svg *doc, double x, double y)
+{
+	svg_put(doc,
+		"<circle cx=\"%.1f\" cy=\"%.1f\" r=\"6\" fill=\"none\" stroke=\"#222\" "
+		"stroke-width=\"1.1\"/>\n",
+		x, y);
 }
 
 void svg_error_bar(struct svg *doc, double x, double low, double high)

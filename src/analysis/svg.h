@@ -29,14 +29,22 @@ struct svg {
 	int err;          /* the first error */
 	int across, down; /* number of panels side by side, and on top of each other */
 	double top;       /* y coordinate of the first panel, below the title, in pixels */
-	bool named;       /* the page has a legend, so panels of bars have none */
+	bool named;       /* the page has a legend, so its panels have none */
 };
 
 /* Begins a page of across x down panels. `note` is printed below the title; both may be NULL. */
 void svg_begin(struct svg *doc, int across, int down, const char *title, const char *note);
-/* Begins a page with one legend for all its panels: the names of series 0 to n - 1, each in its colour. */
+/* The legend of a page: the names of series 0 to n - 1, each in its colour. */
+struct svg_names {
+	const char *const *name;
+	size_t n;         /* 0: the page has no legend */
+	bool marks;       /* the series are points: their marks are shown instead of squares */
+	const char *ring; /* what a ring around a mark means; NULL: nothing */
+};
+
+/* Begins a page with one legend for all its panels, in as many rows as it needs. */
 void svg_begin_named(struct svg *doc, int across, int down, const char *title, const char *note,
-		     const char *const *names, size_t n);
+		     const struct svg_names *names);
 /* ends the page; returns the first error of any call: 0, -ENOMEM, -EMSGSIZE */
 int svg_end(struct svg *doc);
 void svg_fini(struct svg *doc);

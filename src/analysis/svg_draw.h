@@ -54,6 +54,8 @@ const char *svg_number(double value, bool log, char text[32]);
 const char *svg_color(size_t series);
 /* Draws a mark in the shape of the series. */
 void svg_mark(struct svg *doc, size_t series, double x, double y, double size, const char *title);
+/* Draws the ring of the legend, which marks points. */
+void svg_ring(struct svg *doc, double x, double y);
 void svg_error_bar(struct svg *doc, double x, double low, double high);
 /* Draws an entry of the legend in row `row` to the right of the frame. */
 void svg_legend(struct svg *doc, const struct svg_frame *f, size_t row, size_t series,

@@ -119,8 +119,10 @@ static void draw_labels(struct svg *doc, const struct svg_scale *x, const struct
 				    s->labels[i]);
 }
 
-static double legend_width(const struct svg_lines *l, bool marked)
+static double legend_width(const struct svg *doc, const struct svg_lines *l, bool marked)
 {
+	if (doc->named)
+		return 18;
 	size_t longest = marked && l->marked_name != NULL ? strlen(l->marked_name) : 0;
 	for (size_t i = 0; i < l->series_n; i++)
 		if (l->series[i].name != NULL && strlen(l->series[i].name) > longest)
@@ -143,7 +145,7 @@ void svg_lines(struct svg *doc, int panel, const struct svg_lines *l)
 	}
 	svg_round(&x, &l->x);
 	svg_round(&y, &l->y);
-	struct svg_frame f = svg_panel(doc, panel, l->title, legend_width(l, marked));
+	struct svg_frame f = svg_panel(doc, panel, l->title, legend_width(doc, l, marked));
 	x.from = f.x;
 	x.to = f.x + f.w;
 	y.from = f.y + f.h;
@@ -157,18 +159,15 @@ void svg_lines(struct svg *doc, int panel, const struct svg_lines *l)
 			draw_line(doc, &x, &y, s, i);
 		if (s->style != SVG_LINE)
 			draw_points(doc, &x, &y, s, i, &taken);
-		if (s->name != NULL)
+		if (s->name != NULL && !doc->named)
 			svg_legend(doc, &f, row++, i, s->name, false);
 	}
 	for (size_t i = 0; i < l->series_n; i++)
 		if (l->series[i].style != SVG_LINE)
 			draw_labels(doc, &x, &y, &l->series[i], &taken);
-	if (!marked || l->marked_name == NULL)
+	if (!marked || l->marked_name == NULL || doc->named)
 		return;
 	double at_x = f.x + f.w + 12, at_y = f.y + 8 + 17 * (double)row;
-	svg_put(doc,
-		"<circle cx=\"%.1f\" cy=\"%.1f\" r=\"6\" fill=\"none\" stroke=\"#222\" "
-		"stroke-width=\"1.1\"/>\n",
-		at_x, at_y);
+	svg_ring(doc, at_x, at_y);
 	svg_label(doc, at_x + 10, at_y + 4, SVG_START, 11, false, l->marked_name);
 }

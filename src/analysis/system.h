@@ -43,6 +43,8 @@ struct system {
 	struct repair_bandwidth bandwidth; /* bytes a second that repairs may use */
 	double afr, detect_s;
 	double disk_rate_s; /* failures of a disk in a second */
+	/* an LRC counts as maximally recoverable: a bound on its nines that takes no time */
+	bool at_best;
 };
 
 /* Sets the defaults: the setup of section 3.3.5 of the MLEC dissertation. */

@@ -12,15 +12,22 @@
 #define TB 1e12
 #define SLICE_S 0.004
 #define PRECISION 0.3
-/* overheads that are tried without --overhead; with the tolerance they cover the range */
-#define OVERHEAD_MIN 0.05
-#define OVERHEAD_MAX 0.7
-#define OVERHEAD_STEP 0.05
+#define OVERHEAD 0.3
+#define TOLERANCE 0.025
+/* The search without --overhead: centres of the windows that it tries, and half the width of each. */
+#define SEARCH_MIN 0.005
+#define SEARCH_MAX 0.7
+#define SEARCH_HALF 0.005
+/* the chains may find this part of the nines of a code that has enough by a closer look */
+#define SEARCH_NEAR 0.8
+#define SEARCH_NEXT 1e-6 /* a search that goes on does not find the same overhead again */
+#define ALL_FAMILIES ((1u << COMPARE_FAMILIES) - 1)
 
 struct request {
 	double overhead, tolerance;
 	bool quick;
-	bool given; /* --overhead */
+	bool given;           /* --overhead */
+	bool tolerance_given; /* --tolerance */
 	struct advise_wants wants;
 };
 
@@ -34,7 +41,7 @@ struct answer {
 
 static const struct durability_option options[] = {
 	{"overhead", "X", "redundant part of the stored bytes (the least that does)"},
-	{"tolerance", "X", "largest deviation of a code from the overhead (0.025)"},
+	{"tolerance", "X", "largest deviation from the overhead (0.025; 0.005 from the least)"},
 	{"quick", NULL,
 	 "nines by Markov chains: fast, rough for declustered codes, without */s and s/-"},
 	{"nines", "N", "durability to reach, in nines a year (11)"},
@@ -70,6 +77,7 @@ static int set_option(void *mine, const char *name, const char *text, char *why,
 		return 0;
 	}
 	r->given = r->given || strcmp(name, "overhead") == 0;
+	r->tolerance_given = r->tolerance_given || strcmp(name, "tolerance") == 0;
 	if (strcmp(name, "overhead") == 0)
 		return system_read_number(name, text, (struct system_range){.min = 0, .max = 0.9},
 					  &r->overhead, why, why_size);
@@ -218,7 +226,8 @@ static void print_answer(const void *arg, FILE *out)
 		return;
 	}
 	say_choice(a, out);
-	fprintf(out, "\nThe best of %zu codes that reach the nines:\n\n", a->advise.enough);
+	fprintf(out, "\nThe best of %zu codes that reach the nines and keep to the limits:\n\n",
+		a->advise.enough);
 	sheet_print_text(&a->sheet, out);
 }
 
@@ -253,7 +262,8 @@ static const struct durability_command command = {
 	.about = "Recommends a code for given constraints, with reasons: compares all codes of "
 		 "about "
 		 "the overhead,\nmeasures their encoding throughput on this machine, and chooses. "
-		 "Without --overhead it takes\nthe least overhead at which a code fits.\n",
+		 "Without --overhead it takes\nthe least overhead at which a code fits, and "
+		 "compares the codes of about that one.\n",
 	.examples =
 		"  terrane durability advise --racks 60 --overhead 0.3 --nines 20 --bursts rare\n"
 		"  terrane durability advise --nines 25 --bursts frequent --closed-pools\n",
@@ -264,7 +274,16 @@ static const struct durability_command command = {
 	.all_codes = true,
 };
 
-static int compare_at(struct durability *d, struct answer *a, bool rough, char *why,
+/* One comparison of codes. */
+struct look {
+	double tolerance;
+	uint32_t families;
+	enum nines_by by;
+	const struct compare_limits *limits;
+	bool rough; /* throughput is not measured, progress not reported */
+};
+
+static int compare_at(struct durability *d, struct answer *a, const struct look *l, char *why,
 		      size_t why_size)
 {
 	struct encode_options encode = durability_encode_options(d, SLICE_S);
@@ -273,58 +292,124 @@ static int compare_at(struct durability *d, struct answer *a, bool rough, char *
 	int rc = compare_run(&a->compare, &d->spec,
 			     &(struct compare_options){
 				     .overhead = a->r.overhead,
-				     .tolerance = a->r.tolerance,
-				     .families = (1u << COMPARE_FAMILIES) - 1,
-				     .by = rough || a->r.quick ? NINES_MARKOV : NINES_AUTO,
+				     .tolerance = l->tolerance,
+				     .families = l->families,
+				     .by = l->by,
 				     .precision = PRECISION,
-				     .encode = rough ? NULL : &encode,
-				     .work = rough ? quiet : d->work,
+				     .encode = l->rough ? NULL : &encode,
+				     .limits = l->limits,
+				     .work = l->rough ? quiet : d->work,
 			     },
 			     why, why_size);
-	durability_bar_end(d);
 	return rc;
 }
 
-static bool any_fits(const struct answer *a)
+static struct compare_limits limits_of(const struct advise_wants *w)
 {
-	for (size_t i = 0; i < a->compare.n; i++)
-		if (advise_fits(&a->compare.points[i], &a->r.wants))
-			return true;
-	return false;
+	return (struct compare_limits){w->nines, w->racks_lost,
+				       w->traffic_per_day * SYSTEM_YEAR_S / 86400};
 }
 
-/* Sets the least overhead at which a code fits by the chains, which take no time; the largest one if there is none. */
-static int least_overhead(struct durability *d, struct answer *a)
+/* Returns the least overhead of the codes that fit; infinite if none does. */
+static double least_that_fits(const struct answer *a, const struct advise_wants *w)
 {
+	double least = INFINITY;
+	for (size_t i = 0; i < a->compare.n; i++)
+		if (advise_fits(&a->compare.points[i], w))
+			least = fmin(least, a->compare.points[i].overhead);
+	return least;
+}
+
+/*
+ * Sets the overhead to the least one, from the current one on, at which a code fits by its chain.
+ * The windows are tried in ascending order, so nothing depends on nines that grow with the overhead.
+ * In each the LRCs, which take longest, come last. Returns 0, -ENODATA when none fits, or an error.
+ */
+static int search_overhead(struct durability *d, struct answer *a)
+{
+	static const uint32_t turns[] = {ALL_FAMILIES & ~(1u << COMPARE_LRC), 1u << COMPARE_LRC};
+	struct advise_wants near = a->r.wants;
 	char why[SYSTEM_WHY_MAX];
-	a->r.overhead = OVERHEAD_MIN;
-	for (;;) {
-		int rc = compare_at(d, a, true, why, sizeof(why));
-		if (rc != 0 && rc != -ENODATA) /* no code has this overhead */
-			return rc;
-		if ((rc == 0 && any_fits(a)) ||
-		    a->r.overhead + OVERHEAD_STEP > OVERHEAD_MAX + OVERHEAD_STEP / 2)
-			return 0;
-		a->r.overhead += OVERHEAD_STEP;
+	near.nines *= a->r.quick ? 1 : SEARCH_NEAR;
+	struct compare_limits limits = limits_of(&near);
+	while (a->r.overhead <= SEARCH_MAX) {
+		for (size_t i = 0; i < ARRAY_LEN(turns); i++) {
+			struct look l = {SEARCH_HALF, turns[i], NINES_MARKOV, &limits, true};
+			int rc = compare_at(d, a, &l, why, sizeof(why));
+			if (rc != 0 && rc != -ENODATA)
+				return rc;
+			double least = rc == 0 ? least_that_fits(a, &near) : INFINITY;
+			if (isfinite(least)) {
+				a->r.overhead = least;
+				return 0;
+			}
+		}
+		if (d->work.progress != NULL)
+			d->work.progress->report(d->work.progress->arg,
+						 (uint64_t)(a->r.overhead * 1000),
+						 (uint64_t)(SEARCH_MAX * 1000), -1);
+		a->r.overhead += 2 * SEARCH_HALF;
 	}
+	a->r.overhead = SEARCH_MAX;
+	return -ENODATA;
+}
+
+/* Compares the codes and chooses. a->advise.n is 0 if none fits, also after -ENODATA. */
+static int choose_at(struct durability *d, struct answer *a, const struct look *l, char *why,
+		     size_t why_size)
+{
+	struct work quiet = {.seed = d->work.seed, .threads = d->work.threads};
+	a->advise = (struct advise){0};
+	int rc = compare_at(d, a, l, why, why_size);
+	if (rc == 0)
+		rc = advise_choose(&a->advise, &a->compare, &d->spec, &a->r.wants, &quiet);
+	return rc;
+}
+
+/*
+ * Finds the advice. A first comparison leaves out the codes that cannot fit. If no code fits, all are
+ * compared, to say how far the best one comes: at the largest overhead of a search by their chains,
+ * and by chains without the LRCs, whose odds take far longer than all else.
+ */
+static int find_advice(struct durability *d, struct answer *a, char *why, size_t why_size)
+{
+	struct compare_limits limits = limits_of(&a->r.wants);
+	struct look l = {.tolerance = a->r.tolerance,
+			 .families = ALL_FAMILIES,
+			 .by = a->r.quick ? NINES_MARKOV : NINES_AUTO,
+			 .limits = &limits};
+	int rc = 0;
+	bool more = true;
+	while (more) {
+		rc = a->r.given ? 0 : search_overhead(d, a);
+		more = rc == 0 && !a->r.given;
+		if (rc == 0)
+			rc = choose_at(d, a, &l, why, why_size);
+		if ((rc != 0 && rc != -ENODATA) || a->advise.n > 0)
+			return rc;
+		/* The chains are rough: what fitted may fail the closer look. */
+		if (more)
+			a->r.overhead += fmin(l.tolerance, SEARCH_HALF) + SEARCH_HALF + SEARCH_NEXT;
+	}
+	l.limits = NULL;
+	if (!a->r.given) {
+		l.by = NINES_MARKOV;
+		l.tolerance = TOLERANCE;
+	}
+	if (l.by == NINES_MARKOV)
+		l.families &= ~(1u << COMPARE_LRC);
+	return choose_at(d, a, &l, why, why_size);
 }
 
 static int advise_run(struct durability *d, struct answer *a)
 {
 	char why[SYSTEM_WHY_MAX] = "";
-	int rc = a->r.given ? 0 : least_overhead(d, a);
-	struct work quiet = {.seed = d->work.seed, .threads = d->work.threads};
-	bool more = rc == 0;
-	while (more) {
-		rc = compare_at(d, a, false, why, sizeof(why));
-		if (rc == 0)
-			rc = advise_choose(&a->advise, &a->compare, &d->spec, &a->r.wants, &quiet);
-		/* The chains are rough: the code that fitted may fail the closer look. */
-		more = !a->r.given && (rc == -ENODATA || (rc == 0 && a->advise.n == 0)) &&
-		       a->r.overhead + OVERHEAD_STEP < OVERHEAD_MAX + OVERHEAD_STEP / 2;
-		if (more)
-			a->r.overhead += OVERHEAD_STEP;
-	}
+	if (!a->r.given)
+		a->r.overhead = SEARCH_MIN;
+	if (!a->r.tolerance_given)
+		a->r.tolerance = a->r.given ? TOLERANCE : SEARCH_HALF;
+	int rc = find_advice(d, a, why, sizeof(why));
+	durability_bar_end(d);
 	if (rc == -ENODATA)
 		return durability_refuse(d, why);
 	if (rc == 0)
@@ -344,8 +429,8 @@ int durability_advise(int argc, char **argv)
 	struct durability d;
 	struct answer a = {
 		.d = &d,
-		.r = {.overhead = 0.3,
-		      .tolerance = 0.025,
+		.r = {.overhead = OVERHEAD,
+		      .tolerance = TOLERANCE,
 		      .wants = {.nines = 11, .racks_lost = 1, .traffic_per_day = 10 * TB}}};
 	int status = durability_read(&d, &command, &a.r, argc, argv);
 	if (status != DURABILITY_GO)

@@ -103,10 +103,14 @@ static void draw_answer(const void *arg, struct svg *doc)
 {
 	const struct answer *a = arg;
 	const uint32_t all = (1u << COMPARE_FAMILIES) - 1;
+	const char *names[COMPARE_FAMILIES];
 	char note[80];
 	snprintf(note, sizeof(note), "about %g%% of the stored bytes are redundant",
 		 a->r.overhead * 100);
-	svg_begin(doc, 2, 2, "Codes of the same overhead", note);
+	for (enum compare_family f = 0; f < COMPARE_FAMILIES; f++)
+		names[f] = compare_family_name(f);
+	svg_begin_named(doc, 2, 2, "Codes of the same overhead", note,
+			&(struct svg_names){names, COMPARE_FAMILIES, true, "Pareto front"});
 	figure_compare(doc, 0, "Encoding", &a->compare, all, FIGURE_ENCODE);
 	figure_compare(doc, 1, "Repair traffic", &a->compare, all, FIGURE_REPAIR);
 	figure_compare(doc, 2, "Updates: disks", &a->compare, all, FIGURE_UPDATE_IO);

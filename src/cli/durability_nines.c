@@ -370,8 +370,9 @@ static void draw_answer(const void *arg, struct svg *doc)
 		schemes[i / per] = a->rows[i].scheme;
 	}
 	struct nines_figure f = {schemes, a->n / per, per, answers};
-	svg_begin_named(doc, two ? 2 : 1, 1, "Yearly durability", a->system.code, figure_methods,
-			per > 1 ? METHODS_MAX : 0);
+	svg_begin_named(
+		doc, two ? 2 : 1, 1, "Yearly durability", a->system.code,
+		&(struct svg_names){.name = figure_methods, .n = per > 1 ? METHODS_MAX : 0});
 	figure_nines(doc, 0, &f);
 	if (two)
 		figure_catastrophic(doc, 1, &f);

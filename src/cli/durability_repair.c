@@ -187,8 +187,9 @@ static void draw_answer(const void *arg, struct svg *doc)
 		names[i] = a->of[i].system.spec.scheme;
 		costs[i] = &a->of[i].cost;
 	}
-	svg_begin_named(doc, pool ? 2 : 1, pool ? 2 : 1, "Repair", a->of[0].system.code,
-			figure_methods, pool ? FIGURE_METHODS : 0);
+	svg_begin_named(
+		doc, pool ? 2 : 1, pool ? 2 : 1, "Repair", a->of[0].system.code,
+		&(struct svg_names){.name = figure_methods, .n = pool ? FIGURE_METHODS : 0});
 	figure_disk_time(doc, 0, names, costs, a->n);
 	if (!pool)
 		return;

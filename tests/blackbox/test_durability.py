@@ -193,6 +193,8 @@ def test_codes_of_the_same_overhead_are_compared(tmp_path):
     assert len(front) >= 2
     assert [f[1] for f in front] == sorted(f[1] for f in front)  # more nines, slower
     ElementTree.parse(plot)
+    names = ["MLEC c/c", "MLEC d/s", "Loc-Cp-S", "Net-So-S", "LRC-Dp", "Pareto front"]
+    assert [plot.read_text().count(f">{name}<") for name in names] == [1] * len(names)  # one legend for four panels
 
 
 def test_advice_has_a_code_and_a_reason():

@@ -410,7 +410,7 @@ static void odds_of_an_lrc_are_those_of_all_patterns(void **state)
 		struct lrc_odds odds;
 		struct codec *c;
 		double all[32] = {0}, good[32] = {0};
-		assert_int_equal(lrc_odds_find(&odds, s), 0);
+		assert_int_equal(lrc_odds_find(&odds, s, false), 0);
 		assert_int_equal(
 			codec_open(&(struct encoding){.kind = ENCODING_LRC, .lrc = *s}, &c), 0);
 		for (uint32_t mask = 0; mask < 1u << n; mask++) {

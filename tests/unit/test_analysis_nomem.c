@@ -88,7 +88,7 @@ static int run_nines(void)
 static int run_lrc(void)
 {
 	struct lrc_odds odds;
-	return lrc_odds_find(&odds, &(struct lrc_shape){4, 2, 1});
+	return lrc_odds_find(&odds, &(struct lrc_shape){4, 2, 1}, false);
 }
 
 static int run_parse(void)

@@ -224,6 +224,59 @@ static void threads_do_not_change_a_comparison(void **state)
 	compare_fini(&two);
 }
 
+/* Exactly the codes that cannot keep to the limits are left out; the others have the same nines. */
+static void limits_leave_out_what_cannot_keep_to_them(void **state)
+{
+	const uint32_t families = 1u << COMPARE_CD | 1u << COMPARE_LOCAL_D | 1u << COMPARE_NET_D;
+	const struct compare_limits limits = {.nines = 10, .racks = 1, .cross_per_year = 1e15};
+	struct compare all, some;
+	struct system_spec spec;
+	char why[SYSTEM_WHY_MAX] = "";
+	size_t kept = 0, enough = 0;
+	run(&all, 0.2, families, 1);
+	system_spec_default(&spec);
+	struct compare_options o = {.overhead = 0.2,
+				    .tolerance = 0.025,
+				    .families = families,
+				    .by = NINES_MARKOV,
+				    .limits = &limits,
+				    .work = {.seed = 2, .threads = 1}};
+	assert_int_equal(compare_run(&some, &spec, &o, why, sizeof(why)), 0);
+	for (size_t i = 0; i < all.n; i++) {
+		const struct compare_point *p = &all.points[i];
+		if (p->racks_survived < 1 || p->repair_cross_per_year > 1e15)
+			continue;
+		assert_true(kept < some.n);
+		assert_string_equal(some.points[kept].code, p->code);
+		enough += p->nines.value >= limits.nines;
+		assert_true(some.points[kept++].nines.value == p->nines.value);
+	}
+	assert_int_equal(kept, some.n);
+	assert_true(kept < all.n && enough > 0);
+	compare_fini(&all);
+	compare_fini(&some);
+}
+
+/* The bound by which an LRC is left out: the chain of one that is maximally recoverable. */
+static void no_lrc_has_more_nines_than_at_best(void **state)
+{
+	static const char *const codes[] = {"lrc:12+2+2", "lrc:24+4+2", "lrc:30+3+3"};
+	for (size_t i = 0; i < ARRAY_LEN(codes); i++) {
+		struct system sys;
+		struct nines_options o;
+		struct nines_answer is, best;
+		char why[SYSTEM_WHY_MAX];
+		make(&sys, codes[i], "d/-");
+		nines_options_default(&o);
+		o.by = NINES_MARKOV;
+		assert_int_equal(nines_estimate(&sys, &o, &is, why, sizeof(why)), 0);
+		sys.at_best = true;
+		assert_int_equal(nines_estimate(&sys, &o, &best, why, sizeof(why)), 0);
+		assert_true(is.nines.value > 1 && best.nines.value >= is.nines.value);
+		assert_true(best.nines.value < is.nines.value + 3);
+	}
+}
+
 static void an_overhead_that_no_code_has_is_refused(void **state)
 {
 	struct system_spec spec;
@@ -360,6 +413,8 @@ int main(void)
 		cmocka_unit_test(codes_have_the_overhead_and_fit_the_system),
 		cmocka_unit_test(the_front_is_exactly_the_set_of_unbeaten_codes),
 		cmocka_unit_test(threads_do_not_change_a_comparison),
+		cmocka_unit_test(limits_leave_out_what_cannot_keep_to_them),
+		cmocka_unit_test(no_lrc_has_more_nines_than_at_best),
 		cmocka_unit_test(an_overhead_that_no_code_has_is_refused),
 		cmocka_unit_test(advice_follows_the_rules),
 		cmocka_unit_test(bursts_are_counted_whatever_the_size_of_pools),

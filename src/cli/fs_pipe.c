@@ -59,7 +59,11 @@ int fs_put_pipe(struct fs *fs, const char *target)
 		terrane_file_discard(f);
 	if (rc == -ECANCELED && fs_interrupted())
 		return cli_fail("put: interrupted; nothing was stored");
-	return rc < 0 ? fs_fail(&fs->error, rc, "cannot put standard input to", target) : CLI_OK;
+	if (rc < 0)
+		fs_fail(&fs->error, rc, "cannot put standard input to", target);
+	if (rc == -ENOSPC)
+		transfer_tell_waiting(fs, "put");
+	return rc < 0 ? CLI_FAILED : CLI_OK;
 }
 
 static int touch_time(struct fs *fs, const char *path)

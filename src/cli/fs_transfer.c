@@ -132,15 +132,14 @@ static void tell_existing(struct transfer *x)
 		free(x->existed[i]);
 }
 
-/* Tells of deleted files that still take space, when disks had no room. It is left out if the metadata does not answer. */
-static void tell_waiting(struct transfer *x)
+void transfer_tell_waiting(struct fs *fs, const char *verb)
 {
 	char size[FS_SIZE_TEXT];
 	uint64_t bytes = 0;
-	if (atomic_load(&x->full) > 0 && fs_waiting(x->fs, &bytes) == 0 && bytes > 0)
+	if (fs_waiting(fs, &bytes) == 0 && bytes > 0)
 		cli_fail("%s: %s of deleted files still take space on the disks; terrane gc now "
 			 "frees it sooner",
-			 x->verb, fs_size(size, (double)bytes));
+			 verb, fs_size(size, (double)bytes));
 }
 
 static void flush(struct transfer *x)
@@ -175,7 +174,8 @@ int transfer_finish(struct transfer *x)
 			"%s: interrupted; incomplete files were discarded, run it again with "
 			"--resume",
 			x->verb);
-	tell_waiting(x);
+	if (atomic_load(&x->full) > 0)
+		transfer_tell_waiting(x->fs, x->verb);
 	if (transfer_ended(x))
 		return cli_fail("%s: stopped: no room for further files, see above; free space, "
 				"add disks or "
@@ -256,7 +256,7 @@ void transfer_fail(struct transfer *x, const struct terrane_error *error, int64_
 	if (rc == -ECANCELED && fs_interrupted())
 		return;
 	bool no_room = rc == -ENOSPC || rc == -EDQUOT;
-	if (rc == -ENOSPC)
+	if (rc == -ENOSPC && error != NULL && error->code == rc)
 		atomic_fetch_add(&x->full, 1);
 	if (no_room && atomic_fetch_add(&x->refused, 1) >= TRANSFER_REFUSED_MAX)
 		return;

@@ -55,7 +55,8 @@ struct transfer {
 	atomic_ullong done, done_bytes, left_alone, skipped, failed;
 	/* failed files with -ENOSPC or -EDQUOT: no room, too few disks, quota */
 	atomic_ullong refused;
-	atomic_ullong full; /* those of them with -ENOSPC */
+	atomic_ullong
+		full; /* those of them for which the cluster had no room, and not the local filesystem */
 	/* files that were not transferred because the target exists, and the first of them */
 	atomic_ullong existing;
 	char *existed[TRANSFER_EXISTING];
@@ -71,6 +72,9 @@ int transfer_start(struct transfer *x, struct fs *fs, const char *verb,
 int transfer_finish(struct transfer *x);
 /* Ends a transfer to which nothing was added, and prints nothing. */
 int transfer_stop(struct transfer *x);
+/* Tells of deleted files that still take space, after the disks had no room. Prints nothing if there are none, or if the
+ * metadata does not answer. */
+void transfer_tell_waiting(struct fs *fs, const char *verb);
 
 /* The job of get: fetches a large file, or a batch of small ones. ctx is the struct transfer. */
 void get_job(void *ctx, void *item);

@@ -339,11 +339,19 @@ def test_a_full_cluster_refuses_and_loses_nothing(tmp_path):
             for path in (tmp_path / "out").iterdir():
                 assert path.read_bytes() == (tmp_path / "in" / path.name).read_bytes()
             assert "of deleted files" not in done.stderr
-            box("rm", "-r", "/data")
+            kept, *rest = (f"/data/{path.name}" for path in sorted((tmp_path / "out").iterdir()))
+            box("rm", *rest)
             await_true("deleted bytes", lambda: json.loads(box("du", "--json").stdout)["waiting_bytes"] >= 4 * MIB)
             done = box("put", "-q", tmp_path / "in", "/more", ok=False)
             assert done.returncode == 1 and "of deleted files still take space" in done.stderr, done.stderr
             assert "terrane gc now" in done.stderr
+            done = subprocess.run([TERRANE, "put", "-", "/pipe"], env=box.env, input=bytes(64 * MIB), check=False,
+                                  capture_output=True, timeout=120)
+            assert done.returncode == 1 and b"of deleted files still take space" in done.stderr, done.stderr
+            subprocess.run(["dd", "if=/dev/zero", f"of={small}/rest", "bs=64k"], check=False, capture_output=True)
+            done = box("get", kept, small / "out", ok=False)  # it is the local filesystem that is full
+            assert done.returncode == 1 and "no space left" in done.stderr, done.stderr
+            assert "of deleted files" not in done.stderr
     finally:
         subprocess.run(["umount", "-l", small], check=True)
 

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,19 @@ static void running_main(void *arg)
 		r->status = r->body(a);
 	meta_client_close(a->client);
 	rt_pool_fini(&a->pool);
+}
+
+bool admin_option(int letter, struct admin_where *where, bool *json)
+{
+	if (letter == 'c')
+		where->file = optarg;
+	else if (letter == 'd')
+		where->dir = optarg;
+	else if (letter == 'j')
+		*json = true;
+	else
+		return false;
+	return true;
 }
 
 int admin_run(const struct admin_where *where, int (*body)(struct admin *a), void *ctx)

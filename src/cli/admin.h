@@ -27,6 +27,10 @@ struct admin_where {
 	const char *dir;
 };
 
+/* Takes an option of getopt that commands on the cluster share: 'c' (--cluster), 'd' (--dir), 'j' (--json). Returns whether
+ * it is one of them. */
+bool admin_option(int letter, struct admin_where *where, bool *json);
+
 /* Runs body with a client of the metadata servers and returns the exit status of body. Prints the error if it cannot
  * start. */
 int admin_run(const struct admin_where *where, int (*body)(struct admin *a), void *ctx);

@@ -136,13 +136,9 @@ int cmd_df(int argc, char **argv)
 	struct df f = {0};
 	int c;
 	while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
-		if (c == 'c')
-			where.file = optarg;
-		else if (c == 'd')
-			where.dir = optarg;
-		else if (c == 'j')
-			f.json = true;
-		else if (c == 'h')
+		if (admin_option(c, &where, &f.json))
+			continue;
+		if (c == 'h')
 			f.human = true;
 		else if (c == 'H')
 			return fputs(usage_text, stdout) < 0 ? CLI_FAILED : CLI_OK;

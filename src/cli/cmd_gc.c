@@ -151,13 +151,9 @@ int cmd_gc(int argc, char **argv)
 	struct gc_asked q = {0};
 	int c;
 	while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
-		if (c == 'c')
-			where.file = optarg;
-		else if (c == 'd')
-			where.dir = optarg;
-		else if (c == 'j')
-			q.json = true;
-		else if (c == 'w')
+		if (admin_option(c, &where, &q.json))
+			continue;
+		if (c == 'w')
 			q.wait = true;
 		else if (c == 'h')
 			return fputs(usage_text, stdout) < 0 ? CLI_FAILED : CLI_OK;

@@ -179,13 +179,9 @@ int cmd_meta_backup(int argc, char **argv)
 	char dir[PATH_MAX];
 	int c;
 	while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
-		if (c == 'c')
-			where.file = optarg;
-		else if (c == 'd')
-			where.dir = optarg;
-		else if (c == 'j')
-			q.json = true;
-		else if (c == 'h')
+		if (admin_option(c, &where, &q.json))
+			continue;
+		if (c == 'h')
 			return fputs(usage_text, stdout) < 0 ? CLI_FAILED : CLI_OK;
 		else if (c != 'k' || !cli_number("--keep", optarg, KEEP_MAX, &keep))
 			return CLI_USAGE;

@@ -225,13 +225,9 @@ int cmd_repair(int argc, char **argv)
 	struct repair r = {0};
 	int c;
 	while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
-		if (c == 'c')
-			where.file = optarg;
-		else if (c == 'd')
-			where.dir = optarg;
-		else if (c == 'j')
-			r.json = true;
-		else if (c == 'w')
+		if (admin_option(c, &where, &r.json))
+			continue;
+		if (c == 'w')
 			r.watch = true;
 		else if (c == 'h')
 			return fputs(usage_text, stdout) < 0 ? CLI_FAILED : CLI_OK;

@@ -45,7 +45,7 @@
 
 /* --- domains ---------------------------------------------------------------------------------- */
 
-/* What is known of a tenant's setting. */
+/* The setting of a tenant as metadata told it last. */
 struct setting {
 	bool share;
 	uint64_t asked_ns; /* when the answer came */
